@@ -18,6 +18,7 @@ from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig, c
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.schema import FieldSpec
 from gamay.model.search_settings import DISTANCES, vector_distance
+from gamay.model.secondary_indexes import index_settings
 from gamay.model.table_name import TableType
 from gamay.model.types import DataType
 from gamay.model.units import parse_data_size
@@ -193,14 +194,9 @@ def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: Field
 
 
 def _is_declared(declared: FieldConfig | None, index: str) -> bool:
-    if declared is None:
-        return False
     if index == "timestamp":
-        return declared.timestamp is not None
-    new = getattr(declared.indexes, index)
-    if new is not None:
-        return not new.get("disabled", False)
-    return index.upper() in declared.all_index_types
+        return declared is not None and declared.timestamp is not None
+    return index_settings(declared, index) is not None
 
 
 def _declared_twice(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:

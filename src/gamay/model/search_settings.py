@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gamay.model.indexing import FieldConfig
+from gamay.model.secondary_indexes import index_settings
 from gamay.model.table_config import TableConfig
 
 TEXT_SETTINGS = (
@@ -52,20 +53,12 @@ NO_SETTINGS = SearchSettings()
 
 def vector_distance(declared: FieldConfig) -> str:
     """Return the distance that a vector index config names, in upper case; empty without such a config, or a name in it."""
-    given = _declared(declared, "vector")
+    given = index_settings(declared, "vector") or {}
     return str(given.get("vectorDistanceFunction", "")).upper()
 
 
-def _declared(declared: FieldConfig, index: str) -> Mapping[str, Any]:
-    """Return the settings of an index, of either form; empty where there is none."""
-    found: Mapping[str, Any] | None = getattr(declared.indexes, index)
-    if found is not None:
-        return {} if found.get("disabled") else found
-    return declared.properties if index.upper() in declared.all_index_types else {}
-
-
 def _text(declared: FieldConfig) -> str:
-    given = {_OLDER.get(name, name): value for name, value in _declared(declared, "text").items()}
+    given = {_OLDER.get(name, name): value for name, value in (index_settings(declared, "text") or {}).items()}
     settings = {name: read for name in TEXT_SETTINGS if (read := _read(name, given.get(name)))}
     return json.dumps(settings, sort_keys=True) if settings else ""
 

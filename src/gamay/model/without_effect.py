@@ -10,6 +10,7 @@ from typing import Any
 
 from gamay.model.parse import keys_of
 from gamay.model.search_settings import TEXT_SETTINGS
+from gamay.model.secondary_indexes import SECONDARY_KINDS
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.table_sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
@@ -67,9 +68,9 @@ def _tasks(config: TableConfig) -> Iterator[str]:
 
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
     indexing = config.indexing
-    if indexing.json_index_columns:
+    if "json" not in SECONDARY_KINDS and indexing.json_index_columns:
         yield _unbuilt("tableIndexConfig.jsonIndexColumns", "JSON index")
-    if indexing.json_index_configs:
+    if "json" not in SECONDARY_KINDS and indexing.json_index_configs:
         yield _unbuilt("tableIndexConfig.jsonIndexConfigs", "JSON index")
     if indexing.multi_column_text_index is not None:
         yield _unbuilt("tableIndexConfig.multiColumnTextIndexConfig", "text index of several columns")
@@ -82,7 +83,7 @@ def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
                 asked.add(kind)
         if field.timestamp is not None:
             asked.add("timestamp")
-        for name in sorted({_INDEXES[kind] for kind in asked if kind in _INDEXES}):
+        for name in sorted({_INDEXES[kind] for kind in asked - set(SECONDARY_KINDS) if kind in _INDEXES}):
             yield _unbuilt(where, name)
 
 

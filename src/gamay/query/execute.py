@@ -26,7 +26,7 @@ from gamay.query.trace import Trace
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 from gamay.segment.spi import Segment
-from gamay.sql.option_values import flag
+from gamay.sql.option_values import flag, skipped_indexes
 
 _NO_SEGMENTS: Mapping[str, int] = {}
 
@@ -94,9 +94,18 @@ def _execute(
         stats.min_consuming_freshness_time_ms = min(consuming.values())
     if deadline.budget is not None:
         deadline.budget.parts.append(stats)
-    how = {"null_handling": bound.null_handling, "shares_filters": bool(bound.filters)}
-    views = [QuerySegment(segment, bound.fields, host_name, **how) for segment in segments]
     options = bound.query.options
+    views = [
+        QuerySegment(
+            segment,
+            bound.fields,
+            host_name,
+            null_handling=bound.null_handling,
+            shares_filters=bool(bound.filters),
+            skipped_indexes=skipped_indexes(options),
+        )
+        for segment in segments
+    ]
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
     trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None
     begun_s = deadline.clock.monotonic_s()

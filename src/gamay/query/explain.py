@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Expression, Literal, LiteralValue, walk
 from gamay.functions.text import condition_text, literal_text, to_text
 from gamay.functions.vector import Vector
+from gamay.model.secondary_indexes import SECONDARY_KINDS
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.bind_aggregates import BoundAggregate, filter_column
@@ -18,7 +19,7 @@ from gamay.query.execute_distinct import answering_dictionary
 from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.counters import EntryCounter
-from gamay.query.filter.resolve import Indexed, Resolver
+from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
 from gamay.query.startree.choose import CuboidView
@@ -54,6 +55,7 @@ _INDEX_OPERATORS = {
     "sorted_index": "FILTER_SORTED_INDEX",
     "inverted_index": "FILTER_INVERTED_INDEX",
     "range_index": "FILTER_RANGE_INDEX",
+    **{f"{kind}_index": f"FILTER_{kind.upper()}_INDEX" for kind in SECONDARY_KINDS},
     "bitmap": "FILTER_BITMAP",
 }
 _MATCH_ALL = "FILTER_MATCH_ENTIRE_SEGMENT"
@@ -308,9 +310,9 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     if isinstance(resolved, Indexed) and resolved.index in ("empty", "match_all"):
         return _constant(segment, matches=(resolved.index == "match_all") != negated)
     operator, predicate = _predicate(leaf, negated)
-    if isinstance(leaf, Test) or (isinstance(leaf, Match) and operator not in _NAMED_PREDICATES.values()):
-        return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
-    if not isinstance(resolved, Indexed):
+    if not isinstance(resolved, Indexed | Narrowed) or resolved.index not in _INDEX_OPERATORS:
+        if isinstance(leaf, Test) or (isinstance(leaf, Match) and operator not in _NAMED_PREDICATES.values()):
+            return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
         return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
     name = _INDEX_OPERATORS[resolved.index]
     return Operator(f"{name}(indexLookUp:{resolved.index},operator:{operator},predicate:{predicate})")

@@ -1,6 +1,6 @@
 """The result of a query as a segment, so that another query can read from it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from gamay.segment.spi import (
     Ids,
     InvertedIndex,
     RangeIndex,
+    SecondaryIndex,
     SortedIndex,
     SortedValues,
 )
@@ -47,6 +48,7 @@ class _TableColumn:
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None
+    indexes: Sequence[SecondaryIndex] = ()
     has_forward = True
 
     def __init__(self, name: str, vector: Vector) -> None:

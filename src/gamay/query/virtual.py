@@ -5,6 +5,7 @@ A column that the segment does not have reads as the schema's default value in e
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from gamay.segment.spi import (
     Ids,
     InvertedIndex,
     RangeIndex,
+    SecondaryIndex,
     Segment,
     SortedIndex,
     SortedValues,
@@ -80,6 +82,7 @@ class ComputedColumn:
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None
+    indexes: Sequence[SecondaryIndex] = ()
     null_docs: BitMap | None = None
     has_forward: bool = True
 
@@ -255,7 +258,7 @@ class QuerySegment:
     visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
     these rows, for what is kept of them. stored: the segment itself. unused_trees: why the query does
     not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
-    (`shares_filters`); else None.
+    (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use.
     """
 
     def __init__(
@@ -266,6 +269,7 @@ class QuerySegment:
         *,
         null_handling: bool = False,
         shares_filters: bool = False,
+        skipped_indexes: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> None:
         self.name = segment.name
         self.num_docs = segment.num_docs
@@ -277,6 +281,7 @@ class QuerySegment:
         self._stored = frozenset(segment.column_names)
         self._made: dict[str, Column] = {}
         self.null_handling = null_handling
+        self.skipped_indexes = skipped_indexes
         self._null_flags: dict[str, Mask | None] = {}
         self.visible: DocFlags | None = None
         self.keeping: VisibleSegment | None = None

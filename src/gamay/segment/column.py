@@ -1,5 +1,6 @@
 """One column of an immutable segment, over buffers of a memory-mapped file."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -19,15 +20,26 @@ from gamay.segment.metadata import ColumnMeta
 from gamay.segment.raw import Chunked, PlainFixed, RawReader, read_raw
 from gamay.segment.raw_blocks import Blocked
 from gamay.segment.rows import ColumnRows
-from gamay.segment.spi import DocIds, Ids, SortedValues
+from gamay.segment.spi import DocIds, Ids, SecondaryIndex, SortedValues
 from gamay.segment.storage_form import fixed_dtype
 
 
 class ImmutableColumn(ColumnRows):
     """Implements `segment.spi.Column`; dictionary and indexes are opened when first asked for."""
 
-    def __init__(self, meta: ColumnMeta, file: BufferFile, num_docs: int, *, reconstructs: bool = False) -> None:
-        """reconstructs: read rows from the inverted index where there is no forward index, rather than refuse to."""
+    def __init__(
+        self,
+        meta: ColumnMeta,
+        file: BufferFile,
+        num_docs: int,
+        *,
+        indexes_of: Callable[[str], tuple[SecondaryIndex, ...]],
+        reconstructs: bool = False,
+    ) -> None:
+        """indexes_of: opens the secondary indexes of a column by its name.
+
+        reconstructs: read rows from the inverted index where there is no forward index, rather than refuse to.
+        """
         self.meta = meta
         self.name = meta.name
         self.data_type = meta.data_type
@@ -36,12 +48,19 @@ class ImmutableColumn(ColumnRows):
         self.stats = meta.stats
         self._file = file
         self._buffers: dict[str, BufferMeta] = dict(meta.buffers)
+        self._indexes_of = indexes_of
         self._reconstructs = reconstructs
         self.has_forward = meta.has_forward or SORTED in self._buffers or reconstructs
 
     def with_forward(self) -> "ImmutableColumn":
         """Return the column with rows that can be read: where it has no forward index, as its inverted index tells them."""
-        return self if self.has_forward else ImmutableColumn(self.meta, self._file, self.num_docs, reconstructs=True)
+        if self.has_forward:
+            return self
+        return ImmutableColumn(self.meta, self._file, self.num_docs, indexes_of=self._indexes_of, reconstructs=True)
+
+    @cached_property
+    def indexes(self) -> tuple[SecondaryIndex, ...]:
+        return self._indexes_of(self.name)
 
     @cached_property
     def dictionary(self) -> SortedDictionary | None:

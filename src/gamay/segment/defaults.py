@@ -1,6 +1,6 @@
 """Columns that were added to the schema after a segment was built: the default null value in every row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,18 @@ from gamay.model.types import DataType
 from gamay.segment.accumulate import arrow_scalar
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.index.sorted import SortedStarts
-from gamay.segment.spi import BloomFilter, Column, ColumnStats, DocIds, Ids, InvertedIndex, RangeIndex, Segment, SortedValues
+from gamay.segment.spi import (
+    BloomFilter,
+    Column,
+    ColumnStats,
+    DocIds,
+    Ids,
+    InvertedIndex,
+    RangeIndex,
+    SecondaryIndex,
+    Segment,
+    SortedValues,
+)
 from gamay.segment.storage_form import from_arrow, to_python
 
 
@@ -55,6 +66,7 @@ class ConstantColumn:
     inverted_index: InvertedIndex | None = None
     range_index: RangeIndex | None = None
     bloom_filter: BloomFilter | None = None
+    indexes: Sequence[SecondaryIndex] = ()
     has_forward = True
 
     def __init__(self, spec: FieldSpec, num_docs: int, keep_nulls: bool) -> None:

@@ -1,5 +1,6 @@
 """What is inside a segment, with sizes, for people."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.metadata import ColumnMeta, SegmentMetadata, read_metadata
+from gamay.segment.secondary.files import StoredIndex, read_index_list
 from gamay.segment.star_tree_file import RECORDS_FILE, TREES_FILE, StoredTree, read_star_trees
 
 _VALUE_WIDTH_MAX = 24
@@ -24,11 +26,13 @@ def describe(path: str | Path) -> str:
     names = (METADATA_FILE, COLUMNS_FILE, TREES_FILE, RECORDS_FILE)
     files = {name: (folder / name).stat().st_size for name in names if (folder / name).exists()}
     trees = read_star_trees(folder, info.crc, verify=False)
+    indexes = read_index_list(folder, info.crc)
     parts = [
         _head(info),
         _table(_COLUMN_HEADINGS, [_column_row(column) for column in info.columns.values()], right=(4, 7, 8)),
         _table(("index", "columns", "bytes", "share"), _totals(info), right=(1, 2, 3)),
         _table(("column", "buffer", "bytes"), _buffers(info), right=(2,)),
+        *([_table(_INDEX_HEADINGS, list(map(_index_row, indexes)), right=(3, 4))] if indexes else []),
         *([_table(_TREE_HEADINGS, list(map(_tree_row, trees)), right=(2, 3, 4, 5))] if trees else []),
         "\n".join(f"{name}: {_number(size)} bytes" for name, size in files.items()),
     ]
@@ -36,6 +40,16 @@ def describe(path: str | Path) -> str:
 
 
 _COLUMN_HEADINGS = ("column", "type", "encoding", "sorted", "cardinality", "min", "max", "nulls", "bytes", "indexes")
+
+
+_INDEX_HEADINGS = ("secondary index", "columns", "settings", "bytes", "built in ms")
+
+
+def _index_row(index: StoredIndex) -> tuple[str, ...]:
+    settings = index.declaration.settings
+    shown = json.dumps(settings, ensure_ascii=False) if settings else ""
+    columns = ", ".join(index.declaration.columns)
+    return index.kind, columns, shown, _number(index.size_bytes), _number(index.build_ms)
 
 
 _TREE_HEADINGS = ("star-tree of", "aggregates", "cuboids", "records", "bytes", "built in ms")

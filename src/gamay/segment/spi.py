@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.functions.expression import LiteralValue
+from gamay.functions.expression import Expression, LiteralValue
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 
@@ -151,6 +151,36 @@ class BloomFilter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an index knows of a condition.
+
+    docs: of the rows below `covered`, those that satisfy it; unless `is_exact` others may be among them, which are then
+    tested one by one. covered: the rows from there on are not in the index and must be scanned; None when all are in it.
+    """
+
+    docs: BitMap
+    is_exact: bool = True
+    covered: int | None = None
+
+
+class SecondaryIndex:
+    """One open index of a segment's column or columns. An index overrides the questions that it can answer.
+
+    kind: as in `gamay.model.secondary_indexes.SECONDARY_KINDS`. Any number of threads ask at once.
+    """
+
+    kind: str
+
+    def find(self, condition: Expression) -> Found | None:
+        """Return the rows for which a boolean expression over the columns holds; None when the index does not tell."""
+        return None
+
+    def entries(self, condition: Expression) -> "Ids | None":
+        """Return the ids of the dictionary entries that can satisfy a condition: int32, ascending; None when any may."""
+        return None
+
+
 @runtime_checkable
 class KnowsLengths(Protocol):
     """A column that may know how long its texts are without reading them."""
@@ -191,6 +221,11 @@ class Column(Protocol):
     def bloom_filter(self) -> BloomFilter | None: ...
     @property
     def null_docs(self) -> BitMap | None: ...
+    @property
+    def indexes(self) -> Sequence[SecondaryIndex]:
+        """The secondary indexes of the column, alone or with others."""
+        ...
+
     @property
     def has_forward(self) -> bool:
         """Whether rows can be read; without a forward index `ids`, `values` and their like raise QueryError."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gamay.base.errors import CorruptSegmentError
+from gamay.segment.metadata import ColumnMeta
 from gamay.segment.reader import ImmutableSegment
 from gamay.server.table import LoadedSegment
 
@@ -18,6 +19,7 @@ _INDEXES = {
     "json": "json-index",
     "h3": "h3-index",
     "fst": "fst-index",
+    "ifst": "fst-index",
     "text": "text-index",
 }
 
@@ -45,8 +47,8 @@ def describe_segment(loaded: LoadedSegment, columns: Sequence[str] = ()) -> dict
         "custom": {},
         "startOffset": None,
         "endOffset": None,
-        "columns": [column_details(column) for column in chosen],
-        "indexes": {column.name: index_flags(column) for column in chosen},
+        "columns": [column_details(loaded.segment, column) for column in chosen],
+        "indexes": {column.name: index_flags(loaded.segment, column) for column in chosen},
         "star-tree-index": _star_trees(loaded.segment),
     }
 
@@ -71,13 +73,19 @@ def _star_trees(segment: ImmutableSegment) -> list[dict[str, Any]]:
     ]
 
 
-def index_flags(column: Any) -> dict[str, str]:
+def _index_sizes(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, int]:
+    """Return the bytes of each index of a column, those of several columns under each of these."""
+    secondary = {index.kind: index.size_bytes for index in segment.indexes if column.name in index.declaration.columns}
+    return column.index_sizes() | secondary
+
+
+def index_flags(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, str]:
     """Return which indexes a column has, as YES or NO under Pinot's names, those that are never built among them."""
-    parts = set(column.index_sizes())
-    return {name: "YES" if part in parts else "NO" for part, name in _INDEXES.items()}
+    found = {_INDEXES[part]: "YES" for part in _index_sizes(segment, column) if part in _INDEXES}
+    return dict.fromkeys(_INDEXES.values(), "NO") | found
 
 
-def column_details(column: Any) -> dict[str, Any]:
+def column_details(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, Any]:
     """Return what is known of a column of a segment."""
     stats = column.stats
     return {
@@ -92,7 +100,7 @@ def column_details(column: Any) -> dict[str, Any]:
         "minValue": None if stats.minimum is None else str(stats.minimum),
         "maxValue": None if stats.maximum is None else str(stats.maximum),
         "numNulls": stats.num_nulls,
-        "indexSizeMap": column.index_sizes(),
+        "indexSizeMap": _index_sizes(segment, column),
     }
 
 

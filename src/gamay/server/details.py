@@ -90,7 +90,7 @@ def _indexes(_: str, loaded: Mapping[str, LoadedSegment], __: Request) -> dict[s
     counts: dict[str, dict[str, int]] = {}
     for one in loaded.values():
         for name, column in one.segment.info.columns.items():
-            flags = index_flags(column)
+            flags = index_flags(one.segment, column)
             known = counts.setdefault(name, dict.fromkeys(flags, 0))
             for index, flag in flags.items():
                 known[index] += flag == "YES"
@@ -103,7 +103,7 @@ def _metadata(table: str, loaded: Mapping[str, LoadedSegment], request: Request)
     for one in loaded.values():
         for name, column in one.segment.info.columns.items():
             if "*" in columns or name in columns:
-                details.setdefault(name, []).append(column_details(column))
+                details.setdefault(name, []).append(column_details(one.segment, column))
     return {
         "tableName": table,
         "diskSizeInBytes": sum(one.size_bytes for one in loaded.values()),

@@ -55,7 +55,7 @@ class SegmentLoader:
         if rebuilt is not None and rebuilt.exists() and not force_download:
             try:
                 found = self._open(rebuilt, record, layout, owned=True, rebuilt=True, lazy=lazy)
-                if layout is None or layout.matches_star_trees(found.segment, verify=True):
+                if layout is None or _has_extras(layout, found):
                     return found
                 found.segment.close()
             except CorruptSegmentError as error:
@@ -69,7 +69,7 @@ class SegmentLoader:
         self, table: str, loaded: LoadedSegment, layout: TableLayout, rebuilt: Path, record: SegmentRecord
     ) -> LoadedSegment:
         """Return a segment with the indexes and star-trees of its table; where they cannot be built, as it is."""
-        if layout.matches(loaded.segment.info) and layout.matches_star_trees(loaded.segment, verify=True):
+        if layout.matches(loaded.segment.info) and _has_extras(layout, loaded):
             return loaded
         try:
             return self._rebuild(loaded, layout, rebuilt, record)
@@ -181,15 +181,21 @@ class SegmentLoader:
         rebuilt: bool = False,
         lazy: bool = False,
     ) -> LoadedSegment:
-        segment = open_segment(folder, verify_on_use=lazy, in_memory=layout is not None and layout.in_memory)
+        in_memory = layout is not None and layout.in_memory
+        segment = open_segment(folder, verify_on_use=lazy, in_memory=in_memory, own_indexes=rebuilt)
         # Other indexes make another CRC; the folder's name says from which copy they were built.
         if segment.name != record.name or (segment.info.crc != record.crc and not rebuilt):
             segment.close()
             raise CorruptSegmentError(
                 f"the copy of segment '{record.name}' (CRC {record.crc}) holds '{segment.name}' (CRC {segment.info.crc})"
             )
-        size = sum(path.stat().st_size for path in folder.iterdir())
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         return LoadedSegment(segment, record.crc, folder, owned, self.clock.now_ms(), size)
+
+
+def _has_extras(layout: TableLayout, loaded: LoadedSegment) -> bool:
+    """Whether a segment has what lies beside its columns, undamaged: star-trees and secondary indexes."""
+    return layout.matches_star_trees(loaded.segment, verify=True) and layout.matches_indexes(loaded.segment)
 
 
 def _segments_of(folder: Path) -> tuple[str, str]:

@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.vector import Vector
 from gamay.model.schema import FieldSpec, Schema
+from gamay.model.secondary_indexes import IndexDeclaration, declared_indexes
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten
 from gamay.query.response import arrow_array
@@ -28,6 +29,7 @@ from gamay.segment.column import ImmutableColumn
 from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.metadata import ColumnMeta, Encoding, SegmentMetadata
 from gamay.segment.reader import ImmutableSegment
+from gamay.segment.secondary.build import add_indexes, buildable
 from gamay.segment.star_tree_file import remove_star_trees
 
 _log = logging.getLogger(__name__)
@@ -89,8 +91,8 @@ class TableLayout:
             return []
 
     def is_met_by(self, segment: ImmutableSegment) -> bool:
-        """Whether a segment is stored like this already, its star-trees included."""
-        return self.matches(segment.info) and self.matches_star_trees(segment)
+        """Whether a segment is stored like this already, its star-trees and secondary indexes included."""
+        return self.matches(segment.info) and self.matches_indexes(segment) and self.matches_star_trees(segment)
 
     def matches_star_trees(self, segment: ImmutableSegment, *, verify: bool = False) -> bool:
         """Whether a segment has its star-trees already, and no others; with `verify`, undamaged ones."""
@@ -102,6 +104,17 @@ class TableLayout:
         except CorruptSegmentError as error:
             _log.warning("the star-trees of segment %s are built again: %s", segment.name, error)
             return False
+
+    @property
+    def indexes(self) -> Sequence[IndexDeclaration]:
+        """The secondary indexes that segments should have."""
+        return () if self.config.indexing.skip_segment_preprocess else declared_indexes(self.config, self.schema)
+
+    def matches_indexes(self, segment: ImmutableSegment) -> bool:
+        """Whether a segment has its secondary indexes already, sound ones, and no others."""
+        if self.config.indexing.skip_segment_preprocess:
+            return True
+        return buildable(self.indexes, segment.info) == [stored.declaration for stored in segment.indexes]
 
     def _matches_column(self, spec: FieldSpec, column: ColumnMeta, num_docs: int) -> bool:
         wanted = self.config.column_index(self.schema, spec.name)
@@ -129,10 +142,13 @@ class TableLayout:
 def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock: Clock) -> Path:
     """Store a segment as the layout says, as `out_dir/<name>`, and return that folder.
 
-    Its rows are written again where columns or their indexes differ; else its files are linked. Star-trees are built anew.
-    Raises InvalidConfigError when an index cannot be built.
+    Its rows are written again where columns or the indexes among their buffers differ; else its files are linked, and those
+    of the secondary indexes that are still wanted. Star-trees are built anew. Raises InvalidConfigError when an index among
+    the buffers cannot be built.
     """
-    folder = _linked(segment, out_dir) if layout.matches(segment.info) else _rewritten(segment, layout, out_dir)
+    is_same = layout.matches(segment.info)
+    folder = _linked(segment, out_dir) if is_same else _rewritten(segment, layout, out_dir)
+    add_indexes(folder, layout.indexes, clock, segment.indexes if is_same else ())
     try:
         add_star_trees(folder, layout.schema, layout.config, clock)
     except Exception:  # noqa: BLE001 - whatever is wrong with a tree, its segment can be read without it

@@ -13,10 +13,13 @@ from gamay.ingest.records import RecordReader
 from gamay.ingest.run import conformed_batches
 from gamay.model.datetime_format import sane_time
 from gamay.model.schema import Schema
+from gamay.model.secondary_indexes import declared_indexes
 from gamay.model.table_config import TableConfig
 from gamay.query.startree.build import add_star_trees
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import SegmentMetadata, read_metadata
+from gamay.segment.secondary.build import add_indexes
+from gamay.segment.secondary.registry import index_type
 from gamay.spark.report import Outcome, SegmentReport
 from gamay.spark.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
 
@@ -71,11 +74,16 @@ def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
 
 
 def finish(builder: SegmentBuilder, schema: Schema, table_config: TableConfig) -> tuple[Path, SegmentMetadata]:
-    """Return the folder of a finished segment, with its star-trees; raises InvalidConfigError as `check_times` does."""
+    """Return the folder of a finished segment, with star-trees and those secondary indexes that servers can take over.
+
+    Raises InvalidConfigError as `check_times` does.
+    """
     folder = builder.build()
     metadata = read_metadata(folder)
     check_times(metadata, table_config)
     add_star_trees(folder, schema, table_config, SYSTEM_CLOCK)
+    portable = [index for index in declared_indexes(table_config, schema) if index_type(index.kind).is_portable]
+    add_indexes(folder, portable, SYSTEM_CLOCK)
     return folder, metadata
 
 

@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.model.secondary_indexes import SECONDARY_KINDS
 
 MULTI_STAGE = "useMultistageEngine"
 NULL_HANDLING = "enableNullHandling"
+SKIP_INDEXES = "skipIndexes"
+SKIPPABLE = ("inverted", "range", *SECONDARY_KINDS)
+"""The kinds of indexes that `skipIndexes` names."""
 NULLS_ON = {NULL_HANDLING: "true"}
 """The options of a query that has null handling and says nothing else."""
 
@@ -54,7 +58,7 @@ _CHOICES = {
     "responseFormat": ("sql", "pql"),
 }
 _TEXTS = """
-database routingOptions sampler skipIndexes orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
+database routingOptions sampler orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
 applicationName workloadName queryHash vectorDistanceThreshold invertedIndexDistinctCostRatio
 """
 # hints, which say how Pinot is to find the answer
@@ -76,7 +80,7 @@ liteModeLeafStageFanOutAdjustedLimit liteModeLeafStageLimit materializedViewRewr
 maxInitialResultHolderCapacity maxStreamingPendingBlocks minInitialIndexedTableCapacity
 mseMaxInitialResultHolderCapacity mseMinGroupTrimSize multiStageLeafLimit numThreadsExtractFinalResult
 optimizeMaxInitialResultHolderCapacity orderedPreferredPools regexDictSizeThreshold routingOptions runInBroker sampler
-scanStarTreeNodes serverReturnFinalResult serverReturnFinalResultKeyUnpartitioned skipIndexes skipPlannerRules
+scanStarTreeNodes serverReturnFinalResult serverReturnFinalResultKeyUnpartitioned skipPlannerRules
 skipUnavailableServers sortAggregateLimitThreshold sortAggregateSingleThreadedNumSegmentsThreshold
 sortExchangeCopyThreshold stageParallelism streamStats streamingGroupByFlushThreshold traceRuleProductions
 unnestColumnPruning useBrokerPruning useIndexBasedDistinctOperator useLeafServerForIntermediateStage useLiteMode
@@ -112,12 +116,21 @@ def _one_of(choices: tuple[str, ...]) -> OptionKind:
     return OptionKind(" or ".join(choices), lambda text: text.lower() in folded)
 
 
+def _skips(text: str) -> bool:
+    """Whether a text is `column=kind,kind&column=kind`, or empty."""
+    parts = [part.partition("=") for part in text.split("&") if part]
+    return all(
+        column.strip() and {kind.strip().lower() for kind in kinds.split(",")} <= {*SKIPPABLE} for column, _, kinds in parts
+    )
+
+
 _FLAG = _one_of(("true", "false"))
 _KINDS: dict[str, OptionKind] = {
     **dict.fromkeys(_FLAGS.split(), _FLAG),
     **dict.fromkeys(_POSITIVE.split(), OptionKind("a whole number greater than 0", _number_from(1))),
     **dict.fromkeys(_INTEGERS.split(), OptionKind("a whole number", _number_from(-_LONG_MAX))),
     **{name: _one_of(choices) for name, choices in _CHOICES.items()},
+    SKIP_INDEXES: OptionKind(f"of the form column=kind,kind&column=kind with kinds of {', '.join(SKIPPABLE)}", _skips),
     **dict.fromkeys([*_TEXTS.split(), *_HINTS.split()], OptionKind("a text", lambda text: True)),
 }
 _NAMES = {name.lower(): name for name in _KINDS}
@@ -143,6 +156,12 @@ def check_options(options: Mapping[str, str]) -> None:
 def unknown_options(options: Iterable[str]) -> list[str]:
     """Return those names of options that nobody knows, each with the known one that it is like, if there is one."""
     return [f"'{name}'.{nearest(name, _KINDS)}" for name in options if name not in _KINDS]
+
+
+def skipped_indexes(options: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return by column the kinds of indexes that a query is not to use."""
+    parts = [part.partition("=") for part in options.get(SKIP_INDEXES, "").split("&") if part]
+    return {column.strip(): frozenset(kind.strip().lower() for kind in kinds.split(",")) for column, _, kinds in parts}
 
 
 def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:

@@ -53,14 +53,34 @@ def needed_parts(pattern: str) -> "LikeParts | None":
 
     To look for that is much cheaper than to match the pattern, and most texts lack it.
     """
+    parts = needed_runs(pattern)
+    return LikeParts.of(parts, False, False, ignore_case=False) if parts else None
+
+
+def needed_runs(pattern: str) -> list[str]:
+    """Return the texts, none of them empty, that every match of a Java pattern contains one after the other."""
     runs = [""]
     for operator, argument in compiled(pattern).tree:
         if operator is LITERAL:
             runs[-1] += chr(argument)
         else:
             runs.append("")
-    parts = [run for run in runs if run]
-    return LikeParts.of(parts, False, False, ignore_case=False) if parts else None
+    return [run for run in runs if run]
+
+
+def like_runs(pattern: str) -> list[str]:
+    """Return the texts, none of them empty, that every match of a LIKE pattern contains one after the other, in any case."""
+    runs = [""]
+    chars = iter(pattern)
+    for char in chars:
+        follows = next(chars, "") if char == "\\" else None
+        if follows is not None:
+            runs[-1] += follows if follows and follows in "%_\\" else char + follows
+        elif char in "%_":
+            runs.append("")
+        else:
+            runs[-1] += char
+    return [run for run in runs if run]
 
 
 def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:

@@ -4,7 +4,7 @@ Every leaf is resolved against the dictionary first, so that it becomes nothing,
 then the sorted index answers with doc ranges, the inverted and range indexes with bitmaps, and a scan is what remains.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,7 +14,8 @@ from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
-from gamay.functions.vector import Vector
+from gamay.functions.expression import Expression
+from gamay.functions.vector import Vector, take
 from gamay.query.filter.calendar import calendar_docs
 from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
@@ -30,6 +31,7 @@ from gamay.query.filter.scan import (
     OrScan,
     Scan,
     SetScan,
+    TailScan,
     ValueScan,
     compared_arithmetic,
     truth,
@@ -39,7 +41,7 @@ from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Column, Dictionary, InvertedIndex, Segment
+from gamay.segment.spi import Column, Dictionary, InvertedIndex, SecondaryIndex, Segment
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
@@ -47,6 +49,8 @@ IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 # Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).
 _ROWS_PER_BITMAP = 1000
 _FEW_BITMAPS = 64
+# From so many entries of a dictionary on a secondary index is asked; for fewer, an expression is computed as fast.
+_FEW_ENTRIES = 1000
 # entries of a dictionary for which an expression is computed at once, by one thread
 _ENTRIES_AT_ONCE = 1 << 15
 
@@ -68,10 +72,11 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """These docs, of which `scan` must still hold."""
+    """These docs, of which `scan` must still hold. `index` names what has narrowed them down, for EXPLAIN."""
 
     docs: DocSet
     scan: Scan
+    index: str = ""
 
 
 Resolved: TypeAlias = Indexed | Narrowed | Scan
@@ -175,13 +180,19 @@ class Resolver:
     def _leaf(self, leaf: Leaf, survivors: int) -> Resolved:
         if isinstance(leaf, Test):
             kind = ArithmeticScan if compared_arithmetic(leaf.expression) else ExpressionScan
-            return kind(self._segment, leaf.expression, self._counter)
+            scan = kind(self._segment, leaf.expression, self._counter)
+            columns = map(self._segment.column, leaf.columns)
+            return self._indexed(leaf.expression, columns, lambda: scan) or scan
         column = self._segment.column(leaf.column)
         if isinstance(leaf, IsNull):
             return self.nothing() if column.null_docs is None else Indexed(column.null_docs, "bitmap")
         if isinstance(leaf, Near):
             return self._near(leaf, column)
         dictionary = column.dictionary
+        if isinstance(leaf, Match) and (dictionary is None or len(dictionary) > _FEW_ENTRIES):
+            indexed = self._indexed(leaf.expression, [column], lambda: self._by_value(leaf, column))
+            if indexed is not None:
+                return indexed
         if dictionary is None:
             return self._raw(leaf, column)
         if not isinstance(leaf, Match):
@@ -196,6 +207,26 @@ class Resolver:
                 raise
             return self._by_value(leaf, column)
 
+    def _indexed(self, condition: Expression, columns: Iterable[Column], scan: Callable[[], Scan]) -> Resolved | None:
+        """Return how a secondary index answers a condition on its columns; None when none does."""
+        for index in dict.fromkeys(index for column in columns for index in self._indexes(column)):
+            found = index.find(condition)
+            if found is None:
+                continue
+            name = f"{index.kind}_index"
+            if found.covered is None or found.covered >= self._num_docs:
+                return Indexed(found.docs, name) if found.is_exact else Narrowed(found.docs, scan(), name)
+            docs = found.docs | BitMap(range(found.covered, self._num_docs))
+            return Narrowed(docs, TailScan(scan(), found.covered) if found.is_exact else scan(), name)
+        return None
+
+    def _indexes(self, column: Column) -> Iterator[SecondaryIndex]:
+        return (index for index in column.indexes if not self._skips(column, index.kind))
+
+    def _skips(self, column: Column, kind: str) -> bool:
+        """Whether the query says that an index of a column is not to be used."""
+        return isinstance(self._segment, QuerySegment) and kind in self._segment.skipped_indexes.get(column.name, ())
+
     def _near(self, leaf: Near, column: Column) -> Resolved:
         scan = NearScan(column, leaf, self._counter)
         if leaf.count is None:
@@ -205,7 +236,7 @@ class Resolver:
         return Indexed(docs, "exact_scan")
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
-        ids = _ids(leaf, dictionary, self._run)
+        ids = self._ids(leaf, column, dictionary)
         count = ids[1] - ids[0] if isinstance(ids, tuple) else len(ids)
         if count == 0:
             return self.nothing()
@@ -214,9 +245,11 @@ class Resolver:
         if column.sorted_index is not None:
             return Indexed(_sorted_docs(column.sorted_index.starts, ids), "sorted_index")
         inverted, is_few = column.inverted_index, count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
+        if inverted is not None and column.has_forward and self._skips(column, "inverted"):
+            inverted = None
         if inverted is not None and is_few:
             return _inverted_docs(inverted, ids)
-        if isinstance(leaf, Range) and column.range_index is not None:
+        if isinstance(leaf, Range) and column.range_index is not None and not self._skips(column, "range"):
             return self._range_index(leaf, column)
         if inverted is not None and not column.has_forward:
             return _inverted_docs(inverted, ids)
@@ -226,13 +259,19 @@ class Resolver:
         table[ids] = True
         return IdScan(column, table, self._counter)
 
+    def _ids(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> IdSet:
+        """Return the ids of the values that satisfy a predicate."""
+        if isinstance(leaf, Match):
+            return _matching_ids(leaf, dictionary, self._indexes(column), self._run)
+        return _ids(leaf, dictionary)
+
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
         if isinstance(leaf, Match):
             docs = None if self._reads_nulls(leaf.column) else calendar_docs(leaf.expression, column)
             return self._by_value(leaf, column) if docs is None else Indexed(docs, "sorted_index")
         if (docs := searched_docs(leaf, column)) is not None:
             return Indexed(docs, "sorted_index")
-        if column.range_index is not None:
+        if column.range_index is not None and not self._skips(column, "range"):
             if isinstance(leaf, Range):
                 return self._range_index(leaf, column)
             if len(leaf.values) == 1:
@@ -249,7 +288,7 @@ class Resolver:
     def _reads_nulls(self, name: str) -> bool:
         return isinstance(self._segment, QuerySegment) and self._segment.null_flags(name) is not None
 
-    def _by_value(self, leaf: Match, column: Column) -> Resolved:
+    def _by_value(self, leaf: Match, column: Column) -> Scan:
         if column.single_value and self._reads_nulls(leaf.column):
             # what stands at the place of a null need not be a value that the expression takes
             return ExpressionScan(self._segment, leaf.expression, self._counter)
@@ -277,25 +316,32 @@ def _matching_entries(leaf: Match, values: Vector, run: Run) -> Mask:
     return np.concatenate(run([partial(_matching, leaf, part) for part in parts]))
 
 
-def _ids(leaf: In | Range | Match, dictionary: Dictionary, run: Run) -> IdSet:
-    """Return the ids of the values that satisfy a predicate."""
+def _ids(leaf: In | Range, dictionary: Dictionary) -> IdSet:
+    """Return the ids of the values that satisfy a comparison."""
     if isinstance(leaf, In):
         if len(leaf.values) == 1:
             first = dictionary.id_of(leaf.values[0])
             return (first, first + 1) if first >= 0 else (0, 0)
         return _narrow(dictionary.ids_of(leaf.values))
-    if isinstance(leaf, Range) and dictionary.is_sorted:
+    if dictionary.is_sorted:
         first, last = dictionary.id_range(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
         return first, max(first, last)
+    return _narrow(np.flatnonzero(range_test(leaf, dictionary.data_type)(dictionary.values)))
+
+
+def _matching_ids(leaf: Match, dictionary: Dictionary, indexes: Iterable[SecondaryIndex], run: Run) -> IdSet:
+    """Return the ids of the values for which an expression holds, computing it for as few as possible."""
     values = dictionary.values
-    ranges = like_ranges(leaf.expression, dictionary) if isinstance(leaf, Match) else None
-    if isinstance(leaf, Match) and ranges is not None:
+    ranges = like_ranges(leaf.expression, dictionary)
+    if ranges is not None:
         marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
         return _narrow(np.concatenate(marked)) if marked else (0, 0)
-    marks = (
-        _matching_entries(leaf, values, run) if isinstance(leaf, Match) else range_test(leaf, dictionary.data_type)(values)
-    )
-    return _narrow(np.flatnonzero(marks))
+    for index in indexes if len(dictionary) > _FEW_ENTRIES else ():
+        candidates = index.entries(leaf.expression)
+        if candidates is not None:
+            some = Vector(values.type, take(values.values, candidates), ascends=values.ascends)
+            return _narrow(candidates[_matching_entries(leaf, some, run)])
+    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run)))
 
 
 def _entries(values: Vector, first: int, last: int) -> Vector:

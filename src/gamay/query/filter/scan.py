@@ -232,6 +232,25 @@ class SetScan:
         return self._flags[docs]
 
 
+class TailScan:
+    """Tests the rows from `covered` on; those before have been tested by an index."""
+
+    def __init__(self, scan: Scan, covered: int) -> None:
+        self._scan = scan
+        self._covered = covered
+        self.cost = scan.cost
+
+    def mask(self, first: int, last: int) -> Mask:
+        known = min(max(first, self._covered), last)
+        if known == first:
+            return self._scan.mask(first, last)
+        return np.concatenate([np.ones(known - first, np.bool_), self._scan.mask(known, last)])
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        known = int(np.searchsorted(docs, self._covered))
+        return np.concatenate([np.ones(known, np.bool_), self._scan.mask_at(docs[known:])])
+
+
 def must_be_of_rows(error: QueryError) -> None:
     """Raise an error again, unless an expression cannot be computed for a row: perhaps for none that matters."""
     if error.code is not ErrorCode.QUERY_EXECUTION:

@@ -99,46 +99,46 @@ def deserialise(file: BufferFile, kind: str, raw: Ids) -> BitMap:
 
 
 class DocSets:
-    """Many sets of docs, opened one by one as they are asked for."""
+    """Many sets of docs, opened one by one as they are asked for. counts: int32, the number of docs of each."""
 
     def __init__(self, file: BufferFile, buffers: dict[str, BufferMeta], kind: str) -> None:
         self._file = file
         self._kind = f"{kind}.sets"
         self._starts = file.array(buffers[f"{kind}.starts"], np.int64)
-        self._counts = file.array(buffers[f"{kind}.counts"], np.int32)
+        self.counts = file.array(buffers[f"{kind}.counts"], np.int32)
         self._sets = file.array(buffers[self._kind], np.uint8)
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self.counts)
 
     def get(self, key: int) -> BitMap:
         """Return a set of docs, which the caller may change."""
         raw = self._sets[self._starts.item(key) : self._starts.item(key + 1)]
-        if len(raw) == 4 * self._counts.item(key):
+        if len(raw) == 4 * self.counts.item(key):
             return BitMap(raw.view(np.uint32))
         return deserialise(self._file, self._kind, raw)
 
     def pairs(self) -> tuple[Ids, Ids]:
         """Return every key with each of its docs, ascending by both: int32 [n], uint32 [n]."""
-        ends = np.cumsum(self._counts, dtype=np.int64)
+        ends = np.cumsum(self.counts, dtype=np.int64)
         docs = np.empty(int(ends[-1]) if len(ends) else 0, np.uint32)
-        is_list = np.diff(self._starts) == 4 * self._counts.astype(np.int64)
+        is_list = np.diff(self._starts) == 4 * self.counts.astype(np.int64)
         listed = np.flatnonzero(is_list)
-        lengths = self._counts[listed].astype(np.int64)
+        lengths = self.counts[listed].astype(np.int64)
         sources, targets = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.int64)
         list_indices(self._starts[listed] >> 2, (self._starts[listed] >> 2) + lengths, sources)
         list_indices(ends[listed] - lengths, ends[listed], targets)
         docs[targets] = self._sets.view(np.uint32)[sources]
         for key in np.flatnonzero(~is_list).tolist():
-            docs[ends[key] - self._counts[key] : ends[key]] = self.get(key).to_array()
-        return np.repeat(np.arange(len(self), dtype=np.int32), self._counts), docs
+            docs[ends[key] - self.counts[key] : ends[key]] = self.get(key).to_array()
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.counts), docs
 
     def union(self, keys: Ids) -> BitMap:
         """Return the union of several sets."""
         if len(keys) == 1:
             return self.get(int(keys[0]))
         keys = np.asarray(keys, np.int64)
-        is_list = self._starts[keys + 1] - self._starts[keys] == 4 * self._counts[keys].astype(np.int64)
+        is_list = self._starts[keys + 1] - self._starts[keys] == 4 * self.counts[keys].astype(np.int64)
         bitmaps = [self.get(key) for key in keys[~is_list].tolist()]
         listed = keys[is_list]
         if len(listed):

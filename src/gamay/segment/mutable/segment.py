@@ -12,6 +12,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import conformed_schema
 from gamay.model.rollup import rollup_problems, rollups_of
 from gamay.model.schema import Schema
+from gamay.model.secondary_indexes import declared_indexes
 from gamay.model.table_config import TableConfig
 from gamay.segment.folder_writer import SegmentPlan, write_segment
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse, SpareBuffers
@@ -21,6 +22,7 @@ from gamay.segment.mutable.rollup import RowKeys, first_rows
 from gamay.segment.mutable.seal import seal_columns
 from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
+from gamay.segment.secondary.growing import GrowingIndexes
 from gamay.segment.spi import Ids
 
 # One more batch fits for certain: none holds a fifth of what a column can.
@@ -78,6 +80,7 @@ class MutableSegment:
         dimensions = [column for column in self._columns if isinstance(column, MutableColumn)]
         self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
         self.shapes = buffers.shapes()
+        self._indexes = GrowingIndexes(declared_indexes(config, schema), self._folder)
         self._failed: BaseException | None = None
         # only where metrics are aggregated: held while they change, and while they are copied
         self._changing = threading.Lock()
@@ -153,6 +156,7 @@ class MutableSegment:
         self._num_docs += batch.num_rows
         self._states = self._dimension_states()
         self._view = self._make_view()  # the one act that shows the rows
+        self._indexes.follow(self._view)
 
     def _merge_rows(self, row_keys: RowKeys, batch: pa.RecordBatch) -> None:
         columns = list(zip(self._columns, batch.columns, strict=True))
@@ -189,7 +193,7 @@ class MutableSegment:
             self._states[column.plan.spec.name] if isinstance(column, MutableColumn) else column.state(self._num_docs)
             for column in self._columns
         ]
-        return SegmentView(self.name, states, self._num_docs, self._plan.created_ms)
+        return SegmentView(self.name, states, self._num_docs, self._plan.created_ms, self._indexes.of_columns)
 
     def seal(self, out_dir: Path, kept: "Ids | None" = None, *, durable: bool = True) -> Path:
         """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
@@ -225,4 +229,5 @@ class MutableSegment:
 
     def close(self) -> None:
         """Remove the files. Views that are held stay valid: memory is given back when the last of them is gone."""
+        self._indexes.close()
         shutil.rmtree(self._folder, ignore_errors=True)

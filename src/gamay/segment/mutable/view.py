@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from pyroaring import BitMap
@@ -15,7 +16,7 @@ from gamay.segment.mutable.inverted import ViewPostings
 from gamay.segment.mutable.zones import ViewZones
 from gamay.segment.raw import PlainFixed, RawReader
 from gamay.segment.rows import ColumnRows
-from gamay.segment.spi import BloomFilter, ColumnStats, Ids, SortedIndex
+from gamay.segment.spi import BloomFilter, ColumnStats, Ids, SecondaryIndex, SortedIndex
 from gamay.segment.storage_form import Stored, fixed_dtype
 
 
@@ -25,8 +26,9 @@ class ViewColumn(ColumnRows):
     sorted_index: SortedIndex | None = None
     bloom_filter: BloomFilter | None = None
 
-    def __init__(self, state: ColumnState) -> None:
+    def __init__(self, state: ColumnState, indexes: Sequence[SecondaryIndex] = ()) -> None:
         spec = state.plan.spec
+        self.indexes = indexes
         self.name = spec.name
         self.data_type = spec.data_type
         self.single_value = spec.single_value
@@ -108,13 +110,24 @@ class _Texts:
 
 
 class SegmentView:
-    """Implements `segment.spi.Segment`. Its metadata holds the names that virtual columns ask for."""
+    """Implements `segment.spi.Segment`. Its metadata holds the names that virtual columns ask for.
 
-    def __init__(self, name: str, states: Sequence[ColumnState], num_docs: int, created_ms: int) -> None:
+    indexes: by column, the secondary indexes of the rows that there were some time ago.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        states: Sequence[ColumnState],
+        num_docs: int,
+        created_ms: int,
+        indexes: Mapping[str, Sequence[SecondaryIndex]] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.num_docs = num_docs
         self.states = states
         self._created_ms = created_ms
+        self._indexes = indexes
         self._columns: dict[str, ViewColumn] = {}
 
     @cached_property
@@ -132,5 +145,5 @@ class SegmentView:
             state = next((state for state in self.states if state.plan.spec.name == name), None)
             if state is None:
                 raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self.column_names)}")
-            column = self._columns.setdefault(name, ViewColumn(state))
+            column = self._columns.setdefault(name, ViewColumn(state, self._indexes.get(name, ())))
         return column

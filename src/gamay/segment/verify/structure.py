@@ -6,16 +6,12 @@ within the segment. Compressed chunks are checked when they are decompressed (`g
 """
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.base.errors import CorruptSegmentError
 from gamay.kernels import bitpack
-from gamay.kernels.roaring import is_roaring
 from gamay.model.types import DataType
 from gamay.segment.format import BufferFile
 from gamay.segment.forward import id_dtype, packed_bits
@@ -28,6 +24,7 @@ from gamay.segment.metadata import ColumnMeta, Encoding
 from gamay.segment.raw import COMPRESSIONS
 from gamay.segment.spi import Ids
 from gamay.segment.storage_form import fixed_dtype, to_python
+from gamay.segment.verify.buffers import BufferChecker
 
 _BLOCK = 1 << 20
 _PROBES_MAX = 1 << 10
@@ -40,12 +37,12 @@ def check_column(meta: ColumnMeta, file: BufferFile, num_docs: int) -> None:
     _Checker(meta, file, num_docs).check()
 
 
-class _Checker:
+class _Checker(BufferChecker):
     """The buffers of one column, of which each is checked by the method that its kind begins with."""
 
     def __init__(self, meta: ColumnMeta, file: BufferFile, num_docs: int) -> None:
+        super().__init__(file, meta.buffers, f"column '{meta.name}'")
         self._meta = meta
-        self._file = file
         self._num_docs = num_docs
         self._num_values = meta.stats.num_values
         self._cardinality = meta.stats.cardinality or 0
@@ -62,52 +59,29 @@ class _Checker:
             "bloom": self._bloom,
         }
         self._counts()
-        self._expect("metadata", kinds <= known.keys(), f"unknown buffers {sorted(kinds - known.keys())}")
+        self.expect("metadata", kinds <= known.keys(), f"unknown buffers {sorted(kinds - known.keys())}")
         for part, check in known.items():
             if part in kinds:
                 check()
 
-    def _expect(self, kind: str, holds: Any, problem: str) -> None:
-        if not holds:
-            raise CorruptSegmentError(f"{self._file.path}: column '{self._meta.name}', {kind}: {problem}")
-
-    def _array(self, kind: str, dtype: Any, length: int | None = None) -> Ids:
-        """Return a buffer, which must have so many elements."""
-        buffer = self._meta.buffers.get(kind)
-        if buffer is None:
-            raise CorruptSegmentError(f"{self._file.path}: column '{self._meta.name}' lacks its buffer '{kind}'")
-        width = np.dtype(dtype).itemsize
-        fits = buffer.size % width == 0 if length is None else buffer.size == length * width
-        self._expect(
-            kind, fits, f"{buffer.size} bytes, expected {'a multiple of' if length is None else length} times {width}"
-        )
-        return self._file.array(buffer, dtype)
-
-    def _offsets(self, kind: str, offsets: Ids, end: int, *, is_exact: bool = True) -> None:
-        ascends = len(offsets) > 0 and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
-        ends = ascends and (offsets[-1] == end if is_exact else offsets[-1] <= end)
-        self._expect(kind, ends, f"offsets do not ascend from 0 to {end}")
-
     def _counts(self) -> None:
         meta, stats = self._meta, self._meta.stats
-        self._expect("metadata", stats.num_nulls <= self._num_docs, f"{stats.num_nulls} nulls in {self._num_docs} docs")
+        self.expect("metadata", stats.num_nulls <= self._num_docs, f"{stats.num_nulls} nulls in {self._num_docs} docs")
         if meta.single_value:
-            self._expect(
+            self.expect(
                 "metadata", self._num_values == self._num_docs, f"{self._num_values} values in {self._num_docs} docs"
             )
         is_encoded = meta.encoding is Encoding.DICTIONARY
-        self._expect("metadata", is_encoded == (meta.id_bits is not None), "the width of ids does not fit the encoding")
+        self.expect("metadata", is_encoded == (meta.id_bits is not None), "the width of ids does not fit the encoding")
         if is_encoded:
             width = packed_bits(self._cardinality) if meta.packed else 8 * id_dtype(self._cardinality).itemsize
             problem = f"ids of {meta.id_bits} bits for a cardinality of {stats.cardinality}"
-            self._expect("metadata", stats.cardinality is not None and meta.id_bits == width, problem)
+            self.expect("metadata", stats.cardinality is not None and meta.id_bits == width, problem)
             needed = {"dictionary.values", "dictionary.offsets"} & meta.buffers.keys()
-            self._expect("metadata", needed, "no dictionary")
+            self.expect("metadata", needed, "no dictionary")
         if meta.has_forward or SORTED in meta.buffers:
             return
-        self._expect(
-            "metadata", is_encoded and f"{INVERTED}.sets" in meta.buffers, "no forward index, and none in its place"
-        )
+        self.expect("metadata", is_encoded and f"{INVERTED}.sets" in meta.buffers, "no forward index, and none in its place")
 
     # -- dictionary
 
@@ -115,19 +89,19 @@ class _Checker:
         data_type, stats = self._meta.data_type, self._meta.stats
         dtype = fixed_dtype(data_type)
         if dtype is not None:
-            stored = self._array("dictionary.values", dtype, self._cardinality)
+            stored = self.array("dictionary.values", dtype, self._cardinality)
             ascends = (stored[1:] > stored[:-1]).all() and (dtype != np.uint8 or stored.max(initial=0) <= 1)
         else:
-            offsets = self._array("dictionary.offsets", np.int32, self._cardinality + 1)
-            data = self._array("dictionary.data", np.uint8)
-            self._offsets("dictionary.offsets", offsets, len(data))
+            offsets = self.array("dictionary.offsets", np.int32, self._cardinality + 1)
+            data = self.array("dictionary.data", np.uint8)
+            self.offsets("dictionary.offsets", offsets, len(data))
             stored = self._texts("dictionary.data", offsets, data)
             ascends = data_type is DataType.BIG_DECIMAL or pc.all(pc.greater(stored[1:], stored[:-1])).as_py() is not False
-        self._expect("dictionary", ascends, "values do not ascend")
+        self.expect("dictionary", ascends, "values do not ascend")
         for place, bound in ((0, stats.minimum), (-1, stats.maximum)):
             if len(stored) and bound is not None and (data_type is not DataType.BIG_DECIMAL):
                 found = to_python(stored, place, data_type)
-                self._expect("metadata", found == bound, f"the bound {bound!r} is not {found!r}, that of its dictionary")
+                self.expect("metadata", found == bound, f"the bound {bound!r} is not {found!r}, that of its dictionary")
 
     def _texts(self, kind: str, offsets: Ids, data: Ids) -> pa.BinaryArray:
         """Return values of variable width, whose offsets were checked, after looking at what their type demands of each."""
@@ -137,12 +111,12 @@ class _Checker:
             try:
                 stored.view(pa.string()).validate(full=True)
             except pa.ArrowInvalid:
-                self._expect(kind, False, "texts that are not UTF-8")
+                self.expect(kind, False, "texts that are not UTF-8")
         elif data_type is DataType.UUID:
-            self._expect(kind, (np.diff(offsets) == _UUID_BYTES).all(), "UUIDs that have not 16 bytes")
+            self.expect(kind, (np.diff(offsets) == _UUID_BYTES).all(), "UUIDs that have not 16 bytes")
         elif data_type is DataType.BIG_DECIMAL:
             plain = pc.all(pc.match_substring_regex(stored, _DECIMAL)).as_py() is not False
-            self._expect(kind, plain, "decimals that are no plain numbers")
+            self.expect(kind, plain, "decimals that are no plain numbers")
         return stored
 
     # -- forward
@@ -150,13 +124,13 @@ class _Checker:
     def _forward(self) -> None:
         meta = self._meta
         if not meta.single_value:
-            offsets = self._array("forward.offsets", np.int32, self._num_docs + 1)
-            self._offsets("forward.offsets", offsets, self._num_values)
+            offsets = self.array("forward.offsets", np.int32, self._num_docs + 1)
+            self.offsets("forward.offsets", offsets, self._num_values)
             longest = int(np.diff(offsets).max(initial=0))
-            self._expect("forward.offsets", longest <= meta.stats.max_values_per_row, f"a row has {longest} values")
+            self.expect("forward.offsets", longest <= meta.stats.max_values_per_row, f"a row has {longest} values")
         if meta.encoding is Encoding.DICTIONARY:
             for ids in self._ids():
-                self._expect("forward", ids.max(initial=0) < max(1, self._cardinality), "ids beyond the dictionary")
+                self.expect("forward", ids.max(initial=0) < max(1, self._cardinality), "ids beyond the dictionary")
         elif "forward.blocks" in meta.buffers:
             self._blocks()
         elif "forward.chunks" in meta.buffers:
@@ -167,10 +141,10 @@ class _Checker:
     def _ids(self) -> Iterator[Ids]:
         dtype = id_dtype(self._cardinality)
         if "forward.packed" not in self._meta.buffers:
-            yield self._array("forward.ids", dtype, self._num_values)
+            yield self.array("forward.ids", dtype, self._num_values)
             return
         bits = self._meta.id_bits or 1
-        words = self._array("forward.packed", np.uint64, bitpack.words_needed(self._num_values, bits))
+        words = self.array("forward.packed", np.uint64, bitpack.words_needed(self._num_values, bits))
         for start in range(0, self._num_values, _BLOCK):
             ids = np.empty(min(_BLOCK, self._num_values - start), dtype)
             bitpack.unpack(words, bits, start, ids)
@@ -179,98 +153,71 @@ class _Checker:
     def _plain(self) -> None:
         dtype = fixed_dtype(self._meta.data_type)
         if dtype is not None:
-            values = self._array("forward.values", dtype, self._num_values)
+            values = self.array("forward.values", dtype, self._num_values)
             if dtype == np.uint8:
-                self._expect("forward.values", values.max(initial=0) <= 1, "truth values other than 0 and 1")
+                self.expect("forward.values", values.max(initial=0) <= 1, "truth values other than 0 and 1")
             return
-        offsets = self._array("forward.value_offsets", np.int64, self._num_values + 1)
-        data = self._array("forward.data", np.uint8)
-        self._offsets("forward.value_offsets", offsets, len(data))
+        offsets = self.array("forward.value_offsets", np.int64, self._num_values + 1)
+        data = self.array("forward.data", np.uint8)
+        self.offsets("forward.value_offsets", offsets, len(data))
         for start in range(0, self._num_values, _BLOCK):
             part = offsets[start : start + _BLOCK + 1]
             shifted = (part - part[0]).astype(np.int32)
-            self._expect("forward.value_offsets", shifted[-1] == part[-1] - part[0], "values of more than 2 GB")
+            self.expect("forward.value_offsets", shifted[-1] == part[-1] - part[0], "values of more than 2 GB")
             self._texts("forward.data", shifted, data[part[0] : part[-1]])
 
     def _index(self, kind: str) -> tuple[int, int, Ids]:
         """Return values per part, number of parts, and what follows these in the index of compressed parts."""
-        index = self._array(kind, np.int64)
-        self._expect(kind, len(index) > 2 and index[0] > 0 and index[1] == self._num_values, "counts that do not agree")
+        index = self.array(kind, np.int64)
+        self.expect(kind, len(index) > 2 and index[0] > 0 and index[1] == self._num_values, "counts that do not agree")
         return int(index[0]), -(-self._num_values // int(index[0])), index[2:]
 
     def _chunks(self) -> None:
         kind = "forward.chunk_index"
-        self._expect("metadata", self._meta.codec in COMPRESSIONS, f"the codec {self._meta.codec!r} of chunks")
+        self.expect("metadata", self._meta.codec in COMPRESSIONS, f"the codec {self._meta.codec!r} of chunks")
         per_chunk, count, rest = self._index(kind)
-        self._expect(kind, len(rest) == 2 * count + 1, f"not {count} chunks")
-        self._offsets(kind, rest[: count + 1], len(self._array("forward.chunks", np.uint8)))
+        self.expect(kind, len(rest) == 2 * count + 1, f"not {count} chunks")
+        self.offsets(kind, rest[: count + 1], len(self.array("forward.chunks", np.uint8)))
         lengths = np.full(count, per_chunk, np.int64)
         lengths[count - 1 :] = self._num_values - per_chunk * (count - 1)
         dtype, sizes = fixed_dtype(self._meta.data_type), rest[count + 1 :]
         fits = (sizes == lengths * dtype.itemsize) if dtype is not None else (sizes >= 4 * (lengths + 1)) & (sizes < 2**31)
-        self._expect(kind, fits.all(), "sizes that do not fit the number of values")
+        self.expect(kind, fits.all(), "sizes that do not fit the number of values")
 
     def _blocks(self) -> None:
         kind = "forward.block_index"
         per_block, count, rest = self._index(kind)
-        self._expect(kind, len(rest) == 2 * (count + 1), f"not {count} blocks")
-        self._array("forward.block_ascii", np.uint8, count)
-        self._offsets(kind, rest[: count + 1], len(self._array("forward.blocks", np.uint8)))
+        self.expect(kind, len(rest) == 2 * (count + 1), f"not {count} blocks")
+        self.array("forward.block_ascii", np.uint8, count)
+        self.offsets(kind, rest[: count + 1], len(self.array("forward.blocks", np.uint8)))
         width = self._meta.buffers["forward.lengths"].size // max(1, self._num_values) or 1
-        self._expect("forward.lengths", width in (1, 2, 4), f"lengths of {width} bytes")
-        lengths = self._array("forward.lengths", f"<u{width}", self._num_values)
+        self.expect("forward.lengths", width in (1, 2, 4), f"lengths of {width} bytes")
+        lengths = self.array("forward.lengths", f"<u{width}", self._num_values)
         ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         at_blocks = ends[np.minimum(np.arange(count + 1) * per_block, self._num_values)]
-        self._expect(kind, np.array_equal(rest[count + 1 :], at_blocks), "blocks of another size than their values")
+        self.expect(kind, np.array_equal(rest[count + 1 :], at_blocks), "blocks of another size than their values")
 
     # -- indexes
 
     def _sorted(self) -> None:
-        self._expect(SORTED, self._meta.single_value and self._meta.encoding is Encoding.DICTIONARY, "not of ids")
-        self._offsets(SORTED, self._array(SORTED, np.int32, self._cardinality + 1), self._num_docs)
+        self.expect(SORTED, self._meta.single_value and self._meta.encoding is Encoding.DICTIONARY, "not of ids")
+        self.offsets(SORTED, self.array(SORTED, np.int32, self._cardinality + 1), self._num_docs)
 
     def _inverted(self) -> None:
-        self._sets(INVERTED, self._cardinality)
+        self.sets(INVERTED, self._cardinality, self._num_docs)
 
     def _range(self) -> None:
         kind, is_encoded = f"{RANGE}.bounds", self._meta.encoding is Encoding.DICTIONARY
-        bounds = self._array(kind, np.int32 if is_encoded else fixed_dtype(self._meta.data_type) or np.uint8)
-        self._expect(kind, (bounds[1:] >= bounds[:-1]).all(), "bounds do not ascend")
+        bounds = self.array(kind, np.int32 if is_encoded else fixed_dtype(self._meta.data_type) or np.uint8)
+        self.expect(kind, (bounds[1:] >= bounds[:-1]).all(), "bounds do not ascend")
         if is_encoded and len(bounds):
-            self._expect(kind, bounds[0] >= 0 and bounds[-1] <= self._cardinality, "bounds beyond the dictionary")
-        self._sets(RANGE, max(0, len(bounds) - 1))
-
-    def _sets(self, kind: str, count: int) -> None:
-        starts = self._array(f"{kind}.starts", np.int64, count + 1)
-        counts = self._array(f"{kind}.counts", np.int32, count)
-        raw = self._array(f"{kind}.sets", np.uint8)
-        self._offsets(f"{kind}.starts", starts, len(raw))
-        sizes, wanted = np.diff(starts), 4 * counts.astype(np.int64)
-        fits = (counts >= 0) & (sizes <= wanted) & (starts[:-1] % 4 == 0)
-        self._expect(f"{kind}.counts", fits.all(), "sets of docs of another size than their number of docs")
-        bitmaps = np.flatnonzero(sizes < wanted)
-        for first, last in pairwise([-1, *bitmaps.tolist(), count]):
-            self._lists(f"{kind}.sets", raw, starts[first + 1 : last + 1])
-            if last < count:
-                self._bitmap(f"{kind}.sets", raw[starts[last] : starts[last + 1]], int(counts[last]))
-
-    def _lists(self, kind: str, raw: Ids, starts: Ids) -> None:
-        """Check neighbouring sets that are lists of docs."""
-        if len(starts) == 0 or starts[0] == starts[-1]:
-            return
-        docs = raw[starts[0] : starts[-1]].view(np.uint32)
-        begins = np.zeros(len(docs) + 1, np.bool_)
-        begins[(starts - starts[0]) >> 2] = True
-        ascends = (docs[1:] > docs[:-1]) | begins[1 : len(docs)]
-        self._expect(kind, docs.max() < self._num_docs and ascends.all(), "docs that do not ascend within the segment")
-
-    def _bitmap(self, kind: str, raw: Ids, count: int) -> None:
-        self._expect(kind, is_roaring(raw, self._num_docs, count), "a roaring bitmap that is damaged")
+            self.expect(kind, bounds[0] >= 0 and bounds[-1] <= self._cardinality, "bounds beyond the dictionary")
+        self.sets(RANGE, max(0, len(bounds) - 1), self._num_docs)
 
     def _nulls(self) -> None:
-        self._bitmap(NULLS, self._array(NULLS, np.uint8), self._meta.stats.num_nulls)
+        self.bitmap(NULLS, self.array(NULLS, np.uint8), self._meta.stats.num_nulls, self._num_docs)
 
     def _bloom(self) -> None:
-        words = self._array(BLOOM, np.uint64)
+        words = self.array(BLOOM, np.uint64)
         fits = len(words) > 2 and 0 < words[0] <= _PROBES_MAX and words[1] == 64 * (len(words) - 2)
-        self._expect(BLOOM, fits, "counts that do not agree")
+        self.expect(BLOOM, fits, "counts that do not agree")

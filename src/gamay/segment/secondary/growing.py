@@ -1,0 +1,160 @@
+"""Secondary indexes of a consuming segment: immutable ones of blocks of rows, built beside consumption.
+
+Rows that are in no block yet are scanned, so queries see every row at once, and what they find does not depend on how far
+the indexes are.
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from pyroaring import BitMap
+
+from gamay.functions.expression import Expression
+from gamay.functions.vector import Vector
+from gamay.model.secondary_indexes import IndexDeclaration
+from gamay.segment.secondary.registry import index_type, missing_extra
+from gamay.segment.spi import Column, Found, SecondaryIndex
+
+_log = logging.getLogger(__name__)
+BLOCK_ROWS = 1 << 16
+"""Rows of a block: scanning so many takes a few milliseconds, and an index of them is still worth its files."""
+
+
+class View(Protocol):
+    """What is asked of the view of a consuming segment."""
+
+    @property
+    def num_docs(self) -> int: ...
+    def column(self, name: str) -> Column: ...
+
+
+class _BlockColumn:
+    """The rows [start, stop) of a column; implements `IndexSource`."""
+
+    dictionary = None
+
+    def __init__(self, column: Column, start: int, stop: int) -> None:
+        self.name = column.name
+        self.data_type = column.data_type
+        self.single_value = column.single_value
+        self.num_docs = stop - start
+        self._column = column
+        self._start = start
+
+    @property
+    def null_docs(self) -> BitMap | None:
+        nulls = self._column.null_docs
+        return (
+            None if nulls is None else (nulls & BitMap(range(self._start, self._start + self.num_docs))).shift(-self._start)
+        )
+
+    def values(self, start: int, stop: int) -> Vector:
+        return self._column.values(self._start + start, self._start + stop)
+
+
+class BlockedIndex(SecondaryIndex):
+    """The indexes of the first blocks of a consuming segment's rows, as one. blocks: of `block_rows` rows each."""
+
+    def __init__(self, kind: str, blocks: Sequence[SecondaryIndex], block_rows: int) -> None:
+        self.kind = kind
+        self._blocks = blocks
+        self._block_rows = block_rows
+
+    def find(self, condition: Expression) -> Found | None:
+        parts = []
+        is_exact = True
+        for number, block in enumerate(self._blocks):
+            found = block.find(condition)
+            if found is None:
+                return None
+            is_exact = is_exact and found.is_exact
+            parts.append(found.docs.shift(number * self._block_rows))
+        return Found(BitMap.union(*parts), is_exact, covered=len(parts) * self._block_rows)
+
+
+class GrowingIndexes:
+    """The secondary indexes of one consuming segment. of_columns: by column, the blocks that are ready.
+
+    One thread tells of new rows (`follow`); another builds the blocks one by one, and ends with the last full one.
+    """
+
+    def __init__(self, declarations: Sequence[IndexDeclaration], folder: Path, block_rows: int = BLOCK_ROWS) -> None:
+        """folder: that of the segment's buffers."""
+        self._declarations = [
+            declaration
+            for declaration in declarations
+            if missing_extra(declaration.kind) is None and index_type(declaration.kind).of_blocks
+        ]
+        self._folder = folder / "indexes"
+        self._block_rows = block_rows
+        self._built: list[list[SecondaryIndex]] = [[] for _ in self._declarations]
+        self._lock = threading.Lock()
+        self._latest: View | None = None
+        self._is_building = self._is_closed = False
+        self.of_columns: Mapping[str, Sequence[SecondaryIndex]] = MappingProxyType({})
+
+    def follow(self, view: View) -> None:
+        """Take note of the rows that there are now; blocks that have become full are built by another thread."""
+        if not self._declarations or view.num_docs < (self._num_blocks + 1) * self._block_rows:
+            return
+        with self._lock:
+            self._latest = view
+            if self._is_building or self._is_closed:
+                return
+            self._is_building = True
+        threading.Thread(target=self._build_blocks, name="index-blocks", daemon=True).start()
+
+    @property
+    def _num_blocks(self) -> int:
+        return min(map(len, self._built), default=0)
+
+    def close(self) -> None:
+        """Build no more; the files go, and what is open stays readable."""
+        with self._lock:
+            self._is_closed = True
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _build_blocks(self) -> None:
+        while (view := self._next()) is not None:
+            number = self._num_blocks
+            try:
+                for declaration, blocks in zip(self._declarations, self._built, strict=True):
+                    blocks.append(self._block(view, declaration, number))
+            except Exception:  # noqa: BLE001 - whatever is wrong with an index, the rows can be read without it
+                with self._lock:
+                    is_closed, self._is_closed, self._is_building = self._is_closed, True, False
+                if not is_closed:
+                    _log.exception("rows from %d on are scanned, their indexes cannot be built", number * self._block_rows)
+                return
+            self.of_columns = self._by_column()
+
+    def _next(self) -> View | None:
+        """Return a view that has another full block; None when there is none, and then this thread ends."""
+        with self._lock:
+            view = self._latest
+            if self._is_closed or view is None or view.num_docs < (self._num_blocks + 1) * self._block_rows:
+                self._is_building, self._latest = False, None
+                return None
+            return view
+
+    def _block(self, view: View, declaration: IndexDeclaration, number: int) -> SecondaryIndex:
+        start = number * self._block_rows
+        columns = [_BlockColumn(view.column(name), start, start + self._block_rows) for name in declaration.columns]
+        folder = self._folder / f"{declaration.kind}-{'-'.join(declaration.columns)}-{number}"
+        folder.mkdir(parents=True)
+        wanted = index_type(declaration.kind)
+        content = wanted.build(columns, declaration.settings, folder)
+        return wanted.open(folder, content, columns, declaration.settings)
+
+    def _by_column(self) -> Mapping[str, Sequence[SecondaryIndex]]:
+        found: dict[str, tuple[SecondaryIndex, ...]] = {}
+        for declaration, blocks in zip(self._declarations, self._built, strict=True):
+            index = BlockedIndex(declaration.kind, tuple(blocks), self._block_rows)
+            for column in declaration.columns:
+                found[column] = (*found.get(column, ()), index)
+        return MappingProxyType(found)
