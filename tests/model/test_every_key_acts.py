@@ -30,7 +30,7 @@ from gamay.model.table_config import TableConfig
 from gamay.model.upsert_changes import deprecated_keys
 from gamay.model.without_effect import NO_EFFECT, without_effect
 from gamay.sql import option_values
-from gamay.sql.option_values import NULL_HANDLING, OPTIONS
+from gamay.sql.option_values import NULL_HANDLING, OPTIONS, SKIP_INDEXES
 
 _SOURCE = Path(gamay.__file__).parent
 _NO_ACTION = {"parse", "without_effect", "unused_index_settings", "upsert_changes", "validation", "rules"}
@@ -213,7 +213,7 @@ def test_what_is_read_from_other_keys_is_read_again(cls: type) -> None:
 
 def test_every_query_option_is_read_or_listed_as_without_effect() -> None:
     texts = "".join(path.read_text() for path in sorted(_SOURCE.rglob("*.py")) if path.name != "option_values.py")
-    own = {NULL_HANDLING}  # which the module of the options reads itself
+    own = {NULL_HANDLING, SKIP_INDEXES}  # which the module of the options reads itself
     assert {name for name in OPTIONS if f'"{name}"' not in texts} - own == option_values.NO_EFFECT
 
 

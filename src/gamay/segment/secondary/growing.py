@@ -83,7 +83,7 @@ class GrowingIndexes:
     One thread tells of new rows (`follow`); another builds the blocks one by one, and ends with the last full one.
     """
 
-    def __init__(self, declarations: Sequence[IndexDeclaration], folder: Path, block_rows: int = BLOCK_ROWS) -> None:
+    def __init__(self, declarations: Sequence[IndexDeclaration], folder: Path) -> None:
         """folder: that of the segment's buffers."""
         self._declarations = [
             declaration
@@ -91,7 +91,7 @@ class GrowingIndexes:
             if missing_extra(declaration.kind) is None and index_type(declaration.kind).of_blocks
         ]
         self._folder = folder / "indexes"
-        self._block_rows = block_rows
+        self._block_rows = BLOCK_ROWS
         self._built: list[list[SecondaryIndex]] = [[] for _ in self._declarations]
         self._lock = threading.Lock()
         self._latest: View | None = None
@@ -146,7 +146,8 @@ class GrowingIndexes:
         start = number * self._block_rows
         columns = [_BlockColumn(view.column(name), start, start + self._block_rows) for name in declaration.columns]
         folder = self._folder / f"{declaration.kind}-{'-'.join(declaration.columns)}-{number}"
-        folder.mkdir(parents=True)
+        self._folder.mkdir(exist_ok=True)  # fails once the segment's own folder is gone
+        folder.mkdir()
         wanted = index_type(declaration.kind)
         content = wanted.build(columns, declaration.settings, folder)
         return wanted.open(folder, content, columns, declaration.settings)
