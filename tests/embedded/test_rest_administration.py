@@ -212,6 +212,18 @@ def test_what_is_not_offered_says_why(plain: EmbeddedCluster) -> None:
     api = httpx.Client(base_url=plain.controller_url)
     for path in ("/logicalTables", "/materializedViews", "/timeseries/languages"):
         assert api.get(path).json() == []
-    for method, path in (("POST", "/sql/ddl"), ("GET", "/logicalTables/x"), ("PUT", "/tables/recommender")):
+    for method, path in (("POST", "/sql/ddl"), ("GET", "/logicalTables/x")):
         refused = api.request(method, path, json={})
         assert (refused.status_code, refused.json()["error"].startswith("This is not offered: ")) == (501, True), path
+
+
+def test_indexes_are_recommended(plain: EmbeddedCluster) -> None:
+    api = httpx.Client(base_url=plain.controller_url)
+    schema = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT"}, {"name": "b", "dataType": "INT"}]}
+    queries = {"SELECT COUNT(*) FROM t WHERE a = 1": 2, "SELECT COUNT(*) FROM t WHERE b > 1": 1}
+    answer = api.put("/tables/recommender", json={"schema": schema, "queriesWithWeights": queries})
+    assert answer.status_code == 200
+    assert answer.json()["indexConfig"]["sortedColumn"] == "a"
+    assert answer.json()["indexConfig"]["rangeIndexColumns"] == ["b"]
+    refused = api.put("/tables/recommender", json={"queriesWithWeights": queries})
+    assert (refused.status_code, "has no schema" in refused.json()["error"]) == (400, True)

@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from gamay.cli import admin, startree
+from gamay.cli import admin, index, startree
 
 app = typer.Typer(
     name="gamay",
@@ -20,6 +20,7 @@ topic_app = typer.Typer(help="Make and change topics of the embedded stream.", n
 quickstart_app = typer.Typer(help="See Gamay at work on real data.", no_args_is_help=True)
 app.add_typer(start_app, name="start")
 app.add_typer(segment_app, name="segment")
+app.add_typer(index.app, name="index")
 app.add_typer(startree.app, name="startree")
 app.add_typer(topic_app, name="topic")
 app.add_typer(quickstart_app, name="quickstart")

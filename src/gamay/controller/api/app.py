@@ -31,6 +31,7 @@ from gamay.controller.api.process import process_router
 from gamay.controller.api.queries import query_router
 from gamay.controller.api.realtime_status import realtime_status_router
 from gamay.controller.api.rebalance import rebalance_router
+from gamay.controller.api.recommender import recommender_router
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
 from gamay.controller.api.schemas import schema_router
 from gamay.controller.api.segment_changes import segment_change_router
@@ -62,6 +63,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     )
     for router in (
         not_offered_router(),
+        recommender_router(),
         live_broker_router(services),
         schema_router(services),
         view_router(services),

@@ -39,7 +39,6 @@ REFUSED = (
         "/sql/ddl",
         _DDL,
     ),
-    ("PUT", "/tables/recommender", "no config is recommended: docs/guide/tables.md says which index helps which query"),
     (
         "POST",
         "/tables/{table}/copy",

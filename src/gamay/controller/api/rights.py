@@ -302,11 +302,11 @@ POST   /queryWorkloadConfigs                               NotOffered           
 GET    /queryWorkloadConfigs/{name}                        NotOffered               read        -
 DELETE /queryWorkloadConfigs/{name}                        NotOffered               read        -
 POST   /validateMultiStageQuery                            Query                    read        -
+PUT    /tables/recommender                                 Query                    read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -
 POST   /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig/default NotOffered              read        -
 POST   /sql/ddl                                            NotOffered               read        -
-PUT    /tables/recommender                                 NotOffered               read        -
 POST   /tables/{table}/copy                                NotOffered               read        -
 """
 

@@ -1,0 +1,107 @@
+"""Indexes for a table that does not exist yet, from its schema, cardinalities and weighted queries.
+
+The shape of input and answer is that of Pinot's `PUT /tables/recommender`; what is recommended follows from the conditions
+of the queries and from what Gamay's indexes can answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.schema import Schema
+from gamay.model.types import FieldRole
+from gamay.query.advice.indexes import Candidate, Candidates, ColumnFacts, candidates
+
+# A bloom filter rules segments out where each holds a small part of a column's values; a partition needs as many.
+_MANY_VALUES = 1000
+_LISTS = {
+    "inverted": "invertedIndexColumns",
+    "range": "rangeIndexColumns",
+    "json": "jsonIndexColumns",
+    "text": "textIndexColumns",
+    "fst": "fstIndexColumns",
+}
+
+
+def recommend(document: Any) -> dict[str, Any]:
+    """Return a recommendation for `{"schema": …, "queriesWithWeights": {sql: weight}}`.
+
+    Field specs of the schema may say how many different values they have: `cardinality`. Other keys of Pinot's input are
+    taken and have no influence. Raises InvalidConfigError.
+    """
+    schema, cardinalities, weights = _input(document)
+    facts = {name: ColumnFacts(cardinality) for name, cardinality in cardinalities.items()}
+    found = candidates(weights, schema, facts)
+    votes = _votes(found, weights)
+    sorted_column = _sorted_column(votes, schema)
+    lists: dict[str, list[str]] = {name: [] for name in _LISTS.values()}
+    for one in votes:
+        if one.column != sorted_column or one.kind not in ("inverted", "range"):
+            lists[_LISTS[one.kind]].append(one.column)
+    compared = [one.column for one in votes if one.kind == "inverted" and cardinalities.get(one.column, 0) >= _MANY_VALUES]
+    read = {name for names in found.filtered.values() for name in names}
+    return {
+        "indexConfig": {
+            **lists,
+            "sortedColumn": sorted_column,
+            "bloomFilterColumns": compared,
+            "noDictionaryColumns": [
+                spec.name for spec in schema.stored_fields if spec.role is FieldRole.METRIC and spec.name not in read
+            ],
+        },
+        "partitionConfig": {"partitionDimension": compared[0] if compared else None},
+        "flaggedQueries": {"flaggedQueries": _flagged(found)},
+    }
+
+
+def _input(document: Any) -> tuple[Schema, dict[str, int], dict[str, float]]:
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), dict):
+        raise InvalidConfigError('the input has no schema; expected {"schema": {…}, "queriesWithWeights": {"SELECT …": 1}}')
+    weights = document.get("queriesWithWeights")
+    if not isinstance(weights, dict) or not weights or not all(_is_number(weight) for weight in weights.values()):
+        raise InvalidConfigError("'queriesWithWeights' must be an object of queries and their weights, at least one")
+    own = dict(document["schema"])
+    cardinalities: dict[str, int] = {}
+    for key in ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs"):
+        specs = own.get(key)
+        if isinstance(specs, list):
+            own[key] = [_without_sizes(spec, cardinalities) for spec in specs]
+    return Schema.from_json(own).value, cardinalities, {str(sql): float(weight) for sql, weight in weights.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _without_sizes(spec: Any, cardinalities: dict[str, int]) -> Any:
+    """Return a field spec without what it says of the values, whose number is noted."""
+    if not isinstance(spec, dict):
+        return spec
+    cardinality = spec.get("cardinality")
+    if cardinality is not None:
+        if not _is_number(cardinality) or cardinality < 1:
+            raise InvalidConfigError(f"the cardinality of '{spec.get('name')}' must be a whole number from 1")
+        cardinalities[str(spec.get("name"))] = int(cardinality)
+    sizes = ("cardinality", "numValuesPerEntry", "averageLength", "minLength", "maxLength")
+    return {key: value for key, value in spec.items() if key not in sizes}
+
+
+def _votes(found: Candidates, weights: Mapping[str, float]) -> list[Candidate]:
+    """Return the candidates, those first whose queries weigh most."""
+    votes: dict[Candidate, float] = {}
+    for sql, wanted in found.by_query.items():
+        for one in wanted:
+            votes[one] = votes.get(one, 0.0) + weights[sql]
+    return sorted(votes, key=lambda one: -votes[one])
+
+
+def _sorted_column(votes: list[Candidate], schema: Schema) -> str | None:
+    """Return the single-value column by whose order the heaviest comparisons are answered best."""
+    compared = (one.column for one in votes if one.kind in ("inverted", "range"))
+    return next((column for column in compared if schema.field(column).single_value), None)
+
+
+def _flagged(found: Candidates) -> dict[str, dict[str, str]]:
+    refused = {sql: {"ERROR": reason} for sql, reason in found.refused.items()}
+    unfiltered = [sql for sql, names in found.filtered.items() if not names]
+    return refused | {sql: {"WARNING": "it has no condition, so it reads all rows"} for sql in unfiltered}

@@ -1,0 +1,79 @@
+"""`gamay index advise`: indexes for the queries of a file, that save what they are said to when the table has them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import gamay
+from gamay.cli.app import app
+
+QUERIES = """
+SELECT SUM(n) FROM t WHERE city = 'c3';
+SELECT COUNT(*) FROM t WHERE n BETWEEN 10 AND 12 AND k <> 3;
+SELECT COUNT(*) FROM t WHERE url LIKE '%/07b%/end';
+SELECT COUNT(*) FROM t WHERE id = 7;
+SELECT city, COUNT(*) FROM t GROUP BY city;
+SELECT nothing FROM t;
+"""
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    count = 30_000
+    return pd.DataFrame(
+        {
+            "city": [f"c{i % 700}" for i in range(count)],
+            "k": [i % 4 for i in range(count)],
+            "n": [i * 7919 % 9973 for i in range(count)],
+            "id": range(count),
+            "url": [f"http://example.com/{i:05x}/end" for i in range(count)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("advise")
+    with gamay.connect(data / "db") as db:
+        db.create_table("t", rows)
+    return data
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["index", "advise", *arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+def test_advised_indexes_save_what_is_read(rows: pd.DataFrame, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_text(QUERIES)
+    segment = next((folder / "db").rglob("metadata.json")).parent
+    before = sorted(path.name for path in segment.rglob("*"))
+    said = run(str(segment), str(file))
+    config: Any = json.loads(said[said.index("{") : said.index("\n}\n") + 2])
+    found = {entry["name"]: set(entry["indexes"]) for entry in config["fieldConfigList"]}
+    assert {"city": {"inverted"}, "n": {"range"}}.items() <= found.items()
+    assert "id" not in found  # rows are in its order already
+    assert "no condition that an index could answer: SELECT city, COUNT(*)" in said
+    assert "not a query of this table: Unknown columnName 'nothing'" in said
+    assert sorted(path.name for path in segment.rglob("*")) == before
+    with gamay.connect(tmp_path / "advised") as db, gamay.connect(folder / "db") as plain:
+        db.create_table("t", rows, config=config)
+        for text in QUERIES.split(";\n")[:4]:
+            assert db.sql(text).rows() == plain.sql(text).rows(), text
+        text = QUERIES.split(";\n")[0]
+        read = [one.sql(text).stats.num_entries_scanned_in_filter for one in (db, plain)]
+        assert read == [0, len(rows)]
+
+
+def test_nothing_is_advised_where_nothing_helps(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "queries.sql"
+    file.write_text("SELECT COUNT(*) FROM t WHERE k >= 0;\n")
+    said = run(str(next((folder / "db").rglob("metadata.json")).parent), str(file))
+    assert "fieldConfigList" not in said
+    assert "no index helps: none saves enough: SELECT COUNT(*) FROM t WHERE k >= 0" in said

@@ -1,0 +1,71 @@
+"""What is recommended for a table that does not exist yet."""
+
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.query.advice.recommend import recommend
+
+SCHEMA = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [
+        {"name": "city", "dataType": "STRING", "cardinality": 5000, "averageLength": 8},
+        {"name": "kind", "dataType": "INT", "cardinality": 4},
+        {"name": "tags", "dataType": "STRING", "singleValueField": False},
+        {"name": "doc", "dataType": "JSON"},
+        {"name": "url", "dataType": "STRING"},
+    ],
+    "metricFieldSpecs": [{"name": "n", "dataType": "LONG"}, {"name": "price", "dataType": "DOUBLE"}],
+}
+
+
+def test_indexes_follow_the_conditions_and_their_weights() -> None:
+    found = recommend(
+        {
+            "schema": SCHEMA,
+            "queriesWithWeights": {
+                "SELECT SUM(n) FROM t WHERE city = 'a' AND price > 3": 1,
+                "SELECT SUM(n) FROM t WHERE kind = 3 AND tags = 'x'": 5,
+                "SELECT COUNT(*) FROM t WHERE JSON_MATCH(doc, '\"$.a\" = 1') AND url LIKE '%x%y%'": 2,
+                "SELECT COUNT(*) FROM t": 1,
+                "SELECT nothing FROM t": 1,
+            },
+            "qps": 5,
+        }
+    )
+    assert found["indexConfig"] == {
+        "invertedIndexColumns": ["tags", "city"],
+        "rangeIndexColumns": ["price"],
+        "jsonIndexColumns": ["doc"],
+        "textIndexColumns": [],
+        "fstIndexColumns": ["url"],
+        "sortedColumn": "kind",
+        "bloomFilterColumns": ["city"],
+        "noDictionaryColumns": ["n"],
+    }
+    assert found["partitionConfig"] == {"partitionDimension": "city"}
+    flagged = found["flaggedQueries"]["flaggedQueries"]
+    assert "Unknown columnName 'nothing'" in flagged["SELECT nothing FROM t"]["ERROR"]
+    assert flagged["SELECT COUNT(*) FROM t"] == {"WARNING": "it has no condition, so it reads all rows"}
+    assert len(flagged) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([], "the input has no schema"),
+        ({"schema": SCHEMA}, "'queriesWithWeights' must be an object of queries and their weights"),
+        ({"schema": SCHEMA, "queriesWithWeights": {"SELECT 1 FROM t": "x"}}, "'queriesWithWeights' must be"),
+        (
+            {
+                "schema": {"schemaName": "t", "dimensionFieldSpecs": [{"name": "a", "dataType": "INT", "cardinality": "x"}]},
+                "queriesWithWeights": {"SELECT 1 FROM t": 1},
+            },
+            "the cardinality of 'a' must be a whole number from 1",
+        ),
+    ],
+)
+def test_input_that_makes_no_sense_is_refused(document: Any, said: str) -> None:
+    with pytest.raises(InvalidConfigError, match=said):
+        recommend(document)
