@@ -1,7 +1,9 @@
 """Secondary indexes of tables: built when segments are loaded, changed with the config, and never a different answer."""
 
+import json
 import logging
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from tests.waiting import eventually
 
 import gamay
+from gamay.server.loader import SegmentLoader
 
 WORDS = ("express", "Deposit", "quick", "BROWN", "fox", "naïve", "ſtraße")
 FST = {"fieldConfigList": [{"name": "s", "indexes": {"fst": {}}}]}
@@ -115,3 +118,48 @@ def test_damaged_indexes_are_built_again(tmp_path: Path, caplog: pytest.LogCaptu
         assert "not used" in caplog.text
         (again,) = (tmp_path / "db").rglob("index.bin")
         assert name != "index.bin" or again.read_bytes() == sound
+
+
+def test_a_hundred_segments_are_reloaded_beside_queries_and_pushes(
+    trips: Any, make_segment: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(100):
+        trips.push(make_segment(f"s{number:03}", list(range(10))), wait=number == 99)
+    text = "SELECT COUNT(*), SUM(n) FROM trips WHERE city LIKE '%oma%'"
+    eventually(lambda: trips.rows("SELECT COUNT(*) FROM trips") == [[1000]])
+    expected = trips.rows(text)
+    may_go_on, held = threading.Event(), threading.Event()
+
+    def slow(self: Any, *arguments: Any, **options: Any) -> Any:
+        if held.is_set():
+            assert may_go_on.wait(60)
+        return load(self, *arguments, **options)
+
+    load = SegmentLoader.load
+    monkeypatch.setattr(SegmentLoader, "load", slow)
+    table = trips.controller.get("/tables/trips").json()["OFFLINE"]
+    table["fieldConfigList"] = [{"name": "city", "indexes": {"fst": {}, "inverted": {}}}]
+    trips.controller.put("/tables/trips", json=table)
+    told = trips.controller.post("/segments/trips/reload").json()["status"]
+    (job,) = (entry["reloadJobId"] for entry in json.loads(told).values())
+
+    def progress() -> int:
+        return int(trips.controller.get(f"/segments/segmentReloadStatus/{job}").json()["successCount"])
+
+    eventually(lambda: progress() > 0)
+    held.set()
+    before = progress()
+    assert before < 100
+    for _ in range(20):
+        assert trips.rows(text) == expected
+    may_go_on.set()
+    archive = make_segment("late", list(range(10)))
+    trips.push(archive, wait=True)  # returns once the segment can be queried
+    late = trips.rows(text)
+    assert late[0][0] == expected[0][0] * 101 // 100
+    while progress() < 100:
+        assert trips.rows(text) == late
+    assert trips.rows(text) == late
+    shown = trips.server.get("/tables/trips_OFFLINE/indexes").json()["columnToIndexesCount"]["city"]
+    eventually(lambda: not trips.controller.get("/segments/trips_OFFLINE/needReload").json()["needReload"])
+    assert (shown["fst-index"], shown["inverted-index"]) == (101, 101)

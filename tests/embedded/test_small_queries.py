@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import eventually
 
 import gamay
 from gamay.base.clock import SystemClock
@@ -274,6 +275,14 @@ def test_what_holds_for_all_rows_once_need_not_do_so_again(filled: Database, far
         far.check(sql, shown(ordinary(filled._cluster.runner, sql)))
 
 
+def reload(cluster: Any, name: str) -> None:
+    """Have a server load a segment again, and wait until it has."""
+    table = cluster.server.table("t_OFFLINE")
+    before = table.snapshot()[name]
+    cluster.server.reload("t_OFFLINE", [name])
+    eventually(lambda: table.snapshot()[name] is not before)
+
+
 def test_answers_follow_the_table(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*), SUM(m), MAX(d) FROM t WHERE i = {}"
     with connect(tmp_path / "data") as db:
@@ -291,7 +300,7 @@ def test_answers_follow_the_table(tmp_path: Path) -> None:
         db.append("t", rows(1, 500))
         assert changed()[0][0] > first[0][0]
         name = min(db.segments("t"))
-        cluster.server.reload("t_OFFLINE", [name])  # the route stays as it was
+        reload(cluster, name)  # the route stays as it was
         changed(is_known=True)
         before = cluster.routing.find("t")[0]
         wider = {**SCHEMA, "metricFieldSpecs": [*SCHEMA["metricFieldSpecs"], {"name": "more", "dataType": "INT"}]}
@@ -472,7 +481,7 @@ def test_answers_from_elsewhere_follow_the_table(tmp_path: Path) -> None:
             known()
             changed(lambda: db.append("t", rows(1, 500)))
             name = min(db.segments("t"))
-            cluster.server.reload("t_OFFLINE", [name])  # the route stays as it was
+            reload(cluster, name)  # the route stays as it was
             assert far.check(sql, shown(ordinary(cluster.runner, sql)))
             wider = {**SCHEMA, "metricFieldSpecs": [*SCHEMA["metricFieldSpecs"], {"name": "more", "dataType": "INT"}]}
             changed(lambda: cluster.schemas.replace("t", wider))

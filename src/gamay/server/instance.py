@@ -28,7 +28,7 @@ from gamay.server.rebuild import TableLayout
 from gamay.server.reporting import CurrentStates
 from gamay.server.table import LoadedSegment, TableData
 from gamay.server.upserts import UpsertTables
-from gamay.server.work import Work, WorkQueue
+from gamay.server.work import Reload, Work, WorkQueue
 
 if TYPE_CHECKING:
     from gamay.server.consuming.host import Resources
@@ -66,7 +66,7 @@ class ServerInstance:
         self.upserts = UpsertTables(registry, folder, clock, key_defaults, loader.sources.store)
         self.counts = ServerCounts()
         self._tables: dict[str, TableData] = {}
-        self._work = WorkQueue(clock)
+        self._work = WorkQueue(clock, reloaded_at_once=threads)
         self._failures = SegmentFailures(self.counts, self._work, clock)
         self._states = CurrentStates(instance_id, registry, self._data_of, self._failures)
         self._ready = False
@@ -285,6 +285,8 @@ class ServerInstance:
                 self._guarded(table, partial(self._recheck, table))
             if work.messages:
                 self._guarded("messages", self._handle_messages)
+            if work.reload is not None:
+                self._guarded(f"the reload of {work.reload.table}", partial(self._reload, work.reload))
 
     def _begin_session(self) -> None:
         """Announce the instance again, and forget what it reported in the session that ended."""
@@ -412,23 +414,28 @@ class ServerInstance:
         if subtype != "RELOAD_SEGMENT":
             _log.warning("%s: message %s of an unknown kind is ignored", self.id, message.simple)
             return
-        self.reload(
-            message.simple["tableName"],
-            message.lists.get("segments", []),
-            force_download=message.simple.get("forceDownload") == "true",
-        )
+        table, segments = message.simple["tableName"], message.lists.get("segments", [])
+        self.reload(table, segments, force_download=message.simple.get("forceDownload") == "true")
 
     def reload(self, table: str, segments: Sequence[str], *, force_download: bool = False) -> None:
-        """Load segments again (all of the table's when none is named), keeping the old ones visible until then.
+        """Have segments loaded again (all of the table's when none is named), a few at a time, the old ones visible until then.
 
-        Those that could not be loaded are tried again, too.
+        Those that could not be loaded are tried again, too. `reload_progress` tells how far it is.
         """
+        data = self._tables.get(table)
+        if data is not None:
+            known = {*data.snapshot(), *self._failures.of(table)}
+            wanted = [name for name in (segments or sorted(known)) if name in known]
+            self._work.note_reload(table, wanted, force_download=force_download)
+
+    def _reload(self, some: Reload) -> None:
+        table = some.table
         data, ideal = self._tables.get(table), self._registry.get_ideal_state(table)
         if data is None or ideal is None:
             return
         known = {*data.snapshot(), *self._failures.of(table)}
-        records = self._records(table, [name for name in (segments or sorted(known)) if name in known])
-        fresh = self._load_all(table, records, force_download=force_download)
+        records = self._records(table, [name for name in some.segments if name in known])
+        fresh = self._load_all(table, records, force_download=some.force_download)
         self.counts.of(table).reload_failures += len(records) - len(fresh)
         self._swap(data, fresh)
         self._states.report(table)

@@ -2,9 +2,20 @@
 
 import heapq
 import threading
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gamay.base.clock import Clock
+
+
+@dataclass
+class Reload:
+    """Segments of a table that are to be loaded again, in this order, from the deep store with `force_download`."""
+
+    table: str
+    segments: list[str]
+    force_download: bool
 
 
 @dataclass
@@ -13,7 +24,7 @@ class Work:
 
     everything: the connection to the metadata store was lost. session: it has begun another session, without what this
     server reported. changed: segments whose record changed, by table. suspects: tables with a segment that a query found to
-    be damaged.
+    be damaged. reload: a few segments to be loaded again.
     """
 
     everything: bool = False
@@ -22,6 +33,7 @@ class Work:
     changed: dict[str, set[str]] = field(default_factory=dict)
     messages: bool = False
     suspects: set[str] = field(default_factory=set)
+    reload: Reload | None = None
 
     def note_segments(self, table: str, *segments: str) -> None:
         """Look at these segments of a table."""
@@ -29,10 +41,15 @@ class Work:
 
 
 class WorkQueue:
-    """Gathers work until it is taken, all at once; one thread takes, any may note."""
+    """Gathers work until it is taken, all at once; one thread takes, any may note.
 
-    def __init__(self, clock: Clock) -> None:
+    Only of reloads a few segments are given at a time: building indexes takes long, and all else must not wait for it.
+    """
+
+    def __init__(self, clock: Clock, reloaded_at_once: int) -> None:
         self._clock = clock
+        self._reloaded_at_once = reloaded_at_once
+        self._reloads: deque[Reload] = deque()
         self._wake = threading.Condition()
         self._work = Work()
         self._retries: list[tuple[float, str, str]] = []  # heap of (when, table, segment)
@@ -90,6 +107,21 @@ class WorkQueue:
             heapq.heappush(self._retries, (self._clock.monotonic_s() + delay_s, table, segment))
             self._wake.notify_all()
 
+    def note_reload(self, table: str, segments: Sequence[str], *, force_download: bool) -> None:
+        """Load segments again, after those that are to be already."""
+        with self._wake:
+            self._reloads.append(Reload(table, list(segments), force_download))
+            self._wake.notify_all()
+
+    def _next_reload(self) -> Reload | None:
+        while self._reloads and not self._reloads[0].segments:
+            self._reloads.popleft()
+        if not self._reloads:
+            return None
+        first = self._reloads[0]
+        some, first.segments = first.segments[: self._reloaded_at_once], first.segments[self._reloaded_at_once :]
+        return Reload(first.table, some, first.force_download)
+
     def stop(self) -> None:
         """Give no more work away."""
         with self._wake:
@@ -97,7 +129,7 @@ class WorkQueue:
             self._wake.notify_all()
 
     def take(self) -> Work | None:
-        """Wait for something to do and take all of it; None after `stop`."""
+        """Wait for something to do and take all of it, but of reloads the next few segments; None after `stop`."""
         with self._wake:
             while True:
                 if self._stopped:
@@ -107,7 +139,8 @@ class WorkQueue:
                     _, table, segment = heapq.heappop(self._retries)
                     self._work.note_segments(table, segment)
                 work = self._work
-                if work.tables or work.changed or work.messages or work.suspects or work.everything:
+                work.reload = self._next_reload()
+                if work.reload or work.tables or work.changed or work.messages or work.suspects or work.everything:
                     self._work = Work()
                     return work
                 self._wake.wait(self._retries[0][0] - now_s if self._retries else None)
