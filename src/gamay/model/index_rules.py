@@ -20,6 +20,7 @@ from gamay.model.schema import FieldSpec
 from gamay.model.search_settings import DISTANCES, vector_distance
 from gamay.model.secondary_indexes import index_settings
 from gamay.model.table_name import TableType
+from gamay.model.timestamp_index import INDEXED_TYPES, TimestampColumn
 from gamay.model.types import DataType
 from gamay.model.units import parse_data_size
 
@@ -168,7 +169,7 @@ _SPECIAL: dict[str, tuple[tuple[DataType, ...], bool | None, bool]] = {
     "json": ((DataType.STRING, DataType.JSON, DataType.MAP), True, False),
     "h3": ((DataType.BYTES,), True, False),
     "vector": ((DataType.FLOAT,), False, False),
-    "timestamp": ((DataType.LONG, DataType.TIMESTAMP), True, False),
+    "timestamp": (INDEXED_TYPES, True, False),
 }
 
 
@@ -191,6 +192,17 @@ def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: Field
         switched_off = spec.name in indexing.no_dictionary_columns or spec.name in indexing.no_dictionary_config
         if needs_dictionary and switched_off:
             yield f"the column '{spec.name}' has a {name} index, which needs the dictionary that is switched off"
+
+
+def _timestamps(subject: TableSubject) -> Iterator[str]:
+    for declared in subject.config.field_configs:
+        for granularity in declared.timestamp.granularities if declared.timestamp else ():
+            derived = TimestampColumn(declared.name, granularity)
+            if derived.name in subject.schema:
+                yield (
+                    f"timestampConfig of '{declared.name}' makes a column '{derived.name}', which the schema has already; "
+                    f"rename that column, or leave {granularity} out"
+                )
 
 
 def _is_declared(declared: FieldConfig | None, index: str) -> bool:
@@ -338,5 +350,6 @@ INDEX_RULES: tuple[TableRule, ...] = (
     _each_column(_declared_twice),
     _each_column(_codec),
     _forward_disabled,
+    _timestamps,
     _partitions,
 )

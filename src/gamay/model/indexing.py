@@ -129,15 +129,14 @@ class Indexes:
     open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT)
 
 
+GRANULARITIES = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+
+
 @dataclass(frozen=True)
 class TimestampConfig:
     """The granularities that get a derived column of their own."""
 
-    granularities: tuple[str, ...] = key(
-        "granularities",
-        list_of(choice("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")),
-        (),
-    )
+    granularities: tuple[str, ...] = key("granularities", list_of(choice(*GRANULARITIES)), ())
 
 
 INDEX_TYPES = choice(

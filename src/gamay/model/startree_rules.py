@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from gamay.base.errors import GamayError, nearest
 from gamay.model.indexing import StarTreeConfig
 from gamay.model.rules import TableRule, TableSubject, duplicates, missing_column
+from gamay.model.timestamp_index import timestamp_column
 from gamay.model.types import DataType
 
 FUNCTIONS = (
@@ -21,7 +22,6 @@ FUNCTIONS = (
     "PERCENTILERAWTDIGEST", "PERCENTILEKLL", "PERCENTILERAWKLL",
 )  # fmt: skip
 _NAME = re.compile(r"\w+")
-_TIMESTAMP_COLUMN = re.compile(r"\$(.+)\$([A-Z]+)")
 
 
 def _star_trees(subject: TableSubject) -> Iterator[str]:
@@ -89,9 +89,9 @@ def _unreadable(subject: TableSubject, text: str, where: str) -> Iterator[str]:
 
 def _is_timestamp_column(subject: TableSubject, name: str) -> bool:
     """Whether it is a column that a timestamp index derives, such as `$ts$DAY`."""
-    match = _TIMESTAMP_COLUMN.fullmatch(name)
-    declared = subject.config.field_config(match[1]) if match else None
-    return bool(match and declared and declared.timestamp and match[2] in declared.timestamp.granularities)
+    derived = timestamp_column(name)
+    declared = subject.config.field_config(derived.base) if derived else None
+    return bool(derived and declared and declared.timestamp and derived.granularity in declared.timestamp.granularities)
 
 
 def _aggregates(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iterator[str]:

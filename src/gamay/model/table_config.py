@@ -33,7 +33,7 @@ from gamay.model.parse import (
     section,
     write_section,
 )
-from gamay.model.schema import Schema
+from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 from gamay.model.table_sections import (
     DimensionTableConfig,
@@ -51,6 +51,7 @@ from gamay.model.table_sections import (
     TenantsConfig,
     TierConfig,
 )
+from gamay.model.timestamp_index import TimestampColumn, timestamp_columns
 from gamay.model.types import FieldRole
 
 __all__ = [
@@ -243,3 +244,7 @@ class TableConfig:
     def column_index(self, schema: Schema, column: str) -> ColumnIndexConfig:
         """Return everything that is declared about the column's encoding and indexes, in one piece."""
         return column_index(self.indexing, self.field_config(column), schema.field(column))
+
+    def timestamp_columns(self, schema: Schema, spec: FieldSpec) -> list[TimestampColumn]:
+        """Return the columns that a timestamp index derives from a column of the schema."""
+        return list(timestamp_columns(schema, self.field_config(spec.name), spec))

@@ -143,6 +143,11 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
             "SORTED" in declared.all_index_types,
             "tableIndexConfig.sortedColumn says what rows are sorted by",
         ),
+        "timestampConfig, or indexTypes TIMESTAMP,": (
+            ("TIMESTAMP" in declared.all_index_types or declared.timestamp)
+            and not (declared.timestamp and declared.timestamp.granularities),
+            "timestampConfig.granularities says which columns the index derives, and names none",
+        ),
     }
     if not _SEARCHED.intersection(declared.all_index_types):  # whose settings stand among the properties
         unknown = sorted(declared.properties.keys() - _PROPERTIES)

@@ -25,7 +25,6 @@ _INDEXES = {
     "h3": "H3 index",
     "vector": "vector index",
     "open_struct": "OPEN_STRUCT index",
-    "timestamp": "timestamp index",
 }
 
 
@@ -81,8 +80,6 @@ def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
             settings = getattr(field.indexes, kind)
             if settings is not None and not settings.get("disabled"):
                 asked.add(kind)
-        if field.timestamp is not None:
-            asked.add("timestamp")
         for name in sorted({_INDEXES[kind] for kind in asked - set(SECONDARY_KINDS) if kind in _INDEXES}):
             yield _unbuilt(where, name)
 

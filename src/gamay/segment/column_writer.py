@@ -101,12 +101,13 @@ def write_column(writer: BufferWriter, plan: ColumnPlan, finished: FinishedColum
     column = finished.finish_encoded()
     cardinality = len(column.dictionary)
     if plan.dictionary_pays(len(column.ids), cardinality):
-        return _write_encoded(writer, plan, column)
+        return write_encoded(writer, plan, column)
     decoded = RawColumn(take(column.dictionary, column.ids), column.offsets, column.null_docs)
     return _write_raw(writer, plan, decoded, cardinality)
 
 
-def _write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn) -> ColumnMeta:
+def write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn) -> ColumnMeta:
+    """Write all buffers of a column that keeps its dictionary, and return its description."""
     data_type = plan.spec.data_type
     cardinality = len(column.dictionary)
     counts = id_counts(column.ids, cardinality)

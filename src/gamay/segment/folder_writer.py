@@ -11,21 +11,26 @@ from gamay.functions.expression import LiteralValue
 from gamay.model.datetime_format import sane_time
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
-from gamay.segment.column_writer import ColumnPlan, FinishedColumn, write_column
+from gamay.segment.column_writer import ColumnPlan, FinishedColumn, write_column, write_encoded
 from gamay.segment.format import COLUMNS_FILE, BufferWriter
 from gamay.segment.metadata import ColumnMeta, SegmentMetadata, content_crc, write_metadata
+from gamay.segment.timestamp_index import RetainedColumn, TimestampPlan
 from gamay.storage.files import publish_folder
 
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """What is to be made of a table's rows. created_ms: milliseconds since the epoch."""
+    """What is to be made of a table's rows. created_ms: milliseconds since the epoch.
+
+    columns: those of the rows. timestamps: by their names, what timestamp indexes derive from them when they are written.
+    """
 
     schema: Schema
     table_config: TableConfig
     name: str
     created_ms: int
     columns: Sequence[ColumnPlan]
+    timestamps: Mapping[str, Sequence[TimestampPlan]]
 
     @classmethod
     def of(cls, schema: Schema, table_config: TableConfig, name: str, created_ms: int) -> "SegmentPlan":
@@ -41,7 +46,11 @@ class SegmentPlan:
             )
             for spec in schema.stored_fields
         ]
-        return cls(schema, table_config, name, created_ms, columns)
+        timestamps = {
+            plan.spec.name: [TimestampPlan.of(column, plan) for column in table_config.timestamp_columns(schema, plan.spec)]
+            for plan in columns
+        }
+        return cls(schema, table_config, name, created_ms, columns, timestamps)
 
 
 def write_segment(
@@ -63,13 +72,26 @@ def write_segment(
         with (temporary / COLUMNS_FILE).open("wb") as file:
             writer = BufferWriter(file)
             for column_plan, column in zip(plan.columns, columns, strict=True):
-                written[column_plan.spec.name] = write_column(writer, column_plan, column)
+                written.update(_written(writer, column_plan, column, plan.timestamps[column_plan.spec.name]))
         write_metadata(temporary, _metadata(plan, num_docs, written))
         publish_folder(temporary, final, durable=durable)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return final
+
+
+def _written(
+    writer: BufferWriter, plan: ColumnPlan, column: FinishedColumn, timestamps: Sequence[TimestampPlan]
+) -> dict[str, ColumnMeta]:
+    """Write a column, and those that a timestamp index derives from it."""
+    retained = RetainedColumn(column) if timestamps else None
+    written = {plan.spec.name: write_column(writer, plan, retained or column)}
+    for derived in timestamps:
+        assert retained is not None
+        truncated = retained.truncated(derived.column.granularity)
+        written[derived.column.name] = write_encoded(writer, derived.plan, truncated)
+    return written
 
 
 def _metadata(plan: SegmentPlan, num_docs: int, columns: Mapping[str, ColumnMeta]) -> SegmentMetadata:
@@ -97,6 +119,7 @@ def _metadata(plan: SegmentPlan, num_docs: int, columns: Mapping[str, ColumnMeta
         start_time_raw=start_raw,
         end_time_raw=end_raw,
         columns=columns,
+        timestamp_columns={derived.column.name: derived.column for each in plan.timestamps.values() for derived in each},
     )
 
 

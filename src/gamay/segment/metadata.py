@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from gamay.base.errors import CorruptSegmentError
 from gamay.functions.expression import LiteralValue
 from gamay.model.exact_json import value_from_json, value_to_json
+from gamay.model.timestamp_index import TimestampColumn
 from gamay.model.types import DataType
 from gamay.segment.format import (
     FORMAT_VERSION,
@@ -22,6 +23,9 @@ from gamay.segment.format import (
 )
 from gamay.segment.spi import ColumnStats, PartitionInfo
 from gamay.segment.verify.shape import check_shape
+
+TIMESTAMP_COLUMNS = "timestampColumns"
+"""The key of `SegmentMetadata.timestamp_columns`: by name the column's base, and its granularity; only where there are any."""
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
@@ -72,7 +76,8 @@ class SegmentMetadata:
 
     table: name with type, such as `flights_OFFLINE`. crc: CRC-32 of the content: rows and indexes, not names or times.
     start_time_ms, end_time_ms: bounds of the time column in milliseconds since the epoch, start_time_raw, end_time_raw:
-    the same in the column's own form; None without a time column or rows.
+    the same in the column's own form; None without a time column or rows. timestamp_columns: those of the columns that a
+    timestamp index derived from others, by name.
     """
 
     name: str
@@ -86,10 +91,12 @@ class SegmentMetadata:
     start_time_raw: LiteralValue
     end_time_raw: LiteralValue
     columns: Mapping[str, ColumnMeta]
+    timestamp_columns: Mapping[str, TimestampColumn] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, as `metadata.json` has it (but for its checksum)."""
         time_type = _time_type(self.time_column, self.columns)
+        derived = {name: [column.base, column.granularity] for name, column in self.timestamp_columns.items()}
         return {
             "formatVersion": FORMAT_VERSION,
             "name": self.name,
@@ -103,6 +110,7 @@ class SegmentMetadata:
             "startTimeRaw": value_to_json(self.start_time_raw, time_type),
             "endTimeRaw": value_to_json(self.end_time_raw, time_type),
             "columns": [_column_to_json(column) for column in self.columns.values()],
+            **({TIMESTAMP_COLUMNS: derived} if derived else {}),
         }
 
     @classmethod
@@ -123,6 +131,9 @@ class SegmentMetadata:
             start_time_raw=value_from_json(document["startTimeRaw"], time_type),
             end_time_raw=value_from_json(document["endTimeRaw"], time_type),
             columns=columns,
+            timestamp_columns={
+                name: TimestampColumn(*column) for name, column in document.get(TIMESTAMP_COLUMNS, {}).items()
+            },
         )
 
 

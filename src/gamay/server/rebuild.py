@@ -21,6 +21,7 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.secondary_indexes import IndexDeclaration, declared_indexes
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten
+from gamay.model.timestamp_index import TimestampColumn
 from gamay.query.response import arrow_array
 from gamay.query.startree.build import add_star_trees
 from gamay.query.startree.definition import TreeDefinition, tree_definitions
@@ -78,7 +79,12 @@ class TableLayout:
                 return True
             if not self._matches_column(spec, column, info.num_docs):
                 return False
-        return True
+        return self._timestamp_columns(info) == info.timestamp_columns
+
+    def _timestamp_columns(self, info: SegmentMetadata) -> dict[str, TimestampColumn]:
+        """Return the columns that timestamp indexes should derive from those that a segment has."""
+        bases = (spec for spec in self.schema.stored_fields if spec.name in info.columns)
+        return {column.name: column for spec in bases for column in self.config.timestamp_columns(self.schema, spec)}
 
     def star_trees(self, info: SegmentMetadata) -> list[TreeDefinition]:
         """Return the star-trees that a segment should have; those that were never validated and fail are left out."""

@@ -1,6 +1,5 @@
 """What a star-tree is to hold: its config, bound as the query that computes it."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from gamay.functions.text import to_text
 from gamay.model.indexing import StarTreeConfig
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.timestamp_index import timestamp_column
 from gamay.model.types import DataType, FieldRole
 from gamay.query.bind import BoundQuery, bind
 from gamay.query.bind_aggregates import BoundAggregate
@@ -32,7 +32,6 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "percentiletdigest": ("compressionFactor",),
     "percentilekll": ("K",),
 }
-_TIMESTAMP_COLUMN = re.compile(r"\$(.+)\$([A-Z]+)")
 _NOMINAL_ENTRIES = "nominalEntries"
 _PERCENTILES = ("percentileest", "percentiletdigest", "percentilekll")
 _ANY_PERCENTILE = "50"
@@ -137,9 +136,9 @@ def bound_definition(schema: Schema, config: Mapping[str, Any]) -> TreeDefinitio
 
 def _term(schema: Schema, name: str) -> str:
     """Return a column or an expression of a config as SQL; `$ts$DAY` is what a timestamp index calls the days of `ts`."""
-    derived = None if name in schema else _TIMESTAMP_COLUMN.fullmatch(name)
+    derived = None if name in schema else timestamp_column(name)
     if derived is not None:
-        return f"dateTrunc('{derived[2]}', {_term(schema, derived[1])})"
+        return f"dateTrunc('{derived.granularity}', {_term(schema, derived.base)})"
     return '"' + name.replace('"', '""') + '"' if name in schema else name
 
 

@@ -5,6 +5,8 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from gamay.model.timestamp_index import TimestampColumn, timestamp_column
+
 _INT64 = 2**63 - 1
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Values: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
@@ -55,6 +57,7 @@ class _Segment(Struct, rename="camel"):
     start_time_raw: Any
     end_time_raw: Any
     columns: list[_Column]
+    timestamp_columns: dict[_Name, tuple[_Name, _Name]] = msgspec.field(default_factory=dict)
 
 
 # The library looks at the fields of a type when it is used first, and ends the process when two threads do so at once, as
@@ -71,3 +74,6 @@ def check_shape(document: Any) -> None:
     names = [column.name for column in segment.columns]
     if len(set(names)) < len(names):
         raise ValueError("a column is listed twice")
+    for name, (base, granularity) in segment.timestamp_columns.items():
+        if timestamp_column(name) != TimestampColumn(base, granularity) or not {name, base} <= set(names):
+            raise ValueError(f"'{name}' is no column that a timestamp index derives from a column '{base}'")
