@@ -46,12 +46,17 @@ def timestamp_column(name: str) -> TimestampColumn | None:
     return TimestampColumn(match[1], granularity) if match and granularity in GRANULARITIES else None
 
 
+def has_timestamps(spec: FieldSpec) -> bool:
+    """Whether a column is one that can have a timestamp index."""
+    return spec.single_value and spec.data_type in INDEXED_TYPES
+
+
 def timestamp_columns(schema: Schema, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[TimestampColumn]:
     """Yield the columns that are to be derived from a column, finer granularities first.
 
     What `gamay.model.index_rules` refuses, and may be in tables that were stored before, is left out.
     """
-    if declared is None or declared.timestamp is None or not spec.single_value or spec.data_type not in INDEXED_TYPES:
+    if declared is None or declared.timestamp is None or not has_timestamps(spec):
         return
     for granularity in GRANULARITIES:
         derived = TimestampColumn(spec.name, granularity)

@@ -136,6 +136,8 @@ def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:
         return None
     scope = Scope(schema, bound.query.table)
     where = bound.query.where
+    if where is not None and any(map(scope.timestamp_column, column_names(where))):
+        return None
     pattern = WherePattern.of(where, scope.resolve, scope.type_of, bound.null_handling)
     return None if pattern is None or pattern.bind(where) is None else pattern
 

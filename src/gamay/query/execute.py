@@ -22,6 +22,7 @@ from gamay.query.selection import Rows
 from gamay.query.server_prune import prune_segments
 from gamay.query.startree.choose import with_star_trees
 from gamay.query.stats import QueryStats
+from gamay.query.timestamps import use_timestamp_columns
 from gamay.query.trace import Trace
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
@@ -109,6 +110,7 @@ def _execute(
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
     trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None
     begun_s = deadline.clock.monotonic_s()
+    use_timestamp_columns(bound, views)
     kept = with_star_trees(bound, prune_segments(bound, views, stats))
     pruning_s = deadline.clock.monotonic_s() - begun_s
     if bound.query.explain:

@@ -114,13 +114,13 @@ def _waves(items: Sequence[T], work: Work) -> Iterator[Sequence[T]]:
 
 
 def _piece(work: Work, segment: QuerySegment, piece: Matches, limit: int) -> Callable[[], Part]:
-    return lambda: first_rows(segment, piece, work.bound.rows, limit, work.deadline)
+    return lambda: first_rows(segment, piece, work.asked(segment).rows, limit, work.deadline)
 
 
 def _whole(work: Work, segment: QuerySegment, limit: int) -> Callable[[], tuple[FilterResult, Part]]:
     def task() -> tuple[FilterResult, Part]:
         filtered = work.filter(segment)
-        return filtered, first_rows(segment, filtered.matches(), work.bound.rows, limit, work.deadline)
+        return filtered, first_rows(segment, filtered.matches(), work.asked(segment).rows, limit, work.deadline)
 
     return task
 
@@ -142,7 +142,7 @@ def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> R
 
 
 def _ordered(work: Work, segment: QuerySegment, common: CommonBound) -> Rows | None:
-    bound, limit = work.bound, work.bound.limit_with_offset
+    bound, limit = work.asked(segment), work.bound.limit_with_offset
     filtered = work.filter(segment)
     matches = filtered.matches()
     pieces = matches.split(min(work.pool.usable_threads, max(1, span_of(matches) // BLOCK_ROWS)))

@@ -84,7 +84,8 @@ def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimi
     """Return the groups of the finest sets, and of those that would be incomplete if they were merged."""
     filtered = work.filter(segment)
     matches = filtered.matches()
-    clauses = FilterClauses(work.bound, segment)
+    bound = work.asked(segment)
+    clauses = FilterClauses(bound, segment)
     reader = clauses.reader()
     tables: dict[KeySet, GroupTable] = {}
     pending = list(plan.finest)
@@ -96,7 +97,8 @@ def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimi
     while pending:
         keys = pending.pop(0)
         walk = matches if len(plan.finest) == 1 and not tables else _known(matches)
-        tables[keys] = _grouped(work, keys, walk, reader, GroupOptions(limits.num_groups, work.deadline.check, restart))
+        options = GroupOptions(limits.num_groups, work.deadline.check, restart)
+        tables[keys] = _grouped(work, bound, keys, walk, reader, options)
         limits.note(tables[keys], work.stats)
         work.keep_groups(tables[keys])
         if len(tables) == 1:  # rows count once, though they are walked again
@@ -108,11 +110,12 @@ def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimi
     return tables
 
 
-def _grouped(work: Work, keys: KeySet, matches: Matches, reader: Reader, options: GroupOptions) -> GroupTable:
-    aggregates = work.bound.aggregates
+def _grouped(
+    work: Work, bound: BoundQuery, keys: KeySet, matches: Matches, reader: Reader, options: GroupOptions
+) -> GroupTable:
     if keys:
-        return group_segment([work.bound.rows[i] for i in keys], aggregates, matches, reader, work.pool, options)
-    partials: tuple[Partial, ...] = aggregate_segment(aggregates, matches, reader, work.pool, options)
+        return group_segment([bound.rows[i] for i in keys], bound.aggregates, matches, reader, work.pool, options)
+    partials: tuple[Partial, ...] = aggregate_segment(bound.aggregates, matches, reader, work.pool, options)
     return GroupTable((), partials, 1)
 
 

@@ -25,6 +25,7 @@ from gamay.query.response import ResultTable
 from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
+from gamay.segment.column import ImmutableColumn
 from gamay.sql.linear import linear_form
 from gamay.sql.option_values import flag
 
@@ -180,10 +181,16 @@ def _reduce_text(bound: BoundQuery) -> str:
 def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     if isinstance(segment, CuboidView):
         return _tree_plan(bound, segment)
-    plan = _own_plan(bound, segment)
+    plan = _own_plan(bound, segment) if segment.asks is None else _by_stored_names(_own_plan(segment.asks, segment))
     if segment.unused_trees is None:
         return plan
     return Operator(f"{plan.text.removesuffix(')')}, noStarTree:'{segment.unused_trees}')", plan.children)
+
+
+def _by_stored_names(plan: Operator) -> Operator:
+    """Return a plan with the columns of timestamp indexes called as they are in the segment, whatever they are read as."""
+    text = plan.text.replace(ImmutableColumn.millis_name(""), "")
+    return Operator(text, tuple(map(_by_stored_names, plan.children)))
 
 
 def _tree_plan(bound: BoundQuery, segment: CuboidView) -> Operator:

@@ -83,7 +83,7 @@ def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: Q
     for segment in segments:
         if segment.num_visible == 0:
             stats.num_segments_pruned_by_server += 1
-        elif not may_match(bound.filter, segment):
+        elif not may_match((segment.asks or bound).filter, segment):
             stats.num_segments_pruned_by_server += 1
             stats.num_segments_pruned_by_value += 1
         else:

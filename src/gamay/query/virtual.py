@@ -6,7 +6,7 @@ A column that the segment does not have reads as the schema's default value in e
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyroaring import BitMap
@@ -34,6 +34,9 @@ from gamay.segment.spi import (
     SortedValues,
 )
 from gamay.segment.visible import VisibleSegment
+
+if TYPE_CHECKING:
+    from gamay.query.bind import BoundQuery
 
 
 class ConstantDictionary:
@@ -258,7 +261,8 @@ class QuerySegment:
     visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
     these rows, for what is kept of them. stored: the segment itself. unused_trees: why the query does
     not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
-    (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use.
+    (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use. asks: the
+    query as this segment is asked it, over columns that others may lack; None where that is the query itself.
     """
 
     def __init__(
@@ -286,6 +290,7 @@ class QuerySegment:
         self.visible: DocFlags | None = None
         self.keeping: VisibleSegment | None = None
         self.unused_trees: str | None = None
+        self.asks: BoundQuery | None = None
         self.shared = SharedFilters() if shares_filters else None
         if isinstance(segment, VisibleSegment) and segment.visible.count < segment.num_docs:
             self.keeping = segment

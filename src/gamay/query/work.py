@@ -14,7 +14,6 @@ from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import GroupTable
 from gamay.query.held import held_bytes
 from gamay.query.pool import WorkPool
-from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
 from gamay.query.virtual import QuerySegment
@@ -51,7 +50,7 @@ class Work:
 
     def asked(self, segment: QuerySegment) -> BoundQuery:
         """Return the query as a segment is asked it."""
-        return segment.asks if isinstance(segment, CuboidView) else self.bound
+        return segment.asks or self.bound
 
     def filter(self, segment: QuerySegment) -> FilterResult:
         """Return the rows of a segment that WHERE lets through."""

@@ -1,12 +1,14 @@
 """One column of an immutable segment, over buffers of a memory-mapped file."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.model.types import DataType
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.format import BufferFile, BufferMeta
 from gamay.segment.forward import AlignedIds, IdReader, SortedIds, read_ids
@@ -61,6 +63,17 @@ class ImmutableColumn(ColumnRows):
     @cached_property
     def indexes(self) -> tuple[SecondaryIndex, ...]:
         return self._indexes_of(self.name)
+
+    @staticmethod
+    def millis_name(name: str) -> str:
+        """Return what the `millis` of a column are called."""
+        return f"{name}:LONG"
+
+    @cached_property
+    def millis(self) -> "ImmutableColumn":
+        """A column of TIMESTAMP as one of LONG: the same rows and indexes, under another name."""
+        meta = replace(self.meta, name=self.millis_name(self.name), data_type=DataType.LONG)
+        return ImmutableColumn(meta, self._file, self.num_docs, indexes_of=self._indexes_of)
 
     @cached_property
     def dictionary(self) -> SortedDictionary | None:

@@ -114,7 +114,7 @@ def _guarded(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _PRINTED_UNITS = (("S", 1), ("s", 1000), ("m", 60_000), ("HkKha", 3_600_000))
 
 
-def _printed_unit(pattern: JodaPattern) -> int:
+def printed_unit(pattern: JodaPattern) -> int:
     """Return the milliseconds of local time within which a pattern prints the same; 1 when it prints each or the offset."""
     letters = {token.letter for token in pattern.tokens}
     if letters & set("zZ"):
@@ -127,7 +127,7 @@ def to_date_time(times: Any, pattern: str, zone: str = "UTC") -> Any:
     """Printed once for each distinct unit that the pattern shows."""
     compiled, info = _pattern(pattern), _zone(zone)
     millis = np.atleast_1d(times)
-    size = _printed_unit(compiled)
+    size = printed_unit(compiled)
     # the local times of an hour that occurs twice are the same, their offsets are not
     units = millis if size == 1 else np.floor_divide(to_local(millis, zone), size)
     _, first, back = np.unique(units, return_index=True, return_inverse=True)

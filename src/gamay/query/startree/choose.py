@@ -123,6 +123,8 @@ class CuboidSegment:
 class CuboidView(QuerySegment):
     """A cuboid as a query sees it. asks: the query over its dimensions and records."""
 
+    asks: BoundQuery
+
     def __init__(self, cuboid: CuboidSegment, asks: BoundQuery, host_name: str) -> None:
         super().__init__(cuboid, asks.fields, host_name, shares_filters=bool(asks.filters))
         self.asks = asks
