@@ -1,6 +1,6 @@
 """Expressions of a query of several tables: columns by id, subqueries, window functions, ordered aggregates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -8,6 +8,8 @@ from sqlglot import exp
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
 from gamay.functions.items import WRITTEN, element, of_map
 from gamay.functions.registry import is_aggregate
+from gamay.functions.scalar.time_units import start_of_unit
+from gamay.model.timestamp_index import INDEXED_TYPES, timestamp_column
 from gamay.model.types import DataType
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
@@ -82,7 +84,20 @@ class ExpressionBinder(Translator):
             return found.column
         if len(parts) == 1 and parts[0].lower() in self.aliases:
             return self.aliases[parts[0].lower()]
+        derived = self._timestamp_column(parts)
+        if derived is not None:
+            return derived
         raise self.scope.unknown(parts)
+
+    def _timestamp_column(self, parts: Sequence[str]) -> Expression | None:
+        """Return what a column of a timestamp index, `t."$ts$DAY"`, is computed by; None where a name means none."""
+        derived = timestamp_column(parts[-1])
+        times = None if derived is None else self.scope.find([*parts[:-1], derived.base])
+        if derived is None or times is None or times.type[1] or times.type[0] not in INDEXED_TYPES:
+            return None
+        if any(parts[-1] in schema for schema in self.context.catalog.schemas().values()):
+            return None  # it may be a column of that table, of which queries of several tables do not know
+        return start_of_unit(derived.granularity, times.column)
 
     def _item(self, node: exp.Expr, call: Call) -> Expression:
         """`m['k']` of a map, `a[1]` of an array: NULL where there is no such key or value."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gamay.functions.scalar.dates import truncate_local
+from gamay.functions.scalar.time_units import dividing
 from gamay.functions.vector import take
 from gamay.model.column_index import ColumnIndexConfig
 from gamay.model.timestamp_index import TimestampColumn
@@ -41,6 +42,7 @@ class RetainedColumn:
     def __init__(self, column: FinishedColumn) -> None:
         self._column = column
         self._finished: EncodedColumn | RawColumn | None = None
+        self._truncated: dict[str, EncodedColumn] = {}
 
     def finish_encoded(self) -> EncodedColumn:
         self._finished = finished = self._column.finish_encoded()
@@ -51,11 +53,17 @@ class RetainedColumn:
         return finished
 
     def truncated(self, granularity: str) -> EncodedColumn:
-        """Return the column, which is finished, with each time cut to its unit, in UTC."""
-        base = self._finished
+        """Return the column, which is finished, with each time cut to its unit, in UTC.
+
+        Longer units are those of shorter ones that were made before.
+        """
+        shorter = (self._truncated[unit] for unit in dividing(granularity) if unit in self._truncated)
+        base = next(shorter, self._finished)
         assert base is not None
         entries = base.dictionary if isinstance(base, EncodedColumn) else base.values
         assert isinstance(entries, np.ndarray)
         distinct, (ids,) = sort_distinct([truncate_local(entries, granularity)], DataType.TIMESTAMP)
         ids = ids.astype(id_dtype(len(distinct)))
-        return EncodedColumn(distinct, take(ids, base.ids) if isinstance(base, EncodedColumn) else ids, None, base.null_docs)
+        ids = take(ids, base.ids) if isinstance(base, EncodedColumn) else ids
+        self._truncated[granularity] = truncated = EncodedColumn(distinct, ids, None, base.null_docs)
+        return truncated

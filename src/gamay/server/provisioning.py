@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
-from gamay.functions.arrow import conformed_schema
+from gamay.functions.arrow import arrow_type, conformed_schema
+from gamay.functions.scalar.dates import truncate_local
 from gamay.functions.vector import take
 from gamay.ingest.operands import to_arrow
 from gamay.model.rollup import rollups_of
@@ -38,6 +39,7 @@ from gamay.segment.reader import ImmutableSegment, open_segment
 from gamay.segment.sizes import ColumnShape, column_bytes
 from gamay.segment.spi import Ids
 from gamay.segment.storage_form import Stored, binary_buffers, from_arrow
+from gamay.segment.timestamp_index import TimestampPlan
 from gamay.server.distinct import Distinct, Drawn, sampled
 
 # hours that completed segments stay on consuming hosts, by how often others are pushed for them
@@ -127,10 +129,14 @@ class SampledColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsSample:
-    """Columns that are each predicted on their own. metadata_bytes: of the file beside them."""
+    """Columns that are each predicted on their own. metadata_bytes: of the file beside them.
+
+    timestamps: columns that timestamp indexes derive once the segment is sealed.
+    """
 
     rows: int
     columns: Sequence[SampledColumn]
+    timestamps: Sequence[SampledColumn]
     metadata_bytes: int
     sorted_column: str | None
 
@@ -148,7 +154,8 @@ class ColumnsSample:
         )
 
     def sealed_bytes(self, rows: int) -> int:
-        return self.metadata_bytes + sum(column_bytes(column.plan, column.shape(rows)) for column in self.columns)
+        columns = (*self.columns, *self.timestamps)
+        return self.metadata_bytes + sum(column_bytes(column.plan, column.shape(rows)) for column in columns)
 
 
 def measure(
@@ -172,8 +179,24 @@ def measure(
         _sampled_column(plan, sealed[plan.spec.name], arrival and arrival[plan.spec.name], known.get(plan.spec.name))
         for plan in segment_plan.columns
     ]
+    timestamps = [
+        _sampled_column(
+            derived.plan, _truncated(plan, derived, sealed), arrival and _truncated(plan, derived, arrival), None
+        )
+        for plan in segment_plan.columns
+        for derived in segment_plan.timestamps[plan.spec.name]
+    ]
     _, metadata_bytes, _ = _consumed(schema, config, rows.slice(0, _METADATA_ROWS), folder / "metadata")
-    return ColumnsSample(rows.num_rows, columns, metadata_bytes, config.sorted_column)
+    return ColumnsSample(rows.num_rows, columns, timestamps, metadata_bytes, config.sorted_column)
+
+
+def _truncated(plan: ColumnPlan, derived: TimestampPlan, rows: pa.Table) -> pa.ChunkedArray:
+    """Return the rows of a column that a timestamp index derives from that of a plan."""
+    times, _ = _stored(plan, rows[plan.spec.name])
+    assert isinstance(times, np.ndarray)
+    is_null = rows[plan.spec.name].is_null().to_numpy()
+    cut = pa.array(truncate_local(times, derived.column.granularity), mask=is_null)
+    return pa.chunked_array([cut.cast(arrow_type(derived.plan.spec.data_type, True))])
 
 
 def _in_order_of_time(config: TableConfig, rows: pa.Table) -> "pa.Table | None":
