@@ -16,6 +16,9 @@ from gamay.model.types import DataType, FieldRole
 INDEXED_TYPES = (DataType.LONG, DataType.TIMESTAMP)
 """Types of columns that can have the index; a LONG is a count of milliseconds since the epoch."""
 
+MILLIS_SUFFIX = ":LONG"
+"""What the name of such a column has behind it where a segment shows it as LONG, which is the type of dateTrunc."""
+
 _NAME = re.compile(r"\$(.+)\$([A-Za-z]+)")
 
 
@@ -29,6 +32,11 @@ class TimestampColumn:
     @property
     def name(self) -> str:
         return f"${self.base}${self.granularity}"
+
+    @property
+    def millis_name(self) -> str:
+        """Its name as LONG."""
+        return self.name + MILLIS_SUFFIX
 
     @property
     def spec(self) -> FieldSpec:

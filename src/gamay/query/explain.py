@@ -11,6 +11,7 @@ from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Expr
 from gamay.functions.text import condition_text, literal_text, to_text
 from gamay.functions.vector import Vector
 from gamay.model.secondary_indexes import SECONDARY_KINDS
+from gamay.model.timestamp_index import MILLIS_SUFFIX
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.bind_aggregates import BoundAggregate, filter_column
@@ -25,7 +26,6 @@ from gamay.query.response import ResultTable
 from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
-from gamay.segment.column import ImmutableColumn
 from gamay.sql.linear import linear_form
 from gamay.sql.option_values import flag
 
@@ -189,7 +189,7 @@ def _plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
 
 def _by_stored_names(plan: Operator) -> Operator:
     """Return a plan with the columns of timestamp indexes called as they are in the segment, whatever they are read as."""
-    text = plan.text.replace(ImmutableColumn.millis_name(""), "")
+    text = plan.text.replace(MILLIS_SUFFIX, "")
     return Operator(text, tuple(map(_by_stored_names, plan.children)))
 
 

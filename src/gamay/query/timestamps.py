@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.scalar.time_units import UnitRead, dividing, unit_read
-from gamay.model.timestamp_index import TimestampColumn
+from gamay.model.timestamp_index import MILLIS_SUFFIX, TimestampColumn
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate
@@ -18,6 +18,7 @@ from gamay.query.predicate import And, Filter, Match, Not, Or, Test, disjunction
 from gamay.query.virtual import QuerySegment
 from gamay.segment.column import ImmutableColumn
 from gamay.segment.metadata import TIMESTAMP_COLUMNS
+from gamay.segment.mutable.view import ViewColumn
 
 # a column with more values than one for so many rows is as costly to compute with as the times
 _ROWS_PER_VALUE = 4
@@ -98,7 +99,7 @@ def _available(segment: QuerySegment, derived: Sequence[TimestampColumn], bases:
         if column.base not in bases:
             continue
         stored = segment.column(column.name)
-        assert isinstance(stored, ImmutableColumn)
+        assert isinstance(stored, ImmutableColumn | ViewColumn)
         segment.attach(stored.millis)
         unit = column.base, column.granularity
         units.add(unit)
@@ -144,7 +145,7 @@ class _Rewriter:
             args = tuple(map(self._expression, expression.args))
             return expression if args == expression.args else Call(expression.name, args)
         base, read = found
-        column = Column(ImmutableColumn.millis_name(TimestampColumn(base, unit).name))
+        column = Column(TimestampColumn(base, unit).millis_name)
         if read.is_start and unit == read.unit:
             return column
         args = (*expression.args[: read.position], column, *expression.args[read.position + 1 :])
@@ -193,7 +194,7 @@ def _compared(condition: Expression) -> Filter | None:
         name, args = MIRRORED[name], (args[1], args[0])
     if not isinstance(args[0], Column):
         return None
-    is_millis = args[0].name.endswith(ImmutableColumn.millis_name(""))
+    is_millis = args[0].name.endswith(MILLIS_SUFFIX)
     data_type = DataType.LONG if is_millis else DataType.TIMESTAMP
     accepted = _WHOLE if is_millis else (*_WHOLE, DataType.STRING)
     if not all(isinstance(arg, Literal) and arg.type in accepted for arg in args[1:]):

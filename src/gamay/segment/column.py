@@ -8,6 +8,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.model.timestamp_index import MILLIS_SUFFIX
 from gamay.model.types import DataType
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.format import BufferFile, BufferMeta
@@ -64,15 +65,10 @@ class ImmutableColumn(ColumnRows):
     def indexes(self) -> tuple[SecondaryIndex, ...]:
         return self._indexes_of(self.name)
 
-    @staticmethod
-    def millis_name(name: str) -> str:
-        """Return what the `millis` of a column are called."""
-        return f"{name}:LONG"
-
     @cached_property
     def millis(self) -> "ImmutableColumn":
         """A column of TIMESTAMP as one of LONG: the same rows and indexes, under another name."""
-        meta = replace(self.meta, name=self.millis_name(self.name), data_type=DataType.LONG)
+        meta = replace(self.meta, name=self.name + MILLIS_SUFFIX, data_type=DataType.LONG)
         return ImmutableColumn(meta, self._file, self.num_docs, indexes_of=self._indexes_of)
 
     @cached_property

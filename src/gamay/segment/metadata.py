@@ -1,7 +1,7 @@
 """What a segment says of itself: `metadata.json` as Python objects."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -96,7 +96,7 @@ class SegmentMetadata:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, as `metadata.json` has it (but for its checksum)."""
         time_type = _time_type(self.time_column, self.columns)
-        derived = {name: [column.base, column.granularity] for name, column in self.timestamp_columns.items()}
+        derived = timestamps_to_json(self.timestamp_columns.values())
         return {
             "formatVersion": FORMAT_VERSION,
             "name": self.name,
@@ -135,6 +135,11 @@ class SegmentMetadata:
                 name: TimestampColumn(*column) for name, column in document.get(TIMESTAMP_COLUMNS, {}).items()
             },
         )
+
+
+def timestamps_to_json(columns: Iterable[TimestampColumn]) -> dict[str, list[str]]:
+    """Return columns of timestamp indexes as metadata has them, see TIMESTAMP_COLUMNS."""
+    return {column.name: [column.base, column.granularity] for column in columns}
 
 
 def _time_type(time_column: str | None, columns: Mapping[str, ColumnMeta]) -> DataType:

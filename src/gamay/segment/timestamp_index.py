@@ -6,7 +6,10 @@ Where that has a dictionary, its entries are cut to units of time, and not its r
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from gamay.functions.arrow import arrow_type
 from gamay.functions.scalar.dates import truncate_local
 from gamay.functions.scalar.time_units import dividing
 from gamay.functions.vector import take
@@ -17,6 +20,7 @@ from gamay.segment.accumulate import EncodedColumn, RawColumn
 from gamay.segment.column_writer import ColumnPlan, FinishedColumn
 from gamay.segment.dictionary import sort_distinct
 from gamay.segment.forward import id_dtype
+from gamay.segment.spi import Ids
 
 _INDEX = ColumnIndexConfig(dictionary=True, range=True)
 
@@ -31,9 +35,16 @@ class TimestampPlan:
     @classmethod
     def of(cls, column: TimestampColumn, base: ColumnPlan) -> "TimestampPlan":
         """Plan a column like its base: it keeps nulls and bounds where that does."""
-        spec = column.spec
-        plan = ColumnPlan(spec, _INDEX, spec.default_null_value, base.keep_nulls, base.keep_bounds, base.indexing)
-        return cls(column, plan)
+        (default,) = truncate_local(np.array([base.default], np.int64), column.granularity).tolist()
+        return cls(column, ColumnPlan(column.spec, _INDEX, default, base.keep_nulls, base.keep_bounds, base.indexing))
+
+
+def truncated_array(array: pa.Array, granularity: str) -> pa.Array:
+    """Return times of a conformed type, each cut to its unit, in UTC; null stays null."""
+    times = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    cut = pa.array(truncate_local(times, granularity), pa.int64(), mask=nulls)
+    return cut.cast(arrow_type(DataType.TIMESTAMP))
 
 
 class RetainedColumn:
@@ -62,8 +73,18 @@ class RetainedColumn:
         assert base is not None
         entries = base.dictionary if isinstance(base, EncodedColumn) else base.values
         assert isinstance(entries, np.ndarray)
-        distinct, (ids,) = sort_distinct([truncate_local(entries, granularity)], DataType.TIMESTAMP)
+        distinct, ids = _distinct(truncate_local(entries, granularity))
         ids = ids.astype(id_dtype(len(distinct)))
         ids = take(ids, base.ids) if isinstance(base, EncodedColumn) else ids
         self._truncated[granularity] = truncated = EncodedColumn(distinct, ids, None, base.null_docs)
         return truncated
+
+
+def _distinct(times: Ids) -> tuple[Ids, Ids]:
+    """Return the distinct times, ascending, and the place of each time among them."""
+    if np.any(times[1:] < times[:-1]):
+        distinct, (ids,) = sort_distinct([times], DataType.TIMESTAMP)
+        return distinct, ids
+    begins = np.ones(len(times), np.bool_)
+    np.not_equal(times[1:], times[:-1], out=begins[1:])
+    return times[begins], np.cumsum(begins) - 1

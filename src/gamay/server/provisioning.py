@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
-from gamay.functions.arrow import arrow_type, conformed_schema
-from gamay.functions.scalar.dates import truncate_local
+from gamay.functions.arrow import conformed_schema
 from gamay.functions.vector import take
 from gamay.ingest.operands import to_arrow
 from gamay.model.rollup import rollups_of
@@ -39,7 +38,7 @@ from gamay.segment.reader import ImmutableSegment, open_segment
 from gamay.segment.sizes import ColumnShape, column_bytes
 from gamay.segment.spi import Ids
 from gamay.segment.storage_form import Stored, binary_buffers, from_arrow
-from gamay.segment.timestamp_index import TimestampPlan
+from gamay.segment.timestamp_index import TimestampPlan, truncated_array
 from gamay.server.distinct import Distinct, Drawn, sampled
 
 # hours that completed segments stay on consuming hosts, by how often others are pushed for them
@@ -131,7 +130,7 @@ class SampledColumn:
 class ColumnsSample:
     """Columns that are each predicted on their own. metadata_bytes: of the file beside them.
 
-    timestamps: columns that timestamp indexes derive once the segment is sealed.
+    timestamps: columns that timestamp indexes derive.
     """
 
     rows: int
@@ -150,7 +149,7 @@ class ColumnsSample:
                 column.distinct.at,
                 is_sort_key=column.plan.spec.name == self.sorted_column,
             )
-            for column in self.columns
+            for column in (*self.columns, *self.timestamps)
         )
 
     def sealed_bytes(self, rows: int) -> int:
@@ -180,23 +179,18 @@ def measure(
         for plan in segment_plan.columns
     ]
     timestamps = [
-        _sampled_column(
-            derived.plan, _truncated(plan, derived, sealed), arrival and _truncated(plan, derived, arrival), None
-        )
-        for plan in segment_plan.columns
-        for derived in segment_plan.timestamps[plan.spec.name]
+        _sampled_column(derived.plan, _truncated(sealed, derived), arrival and _truncated(arrival, derived), None)
+        for each in segment_plan.timestamps.values()
+        for derived in each
     ]
     _, metadata_bytes, _ = _consumed(schema, config, rows.slice(0, _METADATA_ROWS), folder / "metadata")
     return ColumnsSample(rows.num_rows, columns, timestamps, metadata_bytes, config.sorted_column)
 
 
-def _truncated(plan: ColumnPlan, derived: TimestampPlan, rows: pa.Table) -> pa.ChunkedArray:
-    """Return the rows of a column that a timestamp index derives from that of a plan."""
-    times, _ = _stored(plan, rows[plan.spec.name])
-    assert isinstance(times, np.ndarray)
-    is_null = rows[plan.spec.name].is_null().to_numpy()
-    cut = pa.array(truncate_local(times, derived.column.granularity), mask=is_null)
-    return pa.chunked_array([cut.cast(arrow_type(derived.plan.spec.data_type, True))])
+def _truncated(rows: pa.Table, derived: TimestampPlan) -> pa.ChunkedArray:
+    """Return the rows of a column that a timestamp index derives."""
+    chunks = rows[derived.column.base].chunks
+    return pa.chunked_array([truncated_array(chunk, derived.column.granularity) for chunk in chunks])
 
 
 def _in_order_of_time(config: TableConfig, rows: pa.Table) -> "pa.Table | None":

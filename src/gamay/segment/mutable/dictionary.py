@@ -73,6 +73,10 @@ class ArrivalDictionary:
         """All values, by id."""
         return Vector(self.data_type, to_values(self.stored, self.data_type), derived={})
 
+    def of_type(self, data_type: DataType) -> "ArrivalDictionary":
+        """Return the same entries as ones of another type that is stored in the same way."""
+        return ArrivalDictionary(data_type, self.stored, self._find, self._bounds)
+
     @cached_property
     def bounds(self) -> tuple[LiteralValue, LiteralValue]:
         """The least and the greatest value; None without any."""

@@ -24,6 +24,7 @@ from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
 from gamay.segment.secondary.growing import GrowingIndexes
 from gamay.segment.spi import Ids
+from gamay.segment.timestamp_index import truncated_array
 
 # One more batch fits for certain: none holds a fifth of what a column can.
 _NEARLY_FULL = 0.8
@@ -77,6 +78,16 @@ class MutableSegment:
             else:
                 keys = {"is_sort_key": column == config.sorted_column, "is_row_key": bool(rollups)}
                 self._columns.append(MutableColumn(plan, buffers, sizing.rows, sizing.column(column), **keys))
+        # of metrics that change in place nothing is derived until they are sealed
+        self._timestamps = [
+            (
+                derived.column,
+                MutableColumn(derived.plan, buffers, sizing.rows, sizing.column(derived.column.name), False, False),
+            )
+            for base, planned in self._plan.timestamps.items()
+            for derived in planned
+            if base not in rollups
+        ]
         dimensions = [column for column in self._columns if isinstance(column, MutableColumn)]
         self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
         self.shapes = buffers.shapes()
@@ -120,6 +131,8 @@ class MutableSegment:
         for column, plan in zip(self._columns, self._plan.columns, strict=True):
             if isinstance(column, MutableColumn):
                 column.follow(plan)
+        for derived, column in self._timestamps:
+            column.follow(next(one.plan for one in self._plan.timestamps[derived.base] if one.column == derived))
         with self._changing:
             self._states = self._dimension_states()
             self._view = None if self._row_keys is not None else self._make_view()
@@ -153,10 +166,15 @@ class MutableSegment:
         for column, array in zip(self._columns, batch.columns, strict=True):
             assert isinstance(column, MutableColumn)
             column.append(array)
+        self._derive(batch)
         self._num_docs += batch.num_rows
         self._states = self._dimension_states()
         self._view = self._make_view()  # the one act that shows the rows
         self._indexes.follow(self._view)
+
+    def _derive(self, batch: pa.RecordBatch) -> None:
+        for derived, column in self._timestamps:
+            column.append(truncated_array(batch.column(derived.base), derived.granularity))
 
     def _merge_rows(self, row_keys: RowKeys, batch: pa.RecordBatch) -> None:
         columns = list(zip(self._columns, batch.columns, strict=True))
@@ -166,6 +184,8 @@ class MutableSegment:
         for column, array in columns:
             if isinstance(column, MutableColumn):
                 column.append(array.take(new))
+        if self._timestamps:
+            self._derive(batch.take(new))
         states = self._dimension_states()
         with self._changing, ExitStack() as undo:
             metrics = [(column, array) for column, array in columns if not isinstance(column, MutableColumn)]
@@ -176,6 +196,11 @@ class MutableSegment:
             undo.pop_all()
             self._num_docs, self._states, self._view = row_keys.count, states, None
 
+    @property
+    def _all_columns(self) -> "list[MutableColumn | RolledUpMetric]":
+        """The columns of the rows, then those that timestamp indexes derive."""
+        return [*self._columns, *(column for _, column in self._timestamps)]
+
     def view(self) -> SegmentView:
         """Return the rows appended so far; the same object until there are more."""
         view = self._view
@@ -185,15 +210,17 @@ class MutableSegment:
         return view
 
     def _dimension_states(self) -> dict[str, ColumnState]:
-        columns = (column for column in self._columns if isinstance(column, MutableColumn))
+        columns = (column for column in self._all_columns if isinstance(column, MutableColumn))
         return {column.plan.spec.name: column.state() for column in columns}
 
     def _make_view(self) -> SegmentView:
         states = [
             self._states[column.plan.spec.name] if isinstance(column, MutableColumn) else column.state(self._num_docs)
-            for column in self._columns
+            for column in self._all_columns
         ]
-        return SegmentView(self.name, states, self._num_docs, self._plan.created_ms, self._indexes.of_columns)
+        derived = [column for column, _ in self._timestamps]
+        indexes = self._indexes.of_columns
+        return SegmentView(self.name, states, self._num_docs, self._plan.created_ms, derived, indexes)
 
     def seal(self, out_dir: Path, kept: "Ids | None" = None, *, durable: bool = True) -> Path:
         """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
@@ -204,7 +231,7 @@ class MutableSegment:
         Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
         """
         view = self.view()
-        columns = seal_columns(view.states, self._sealed.table_config.sorted_column, kept)
+        columns = seal_columns(view.states[: len(self._columns)], self._sealed.table_config.sorted_column, kept)
         num_docs = view.num_docs if kept is None else len(kept)
         return write_segment(self._sealed, columns, num_docs, out_dir, durable=durable)
 
@@ -213,7 +240,7 @@ class MutableSegment:
         view = self.view()
         rows = max(1, view.num_docs)
         columns = {}
-        for state, column in zip(view.states, self._columns, strict=True):
+        for state, column in zip(view.states, self._all_columns, strict=True):
             # of raw values it is not known; they are raw because nearly all differ, or because a dictionary is not wanted
             cardinality = state.num_values if state.dictionary is None else len(state.dictionary)
             columns[state.plan.spec.name] = ColumnSizing(cardinality, column.width, state.num_values / rows)
@@ -224,7 +251,7 @@ class MutableSegment:
 
         Where metrics are aggregated, the empty name stands for the keys by which rows are found.
         """
-        found = {column.plan.spec.name: column.memory() for column in self._columns}
+        found = {column.plan.spec.name: column.memory() for column in self._all_columns}
         return found if self._row_keys is None else found | {"": {"keys": self._row_keys.memory()}}
 
     def close(self) -> None:

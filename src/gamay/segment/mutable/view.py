@@ -1,6 +1,7 @@
 """A consuming segment at one moment: the same columns and rows for as long as anybody holds it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -9,7 +10,10 @@ from pyroaring import BitMap
 
 from gamay.base.errors import nearest
 from gamay.functions.vector import take
+from gamay.model.timestamp_index import MILLIS_SUFFIX, TimestampColumn
+from gamay.model.types import DataType
 from gamay.segment.forward import AlignedIds, IdReader
+from gamay.segment.metadata import TIMESTAMP_COLUMNS, timestamps_to_json
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.mutable.dictionary import ArrivalDictionary
 from gamay.segment.mutable.inverted import ViewPostings
@@ -34,6 +38,16 @@ class ViewColumn(ColumnRows):
         self.single_value = spec.single_value
         self.num_docs = state.num_docs
         self.state = state
+
+    @cached_property
+    def millis(self) -> "ViewColumn":
+        """A column of TIMESTAMP with a dictionary as one of LONG: the same rows, under another name."""
+        plan, dictionary = self.state.plan, self.dictionary
+        assert dictionary is not None
+        spec = replace(plan.spec, name=self.name + MILLIS_SUFFIX, data_type=DataType.LONG)
+        return ViewColumn(
+            replace(self.state, plan=replace(plan, spec=spec), dictionary=dictionary.of_type(DataType.LONG))
+        )
 
     @property
     def dictionary(self) -> ArrivalDictionary | None:
@@ -110,7 +124,7 @@ class _Texts:
 
 
 class SegmentView:
-    """Implements `segment.spi.Segment`. Its metadata holds the names that virtual columns ask for.
+    """Implements `segment.spi.Segment`. Its metadata holds the names that virtual columns ask for, and what is derived.
 
     indexes: by column, the secondary indexes of the rows that there were some time ago.
     """
@@ -121,12 +135,14 @@ class SegmentView:
         states: Sequence[ColumnState],
         num_docs: int,
         created_ms: int,
+        timestamp_columns: Sequence[TimestampColumn] = (),
         indexes: Mapping[str, Sequence[SecondaryIndex]] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.num_docs = num_docs
         self.states = states
         self._created_ms = created_ms
+        self._timestamp_columns = timestamp_columns
         self._indexes = indexes
         self._columns: dict[str, ViewColumn] = {}
 
@@ -136,7 +152,9 @@ class SegmentView:
 
     @cached_property
     def metadata(self) -> Mapping[str, Any]:
-        return {"name": self.name, "numDocs": self.num_docs, "creationTimeMs": self._created_ms}
+        derived = {TIMESTAMP_COLUMNS: timestamps_to_json(self._timestamp_columns)}
+        own = {"name": self.name, "numDocs": self.num_docs, "creationTimeMs": self._created_ms}
+        return {**own, **derived} if self._timestamp_columns else own
 
     def column(self, name: str) -> ViewColumn:
         """Return a column; raises KeyError when the segment does not have it."""
