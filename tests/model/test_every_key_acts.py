@@ -69,7 +69,6 @@ REFUSED = {
 
 _TOLD_AS = {
     "ifst": "FST index",
-    "timestampConfig": "timestamp index",
     "text": "text index",
     "constraints": "constraintConfig",
 }

@@ -76,6 +76,11 @@ CHANGES = [
         {"invertedIndexColumns": ["a"], "fieldConfigList": [{"name": "a", "indexes": {"forward": {"disabled": True}}}]},
     ),
     ({"columnMinMaxValueGeneratorMode": "TIME"}, {"columnMinMaxValueGeneratorMode": "NON_METRIC"}),
+    ({}, {"fieldConfigList": [{"name": "ts", "timestampConfig": {"granularities": ["DAY", "SECOND"]}}]}),
+    (
+        {"fieldConfigList": [{"name": "ts", "timestampConfig": {"granularities": ["DAY", "SECOND"]}}]},
+        {"fieldConfigList": [{"name": "ts", "timestampConfig": {"granularities": ["WEEK", "DAY"]}}]},
+    ),
 ]
 
 

@@ -41,6 +41,7 @@ CONFIG = {
     "tenants": {},
     "tableIndexConfig": {"invertedIndexColumns": ["city"], "noDictionaryColumns": ["fare"], "streamConfigs": {}},
     "metadata": {},
+    "fieldConfigList": [{"name": "ts", "timestampConfig": {"granularities": ["SECOND", "MINUTE"]}}],
 }
 PLAIN, KNOWN = split_characteristics(DOCUMENT)
 SCHEMA = Schema.from_json(PLAIN).value
