@@ -14,7 +14,7 @@ from gamay.model.timestamp_index import MILLIS_SUFFIX, TimestampColumn
 from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate
-from gamay.query.predicate import And, Filter, Match, Not, Or, Test, disjunction, negation
+from gamay.query.predicate import And, Filter, In, Match, Not, Or, Range, Test, disjunction, negation
 from gamay.query.virtual import QuerySegment
 from gamay.segment.column import ImmutableColumn
 from gamay.segment.metadata import TIMESTAMP_COLUMNS
@@ -199,4 +199,13 @@ def _compared(condition: Expression) -> Filter | None:
     accepted = _WHOLE if is_millis else (*_WHOLE, DataType.STRING)
     if not all(isinstance(arg, Literal) and arg.type in accepted for arg in args[1:]):
         return None
-    return literal_predicate(name, args[0].name, data_type, args[1:])
+    found = literal_predicate(name, args[0].name, data_type, args[1:])
+    return negation(_as_range(found.part)) if isinstance(found, Not) else found and _as_range(found)
+
+
+def _as_range(part: Filter) -> Filter:
+    """Return an equality as a range, which the range index answers."""
+    if not isinstance(part, In) or len(part.values) > 1:
+        return part
+    (value,) = part.values
+    return Range(part.column, value, value, lower_inclusive=True, upper_inclusive=True)

@@ -49,7 +49,19 @@ def days_of(local: Millis) -> Millis:
 
 def months_of(local: Millis) -> Millis:
     """Return months since 1970-01."""
-    return days_of(local).astype("M8[D]").astype("M8[M]").astype(np.int64)
+    return _by_day(local, _months_of_days)
+
+
+def _by_day(local: Millis, compute: Callable[[Millis], Millis]) -> Millis:
+    """Return what is computed of the days of times, of each day once where there are more times than days."""
+    days = days_of(local)
+    if not days.size or (span := int(days.max()) - (first := int(days.min())) + 1) > days.size:
+        return compute(days)
+    return compute(np.arange(first, first + span))[days - first]
+
+
+def _months_of_days(days: Millis) -> Millis:
+    return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
 
 
 def start_of_month(months: Millis) -> Millis:
@@ -76,7 +88,7 @@ def truncate_local(local: Millis, unit: str) -> Millis:
     """Return the starts of the units that local times lie in."""
     if unit in _MONTHS:
         size = _MONTHS[unit]
-        return start_of_month(np.floor_divide(months_of(local), size) * size)
+        return _by_day(local, lambda days: start_of_month(np.floor_divide(_months_of_days(days), size) * size))
     size = UNIT_MS[unit]
     if unit == "WEEK":
         into_week = np.mod(np.mod(local, size) + _THURSDAY_TO_MONDAY_MS, size)
