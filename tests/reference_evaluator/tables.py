@@ -16,7 +16,7 @@ from benchmarks.data import flights
 from tests.reference_evaluator.tree import Row
 
 from gamay.functions.arrow import arrow_type
-from gamay.model.indexing import IndexingConfig
+from gamay.model.indexing import GRANULARITIES, FieldConfig, IndexingConfig, TimestampConfig
 from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
@@ -258,7 +258,14 @@ def _config(name: str, fields: Sequence[FieldSpec], variant: str) -> TableConfig
         },
     }
     settings |= {"consuming": settings["indexed"], "hybrid": settings["mixed"]}
-    return TableConfig.offline(name, indexing=IndexingConfig(null_handling_enabled=True, **settings[variant]))
+    times = [field.name for field in indexed if field.single_value and field.data_type is D.TIMESTAMP]
+    granularities = {"indexed": GRANULARITIES, "consuming": GRANULARITIES, "mixed": ("DAY", "YEAR"), "hybrid": ("HOUR",)}
+    cut = TimestampConfig(granularities.get(variant, ()))
+    return TableConfig.offline(
+        name,
+        indexing=IndexingConfig(null_handling_enabled=True, **settings[variant]),
+        field_configs=tuple(FieldConfig(column, timestamp=cut) for column in times),
+    )
 
 
 def _batch(fields: Sequence[FieldSpec], rows: Sequence[Row]) -> pa.RecordBatch:
