@@ -70,7 +70,8 @@ QUERIES = {
     "days of March": (
         f"SELECT dateTrunc('DAY', ts), SUM(v) FROM t WHERE dateTrunc('DAY', ts) >= {_MARCH} "
         f"AND dateTrunc('DAY', ts) < {_APRIL} GROUP BY 1",
-        f"SELECT epoch_ms(date_trunc('day', ts)), SUM(v) FROM t WHERE date_trunc('day', ts) >= make_timestamp({_MARCH * 1000}) "
+        "SELECT epoch_ms(date_trunc('day', ts)), SUM(v) FROM t "
+        f"WHERE date_trunc('day', ts) >= make_timestamp({_MARCH * 1000}) "
         f"AND date_trunc('day', ts) < make_timestamp({_APRIL * 1000}) GROUP BY 1",
     ),
     "days that there are": (
@@ -89,7 +90,9 @@ def rows_of(num_rows: int, seed: int) -> pa.Table:
     chance = np.random.default_rng(seed)
     times = np.sort(chance.integers(_FIRST_MS, _FIRST_MS + _YEAR_MS, num_rows)) + chance.integers(0, _LATE_MS, num_rows)
     found = {"ts": times, "v": chance.integers(0, 1000, num_rows)}
-    return pa.table([pa.array(found[field.name]).cast(field.type) for field in conformed_schema(SCHEMA)], SCHEMA.column_names)
+    return pa.table(
+        [pa.array(found[field.name]).cast(field.type) for field in conformed_schema(SCHEMA)], SCHEMA.column_names
+    )
 
 
 def config(*granularities: str) -> TableConfig:
@@ -121,6 +124,7 @@ def consumed(rows: pa.Table, how: TableConfig, name: str, folder: Path) -> Segme
 def ask(text: str, segments: Sequence[Segment], pool: WorkPool) -> list[tuple[Any, ...]]:
     bound = bind(parse_query(f"{text} LIMIT 100000"), SCHEMA)
     answer = reduce(bound, [execute(bound, segments, pool, Deadline.after_ms(60_000, SYSTEM_CLOCK))])
+    assert answer.table is not None
     return list(zip(*map(python_values, answer.table.columns), strict=True))
 
 

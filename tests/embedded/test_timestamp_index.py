@@ -71,9 +71,8 @@ def test_columns_are_used_and_known_but_not_of_the_schema(db: Database, tmp_path
     assert [row[0] for row in db.sql("DESCRIBE t").rows()] == ["city", "id", "n", "ts"]
     (folder,) = {path.parent for path in tmp_path.rglob("metadata.json") if "$ts$DAY" in path.read_text()}
     assert "$ts$MONTH" in describe(folder)
-    joined = (
-        'SELECT t."$ts$DAY", SUM(t.n) FROM t JOIN u ON t.id = u.id WHERE u."$ts$MONTH" > \'1970-01-15\' GROUP BY 1 ORDER BY 1'
-    )
+    condition = "u.\"$ts$MONTH\" > '1970-01-15'"
+    joined = f'SELECT t."$ts$DAY", SUM(t.n) FROM t JOIN u ON t.id = u.id WHERE {condition} GROUP BY 1 ORDER BY 1'
     other = joined.replace('t."$ts$DAY"', 'u."$ts$DAY"').replace('u."$ts$MONTH"', 't."$ts$MONTH"')
     assert db.sql(joined).rows() == db.sql(other).rows()
     for unknown in ('"$ts$FORTNIGHT"', '"$city$DAY"', '"$tt$DAY"'):
@@ -107,7 +106,9 @@ def test_what_makes_no_sense_is_refused_or_told(db: Database, recwarn: pytest.Wa
     with pytest.raises(gamay.InvalidConfigError, match=r"makes a column '\$ts\$DAY', which the schema has already"):
         db.create_table("t", data, own, indexed("HOUR", "DAY"))
     city = {"fieldConfigList": [{"name": "city", "timestampConfig": {"granularities": ["DAY"]}}]}
-    with pytest.raises(gamay.InvalidConfigError, match="'city' of type STRING has a timestamp index, which needs LONG or TIME"):
+    with pytest.raises(
+        gamay.InvalidConfigError, match="'city' of type STRING has a timestamp index, which needs LONG or TIME"
+    ):
         db.create_table("t", rows(5), SCHEMA, city)
     with pytest.raises(gamay.InvalidConfigError, match="FORTNIGHT"):
         db.create_table("t", rows(5), SCHEMA, indexed("FORTNIGHT"))

@@ -211,7 +211,10 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({"fieldConfigList+": {"name": "id", "indexType": "H3"}}, "needs BYTES"),
         ({"fieldConfigList+": {"name": "fare", "indexes": {"vector": {}}}}, "needs FLOAT"),
         ({"fieldConfigList+": {"name": "days", "timestampConfig": {}}}, "needs LONG or TIMESTAMP"),
-        ({"fieldConfigList+": {"name": "tags", "timestampConfig": {}}}, "timestamp index, which needs a single-value column"),
+        (
+            {"fieldConfigList+": {"name": "tags", "timestampConfig": {}}},
+            "timestamp index, which needs a single-value column",
+        ),
         ({"fieldConfigList+": {"name": "city", "indexes": {"inverted": {}}}}, "declared twice"),
         ({"fieldConfigList+": {"name": "fare", "indexes": {"range": {}}}}, "declared twice"),
         ({"fieldConfigList+": {"name": "id", "indexes": {"bloom": {}}}}, "declared twice"),

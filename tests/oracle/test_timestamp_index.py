@@ -40,6 +40,7 @@ SCHEMA = Schema.from_json(
     }
 ).value
 GRANULARITIES = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+FIELDS = ("year", "quarter", "month", "week", "yearOfWeek", "dayOfYear", "dow", "hour", "minute")
 DAY_MS = 86_400_000
 
 
@@ -57,7 +58,9 @@ def config(granularities: Sequence[str], *, raw: bool = False, sort: str | None 
         {
             "tableName": "t",
             "tableType": "OFFLINE",
-            "segmentsConfig": {}, "tenants": {}, "metadata": {},
+            "segmentsConfig": {},
+            "tenants": {},
+            "metadata": {},
             "tableIndexConfig": {"nullHandlingEnabled": True, **({"sortedColumn": [sort]} if sort else {})},
             "fieldConfigList": declared if granularities else [],
         }
@@ -147,6 +150,8 @@ def times(rng: random.Random, column: str | None = None) -> str:
     millis = rng.choice(["TIMESTAMP", "1:MILLISECONDS:EPOCH"])
     zone = rng.choice(["", "", ", 'UTC'", ", 'America/New_York'"])
     size = rng.choice(["1:DAYS", "1:HOURS", "2:DAYS", "90:MINUTES", "30:MINUTES", "1:SECONDS", "7:DAYS", "250:MILLISECONDS"])
+    target = rng.choice([millis, "1:DAYS:EPOCH", "1:HOURS:EPOCH"])
+    counted = rng.choice(["Days", "Hours", "Minutes"])
     return rng.choice(
         [
             f"dateTrunc('{unit}', {column})",
@@ -156,12 +161,12 @@ def times(rng: random.Random, column: str | None = None) -> str:
             f"dateTrunc('{unit.lower()}', {column}, 'MILLISECONDS'{zone})",
             f"dateTrunc('{unit}', {column}, 'MILLISECONDS', 'UTC', '{rng.choice(['MILLISECONDS', 'DAYS'])}')",
             f"dateTrunc('{unit}', {column}, 'SECONDS')",
-            f"{rng.choice(['year', 'quarter', 'month', 'week', 'yearOfWeek', 'dayOfYear', 'dow', 'hour', 'minute'])}({column}{zone})",
+            f"{rng.choice(FIELDS)}({column}{zone})",
             f"EXTRACT({rng.choice(['YEAR', 'DOW', 'DAY', 'WEEK', 'HOUR'])} FROM {column})",
-            f"toEpoch{rng.choice(['Days', 'Hours', 'Minutes'])}({column})",
-            f"toEpoch{rng.choice(['Days', 'Hours', 'Minutes'])}{rng.choice(['Rounded', 'Bucket'])}({column}, {rng.choice([1, 7])})",
+            f"toEpoch{counted}({column})",
+            f"toEpoch{counted}{rng.choice(['Rounded', 'Bucket'])}({column}, {rng.choice([1, 7])})",
             f"timeConvert({column}, 'MILLISECONDS', '{rng.choice(['DAYS', 'WEEKS', 'MONTHS', 'YEARS', 'HOURS'])}')",
-            f"dateTimeConvert({column}, '{millis}', '{rng.choice([millis, '1:DAYS:EPOCH', '1:HOURS:EPOCH'])}', '{size}'{zone})",
+            f"dateTimeConvert({column}, '{millis}', '{target}', '{size}'{zone})",
             f"dateTimeConvert({column}, '{millis}', '1:DAYS:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm"
             f"{rng.choice(['', ' tz(America/New_York)'])}', '{size}'{zone})",
             f"toDateTime({column}, '{rng.choice(['yyyy-MM-dd', 'yyyy', 'HH', 'yyyy-MM-dd HH:mm:ss'])}'{zone})",
@@ -212,8 +217,8 @@ def query(rng: random.Random) -> str:
         keys.append(rng.choice(["g", "city"]))
     kind = rng.random()
     if kind < 0.3:
-        order = ", ".join(f"{key}{rng.choice(['', ' DESC'])}" for key in keys)
-        return f"SELECT {', '.join(keys)}, ts, v FROM t{where} ORDER BY {order}, ts, at, v, g, city LIMIT {rng.choice([5, 3000])}{nulls}"
+        order = ", ".join([*(f"{key}{rng.choice(['', ' DESC'])}" for key in keys), "ts, at, v, g, city"])
+        return f"SELECT {', '.join(keys)}, ts, v FROM t{where} ORDER BY {order} LIMIT {rng.choice([5, 3000])}{nulls}"
     if kind < 0.4:
         return f"SELECT DISTINCT {', '.join(keys)} FROM t{where} LIMIT 10000{nulls}"
     clause = f" FILTER (WHERE {condition(rng, 0)})" if rng.random() < 0.3 else ""
@@ -227,8 +232,9 @@ def query(rng: random.Random) -> str:
     if kind < 0.6:
         sets = rng.choice([f"ROLLUP({', '.join(keys)})", f"GROUPING SETS (({', '.join(keys)}), ({keys[0]}), ())"])
         return f"SELECT {', '.join([*keys, *aggregates])} FROM t{where} GROUP BY {sets}{having} LIMIT 10000{nulls}"
-    order = f" ORDER BY {', '.join(keys)}" if rng.random() < 0.5 else ""
-    return f"SELECT {', '.join([*keys, *aggregates])} FROM t{where} GROUP BY {', '.join(keys)}{having}{order} LIMIT 10000{nulls}"
+    listed = ", ".join(keys)
+    order = f" ORDER BY {listed}" if rng.random() < 0.5 else ""
+    return f"SELECT {listed}, {', '.join(aggregates)} FROM t{where} GROUP BY {listed}{having}{order} LIMIT 10000{nulls}"
 
 
 QUERIES = count_of("GAMAY_TIMESTAMP_QUERIES", 60)

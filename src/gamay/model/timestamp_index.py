@@ -42,9 +42,7 @@ class TimestampColumn:
     def spec(self) -> FieldSpec:
         """The column as one of a schema."""
         every_ms = Granularity.parse("1:MILLISECONDS")
-        return FieldSpec(
-            self.name, DataType.TIMESTAMP, FieldRole.DATE_TIME, format=TIMESTAMP_FORMAT, granularity=every_ms
-        )
+        return FieldSpec(self.name, DataType.TIMESTAMP, FieldRole.DATE_TIME, format=TIMESTAMP_FORMAT, granularity=every_ms)
 
 
 def timestamp_column(name: str) -> TimestampColumn | None:

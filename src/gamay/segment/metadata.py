@@ -25,7 +25,7 @@ from gamay.segment.spi import ColumnStats, PartitionInfo
 from gamay.segment.verify.shape import check_shape
 
 TIMESTAMP_COLUMNS = "timestampColumns"
-"""The key of `SegmentMetadata.timestamp_columns`: by name the column's base, and its granularity; only where there are any."""
+"""The key of `SegmentMetadata.timestamp_columns`: by name the column's base, and its granularity; left out without any."""
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 

@@ -45,9 +45,7 @@ class ViewColumn(ColumnRows):
         plan, dictionary = self.state.plan, self.dictionary
         assert dictionary is not None
         spec = replace(plan.spec, name=self.name + MILLIS_SUFFIX, data_type=DataType.LONG)
-        return ViewColumn(
-            replace(self.state, plan=replace(plan, spec=spec), dictionary=dictionary.of_type(DataType.LONG))
-        )
+        return ViewColumn(replace(self.state, plan=replace(plan, spec=spec), dictionary=dictionary.of_type(DataType.LONG)))
 
     @property
     def dictionary(self) -> ArrivalDictionary | None:
