@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 import pytest
 from tests.waiting import eventually
 
 import gamay
 from gamay.base.errors import QueryError
+from gamay.controller.verify import check_matches, record_of, verify_folder
 from gamay.embedded.database import Database
 from gamay.segment.describe import describe
 
@@ -71,6 +73,9 @@ def test_columns_are_used_and_known_but_not_of_the_schema(db: Database, tmp_path
     assert [row[0] for row in db.sql("DESCRIBE t").rows()] == ["city", "id", "n", "ts"]
     (folder,) = {path.parent for path in tmp_path.rglob("metadata.json") if "$ts$DAY" in path.read_text()}
     assert "$ts$MONTH" in describe(folder)
+    verified = verify_folder(folder)  # as an upload of the segment is
+    check_matches(verified.info, db.schema("t"))
+    assert set(orjson.loads(record_of(verified.info, "", 1).column_stats)) == {"city", "id", "n", "ts"}
     condition = "u.\"$ts$MONTH\" > '1970-01-15'"
     joined = f'SELECT t."$ts$DAY", SUM(t.n) FROM t JOIN u ON t.id = u.id WHERE {condition} GROUP BY 1 ORDER BY 1'
     other = joined.replace('t."$ts$DAY"', 'u."$ts$DAY"').replace('u."$ts$MONTH"', 't."$ts$MONTH"')
@@ -138,7 +143,7 @@ def test_indexes_follow_the_config_and_answers_stay(trips: Any, make_segment: Ca
         for granularities in (["DAY", "HOUR"], ["HOUR", "WEEK"], []):
             table["fieldConfigList"] = [{"name": "ts", "timestampConfig": {"granularities": granularities}}]
             warnings = trips.controller.put("/tables/trips", json=table).json().get("warnings", [])
-            assert [("names none" in told) for told in warnings] == [True] * (not granularities)
+            assert [("and there are none" in told) for told in warnings] == [True] * (not granularities)
             assert trips.controller.get(stale).json()["needReload"]
             trips.controller.post("/segments/trips/reload")
             eventually(lambda: not trips.controller.get(stale).json()["needReload"])

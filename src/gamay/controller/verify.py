@@ -105,7 +105,9 @@ def record_of(info: SegmentMetadata, url: str, size_bytes: int) -> SegmentRecord
         download_url=url,
         status=UPLOADED,
         partition_metadata=_partition_metadata(info),
-        column_stats=encode_columns({name: _summary(column) for name, column in info.columns.items()}),
+        column_stats=encode_columns(
+            {name: _summary(column) for name, column in info.columns.items() if name not in info.timestamp_columns}
+        ),
     )
 
 

@@ -143,10 +143,10 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
             "SORTED" in declared.all_index_types,
             "tableIndexConfig.sortedColumn says what rows are sorted by",
         ),
-        "timestampConfig, or indexTypes TIMESTAMP,": (
+        "timestampConfig": (
             ("TIMESTAMP" in declared.all_index_types or declared.timestamp)
             and not (declared.timestamp and declared.timestamp.granularities),
-            "timestampConfig.granularities says which columns the index derives, and names none",
+            "its granularities are the columns that a timestamp index derives, and there are none",
         ),
     }
     if not _SEARCHED.intersection(declared.all_index_types):  # whose settings stand among the properties
