@@ -418,7 +418,7 @@ class ServerInstance:
         self.reload(table, segments, force_download=message.simple.get("forceDownload") == "true")
 
     def reload(self, table: str, segments: Sequence[str], *, force_download: bool = False) -> None:
-        """Have segments loaded again (all of the table's when none is named), a few at a time, the old ones visible until then.
+        """Have segments loaded again, all of the table's when none is named; the old ones are visible until then.
 
         Those that could not be loaded are tried again, too. `reload_progress` tells how far it is.
         """
