@@ -16,7 +16,9 @@ from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_s
 from gamay.query.groupby.table import GroupTable
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.partitioned.spilling import FoundGroups
-from gamay.query.startree.choose import are_small_cuboids
+from gamay.query.startree.choose import CuboidView, small_cuboids
+from gamay.query.startree.grouped import Piece, fit_together, group_records
+from gamay.query.startree.lookup import Found
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
@@ -83,9 +85,11 @@ def _reads_rows(bound: BoundQuery) -> bool:
 
 def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
+    views = small_cuboids(segments)
+    if views and (table := _of_records(work, views)) is not None:
+        return table
     gathered, rest = gather(work, segments) if _reads_rows(work.bound) else (None, unread(segments))
-    small = are_small_cuboids(segments)
-    partials = work.over_segments(rest, lambda item: _aggregate(work, *item), are_small=small)
+    partials = work.over_segments(rest, lambda item: _aggregate(work, *item), are_small=bool(views))
     if gathered is not None:
         options = GroupOptions(check=work.deadline.check)
         calls = work.bound.aggregates
@@ -121,12 +125,14 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
     how many threads there are.
     """
     bound, limits = work.bound, group_limits(work.bound)
+    views = small_cuboids(segments)
+    if views and limits.keep_all and (table := _of_records(work, views)) is not None:
+        return table
     found = FoundGroups(work, limits)
     gathered, rest = gather(work, segments)
-    small = are_small_cuboids(segments)
     for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
         part = list(enumerate(rest[start : start + _SEGMENTS_AT_ONCE], start))
-        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found), are_small=small)
+        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found), are_small=bool(views))
         if len(rest) > _SEGMENTS_AT_ONCE and found.num_groups > limits.threshold:
             found.merge()
     if gathered is not None:
@@ -136,6 +142,24 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
         limits.note(table, work.stats)
         found.add((len(rest),), table)
     return found.result(bound)
+
+
+def _of_records(work: Work, views: Sequence[CuboidView]) -> GroupTable | None:
+    """Return the groups of the records of star-trees, which are few; None where they cannot be read together."""
+    bound = work.bound
+    if bound.filters or not all(view.choice.has_short_keys for view in views):
+        return None
+    filtered = [work.filter(view) for view in views]
+    pieces: list[Piece] = [(view.choice, Found.of(one)) for view, one in zip(views, filtered, strict=True)]
+    if not fit_together(bound, pieces):
+        return None
+    columns_read = work.columns_read()
+    for one, (_, found) in zip(filtered, pieces, strict=True):
+        work.deadline.check()
+        work.count(one, found.count, found.count * columns_read)
+    table = group_records(pieces, len(bound.rows))
+    work.keep_groups(table)
+    return table
 
 
 def _group(

@@ -52,7 +52,12 @@ class GroupLimits:
     @property
     def are_none(self) -> bool:
         """Whether all groups of all segments are needed, and nothing has to be told of a segment's number of groups."""
-        return self.num_groups >= CODES_MAX and not (self.warning or self.segment_size or self.server_size or self.is_safe)
+        return self.keep_all and not self.is_safe
+
+    @property
+    def keep_all(self) -> bool:
+        """Whether no group is dropped that may be in the answer, and nothing has to be told of a segment's groups."""
+        return self.num_groups >= CODES_MAX and not (self.warning or self.segment_size or self.server_size)
 
     def note(self, table: GroupTable, stats: QueryStats) -> None:
         """Set the flags that the groups of a segment call for; raises QueryError 245 where a limit is an error."""

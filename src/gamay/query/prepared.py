@@ -34,6 +34,7 @@ from gamay.query.reduce import Answer, no_matches
 from gamay.query.response import ResultTable, wire_type
 from gamay.query.selection import Rows
 from gamay.query.server_prune import may_match
+from gamay.query.startree.prepared import PreparedTrees
 from gamay.query.stats import QueryStats
 from gamay.query.virtual import QuerySegment
 from gamay.segment.spi import Column as SegmentColumn
@@ -53,9 +54,10 @@ Finish: TypeAlias = Callable[["PreparedQuery", Found, int, QueryStats], Rows | N
 class PreparedQuery:
     """What is known of the queries of one shape. bound: one of them, with another filter."""
 
-    def __init__(self, bound: BoundQuery, finish: Finish) -> None:
+    def __init__(self, bound: BoundQuery, finish: Finish | None, trees: PreparedTrees | None) -> None:
         self.bound = bound
         self._finish = finish
+        self._trees = trees
         self._names = tuple(bound.fields)
         self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
         arguments = [argument for call in bound.aggregates for argument in call.arguments]
@@ -77,18 +79,24 @@ class PreparedQuery:
     @classmethod
     def of(cls, bound: BoundQuery) -> "PreparedQuery | None":
         """Return what is known of the queries like this one; None where they are to be answered the ordinary way."""
-        finish = _FINISHES.get(bound.kind)
-        if finish is None or bound.query.options.keys() - {NULL_HANDLING} or not _is_simple(bound):
+        if bound.query.options.keys() - {NULL_HANDLING}:
             return None
         if any(column not in bound.fields for column in filter_columns(bound.filter)):
             return None  # a virtual one
-        return cls(bound, finish)
+        finish, trees = _FINISHES.get(bound.kind) if _is_simple(bound) else None, PreparedTrees.of(bound)
+        return None if finish is None and trees is None else cls(bound, finish, trees)
 
     def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
         """Return the answer of one server that has these segments; None when it takes more than was expected.
 
         Raises what the ordinary way raises.
         """
+        stats = QueryStats()
+        if self._trees is not None and (columns := self._trees.answer(filter_, segments, stats)) is not None:
+            return Answer(ResultTable(self.bound.names, self._types, columns), stats)
+        return None if self._finish is None else self._of_rows(self._finish, filter_, segments)
+
+    def _of_rows(self, finish: Finish, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
         stats = QueryStats(num_segments_queried=len(segments))
         found: Found = []
         num_rows = 0
@@ -116,7 +124,7 @@ class PreparedQuery:
             found.append((segment, resolved.docs))
         stats.num_segments_processed = len(found)
         stats.num_docs_scanned = num_rows
-        columns = self._finish(self, found, num_rows, stats) if num_rows else no_matches(self.bound)
+        columns = finish(self, found, num_rows, stats) if num_rows else no_matches(self.bound)
         if columns is None:
             return None
         return Answer(ResultTable(self.bound.names, self._types, columns), stats)

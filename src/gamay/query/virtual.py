@@ -37,6 +37,7 @@ from gamay.segment.visible import VisibleSegment
 
 if TYPE_CHECKING:
     from gamay.query.bind import BoundQuery
+    from gamay.query.startree.lookup import SortedRecords
 
 
 class ConstantDictionary:
@@ -263,7 +264,10 @@ class QuerySegment:
     not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
     (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use. asks: the
     query as this segment is asked it, over columns that others may lack; None where that is the query itself.
+    sorted_records: what finds rows that are sorted by several columns.
     """
+
+    sorted_records: "SortedRecords | None" = None
 
     def __init__(
         self,

@@ -93,12 +93,17 @@ class Resolver:
         self._segment = segment
         self._counter = counter
         self._num_docs = segment.num_docs
+        self._records = segment.sorted_records if isinstance(segment, QuerySegment) else None
 
     def resolve(self, filter_: Filter, survivors: int | None = None) -> Resolved:
         """Return how to answer a filter; `survivors` is the number of rows that it will be asked about at most."""
         survivors = self._num_docs if survivors is None else survivors
         if isinstance(filter_, Constant):
             return self.everything() if filter_.matches else self.nothing()
+        if self._records is not None:
+            found = self._records.find(filter_.parts if isinstance(filter_, And) else (filter_,), self._counter)
+            if found is not None:
+                return Indexed(found.doc_set(), "sorted_records")
         if isinstance(filter_, And):
             return self._and(filter_, survivors)
         if isinstance(filter_, Or):

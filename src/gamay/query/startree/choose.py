@@ -5,18 +5,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
 
 from gamay.base.errors import CorruptSegmentError, QueryError
-from gamay.functions.aggregate.spi import Partial
+from gamay.functions.aggregate.spi import Aggregate, Partial
 from gamay.functions.expression import Column, Expression, column_names, replaced
 from gamay.functions.text import to_text
 from gamay.functions.vector import Vector, take
 from gamay.model.schema import Schema
+from gamay.model.types import DataType
 from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.bind_aggregates import BoundAggregate
+from gamay.query.filter.resolve import computes
 from gamay.query.groupby.metadata import answer_from_metadata
 from gamay.query.predicate import (
     EVERYTHING,
@@ -34,19 +37,22 @@ from gamay.query.predicate import (
     negation,
 )
 from gamay.query.startree.definition import TreeDefinition, bound_definition
+from gamay.query.startree.lookup import SortedRecords
 from gamay.query.startree.stored_partials import StoredAggregates
 from gamay.query.virtual import ComputedColumn, QuerySegment
 from gamay.segment.dictionary import SortedDictionary
 from gamay.segment.index.sorted import SortedStarts
 from gamay.segment.reader import ImmutableSegment
-from gamay.segment.spi import ColumnStats, DocIds, Ids
+from gamay.segment.spi import ColumnStats, DocIds, Ids, Segment
 from gamay.segment.star_tree_file import Cuboid, StoredTree
 from gamay.sql.option_values import flag
 
 _log = logging.getLogger(__name__)
 _KINDS = (QueryKind.AGGREGATION, QueryKind.GROUP_BY, QueryKind.DISTINCT)
 _RECORD = (Column("$docId"),)
-_FEW_RECORDS = 1 << 16
+_CHOOSER = "chooser of star-trees"
+_FEW_RECORDS = 1 << 18
+_SHORT_MAX = 1 << 16
 _DEFINITIONS_MAX = 1000
 _DEFINITIONS: dict[bytes, tuple[Schema, TreeDefinition]] = {}
 
@@ -77,6 +83,7 @@ class DimensionColumn(ComputedColumn):
             partition=None,
         )
         self._values = values
+        self.all_ids = ids
         if ascends:
             self.sorted_index = SortedStarts(np.searchsorted(ids, np.arange(cardinality + 1)).astype(np.int32))
 
@@ -106,6 +113,11 @@ class CuboidSegment:
         self.cuboid = cuboid
         names = [tree.names[d] for d in cuboid.kept]
         self.column_names = tuple(names)
+        self.records = SortedRecords(
+            [tree.stored.ids(cuboid, place) for place in cuboid.kept],
+            [tree.dictionaries[place] for place in cuboid.kept],
+            {name: position for position, name in enumerate(names)},
+        )
         self._columns: dict[str, DimensionColumn] = {}
         self._tree = tree
         self._places = dict(zip(names, cuboid.kept, strict=True))
@@ -125,9 +137,12 @@ class CuboidView(QuerySegment):
 
     asks: BoundQuery
 
-    def __init__(self, cuboid: CuboidSegment, asks: BoundQuery, host_name: str) -> None:
+    def __init__(self, choice: "Choice", asks: BoundQuery, host_name: str) -> None:
+        cuboid = choice.cuboid
         super().__init__(cuboid, asks.fields, host_name, shares_filters=bool(asks.filters))
         self.asks = asks
+        self.choice = choice
+        self.sorted_records = choice.cuboid.records
         self.dimensions = cuboid.column_names
 
 
@@ -205,41 +220,112 @@ class _Rewritten:
     needed: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """The cuboid that answers queries of one shape at a segment. rows, aggregates: theirs, over its dimensions and records.
+
+    rewritten: the query that the choice was made for. has_short_keys: whether rows are dimensions as they are, none of which
+    has too many values. key_ids, key_dictionaries: of these.
+    """
+
+    cuboid: CuboidSegment
+    rewritten: _Rewritten
+    aggregates: tuple[Aggregate, ...]
+    calls: tuple[BoundAggregate, ...]
+    has_short_keys: bool
+    key_ids: tuple[Ids, ...]
+    key_dictionaries: tuple[SortedDictionary, ...]
+
+    @classmethod
+    def of(cls, cuboid: CuboidSegment, rewritten: _Rewritten, calls: tuple[BoundAggregate, ...]) -> "Choice":
+        columns = [cuboid.column(row.name) for row in rewritten.rows if isinstance(row, Column)]
+        return cls(
+            cuboid,
+            rewritten,
+            tuple([call.aggregate for call in calls]),
+            calls,
+            len(columns) == len(rewritten.rows) and all(map(_is_short, columns)),
+            tuple([column.all_ids for column in columns]),
+            tuple([column.dictionary for column in columns]),
+        )
+
+
+def _is_short(column: DimensionColumn) -> bool:
+    return len(column.dictionary) <= _SHORT_MAX and column.data_type is not DataType.BIG_DECIMAL
+
+
 def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequence[QuerySegment]:
-    """Return what a query should read: for each segment a cuboid of one of its trees, where one answers, or itself."""
-    chooser = _Chooser(bound)
-    return [chooser.view(segment) for segment in segments]
+    """Return what a query should read: for each segment a cuboid of one of its trees, where one answers, or itself.
+
+    The latter is told why (`QuerySegment.unused_trees`).
+    """
+    chooser: Chooser | None = None
+    views: list[QuerySegment] = []
+    for segment in segments:
+        stored = segment.stored
+        if isinstance(stored, ImmutableSegment) and stored.has_star_trees:
+            chooser = chooser or Chooser.of(bound)
+            choice = chooser.choice(stored, segment)
+            if isinstance(choice, str):
+                segment.unused_trees = choice
+            else:
+                segment = CuboidView(choice, chooser.asked(bound, choice), segment.host_name)
+        views.append(segment)
+    return views
 
 
-def are_small_cuboids(segments: Sequence[QuerySegment]) -> bool:
-    """Whether all segments are records so few that most of the time goes into Python's own steps, one thread's at a time."""
-    return all(isinstance(segment, CuboidView) and segment.num_docs <= _FEW_RECORDS for segment in segments)
+def small_cuboids(segments: Sequence[QuerySegment]) -> Sequence[CuboidView]:
+    """Return the segments where all are records so few that most of the time goes into Python's own steps; else none."""
+    views = [segment for segment in segments if isinstance(segment, CuboidView)]
+    is_small = len(views) == len(segments) and sum(view.num_docs for view in views) <= _FEW_RECORDS
+    return views if is_small else ()
 
 
-class _Chooser:
-    """The choice of trees for one query at its segments."""
+class Chooser:
+    """The choice of trees for the queries of one shape, each segment's kept as long as the segment is."""
 
     def __init__(self, bound: BoundQuery) -> None:
         self._bound = bound
-        self._rewritten: dict[int, _Rewritten | str] = {}
-        tested = [name for part in (bound.filter, *bound.filters) for name in _null_tested(part)]
+        self._rewritten: dict[int, tuple[TreeDefinition, _Rewritten | str]] = {}  # by the identity of the definition
+        conditions = (bound.filter, *bound.filters)
+        tested = [name for part in conditions for name in _null_tested(part)]
         self._null_sensitive = list(bound.fields) if bound.null_handling else tested
         self._refusal = _refusal(bound)
-        self._read = _read(bound.rows, (bound.filter, *bound.filters))
+        self._key = self._read, _ = _key(bound)
+        self._is_plain = not any(tested) and not any(map(computes, conditions))
 
-    def view(self, segment: QuerySegment) -> QuerySegment:
-        """Return what the query should read: a cuboid of one of the segment's trees, or the segment itself.
+    @classmethod
+    def of(cls, bound: BoundQuery) -> "Chooser":
+        """Return the chooser of a query's shape.
 
-        The latter is told why (`QuerySegment.unused_trees`).
+        Other literals make another choice only where they are parts of expressions, or let all rows through.
         """
-        stored = segment.stored
-        if not isinstance(stored, ImmutableSegment) or not stored.has_star_trees:
-            return segment
+        kept: Chooser | None = bound.shared.get(_CHOOSER)
+        if kept is None or kept._key != _key(bound):
+            kept = cls(bound)
+            if kept._is_plain:
+                bound.shared[_CHOOSER] = kept
+        return kept
+
+    def choice(self, stored: ImmutableSegment, segment: Segment) -> Choice | str:
+        """Return the cuboid that the query should read; the reason where it is none. segment: what it reads otherwise."""
+        chosen: WeakKeyDictionary[Chooser, Choice | str] = stored.kept.setdefault(Chooser, WeakKeyDictionary())
+        choice = chosen.get(self)
+        if choice is None:
+            choice = chosen[self] = self._choose(stored, segment)
+        return choice
+
+    def asked(self, bound: BoundQuery, choice: Choice) -> BoundQuery:
+        """Return a query of the shape as the records of a cuboid are asked it."""
+        rewritten = choice.rewritten
+        filter_, filters = (bound.filter, bound.filters) if self._is_plain else (rewritten.filter, rewritten.filters)
+        return replace(bound, rows=rewritten.rows, filter=filter_, filters=filters, aggregates=choice.calls)
+
+    def _choose(self, stored: ImmutableSegment, segment: Segment) -> Choice | str:
+        if (refusal := self._refusal or self._refusal_at(stored, segment)) is not None:
+            return refusal
         best: tuple[OpenTree, Cuboid, _Rewritten, tuple[BoundAggregate, ...]] | None = None
-        most, refusals = segment.num_docs, []
-        if (refusal := self._refusal or self._refusal_at(segment, stored)) is not None:
-            segment.unused_trees = refusal
-            return segment
+        most, refusals = stored.num_docs, []
         for tree in open_trees(stored, self._bound.schema):
             rewritten = self._rewrite(tree.definition)
             if isinstance(rewritten, str):
@@ -255,29 +341,17 @@ class _Chooser:
                 continue
             best, most = (tree, cuboid, rewritten, aggregates), cuboid.num_records
         if best is None:
-            segment.unused_trees = "; ".join(dict.fromkeys(refusals)) or "they are damaged"
-            return segment
-        return self._view(segment, *best)
+            return "; ".join(dict.fromkeys(refusals)) or "they are damaged"
+        tree, cuboid, rewritten, aggregates = best
+        return Choice.of(tree.segment(cuboid), rewritten, aggregates)
 
-    def _refusal_at(self, segment: QuerySegment, stored: ImmutableSegment) -> str | None:
+    def _refusal_at(self, stored: ImmutableSegment, segment: Segment) -> str | None:
         """Return why no tree of a segment may be used, or need be; None when one may."""
         if not self._without_nulls(stored):
             return "a column has nulls"
         if self._bound.filter == EVERYTHING and _is_known(self._bound, segment):
             return "the segment's metadata answers"
         return None
-
-    def _view(
-        self,
-        segment: QuerySegment,
-        tree: OpenTree,
-        cuboid: Cuboid,
-        rewritten: _Rewritten,
-        aggregates: tuple[BoundAggregate, ...],
-    ) -> QuerySegment:
-        bound = self._bound
-        asks = replace(bound, rows=rewritten.rows, filter=rewritten.filter, filters=rewritten.filters, aggregates=aggregates)
-        return CuboidView(tree.segment(cuboid), asks, segment.host_name)
 
     def _without_nulls(self, segment: ImmutableSegment) -> bool:
         """Whether no null tells the segment's rows from the records of a tree, which hold default values."""
@@ -286,10 +360,10 @@ class _Chooser:
         return not any(segment.column(name).null_docs for name in self._null_sensitive)
 
     def _rewrite(self, definition: TreeDefinition) -> _Rewritten | str:
-        key = id(definition)
-        if key not in self._rewritten:
-            self._rewritten[key] = _rewritten(self._bound, self._read, definition)
-        return self._rewritten[key]
+        known = self._rewritten.get(id(definition))
+        if known is None:
+            known = self._rewritten[id(definition)] = definition, _rewritten(self._bound, self._read, definition)
+        return known[1]
 
 
 def _rewritten(bound: BoundQuery, read: Sequence[str], definition: TreeDefinition) -> _Rewritten | str:
@@ -314,6 +388,11 @@ def _rewritten(bound: BoundQuery, read: Sequence[str], definition: TreeDefinitio
 def _read(rows: Sequence[Expression], conditions: Sequence[Filter]) -> list[str]:
     """Return the columns that rows and conditions read."""
     return list(dict.fromkeys([*physical_columns(rows), *(name for part in conditions for name in filter_columns(part))]))
+
+
+def _key(bound: BoundQuery) -> tuple[list[str], bool]:
+    """Return what the choice of trees depends on beside a query's shape."""
+    return _read(bound.rows, (bound.filter, *bound.filters)), bound.filter == EVERYTHING
 
 
 def _over_dimensions(part: Filter, by: dict[Expression, Expression]) -> Filter:
@@ -364,7 +443,7 @@ def _refusal(bound: BoundQuery) -> str | None:
     return None if flag(bound.query.options, "useStarTree", default=True) else "useStarTree=false"
 
 
-def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
+def _is_known(bound: BoundQuery, segment: Segment) -> bool:
     """Whether metadata and dictionaries answer a query without WHERE, so that nothing is read at all."""
     if bound.kind is QueryKind.DISTINCT:
         return len(bound.rows) == 1 and isinstance(bound.rows[0], Column)
@@ -373,7 +452,7 @@ def _is_known(bound: BoundQuery, segment: QuerySegment) -> bool:
     )
 
 
-def _from_metadata(call: BoundAggregate, segment: QuerySegment) -> Partial | None:
+def _from_metadata(call: BoundAggregate, segment: Segment) -> Partial | None:
     if not call.arguments:
         return answer_from_metadata(call.aggregate, None, segment.num_docs)
     if len(call.arguments) > 1 or not isinstance(call.arguments[0], Column):

@@ -31,6 +31,7 @@ _EXACT_SUM_MAX = float(1 << 62)
 # of counts, sums, lows and highs: what no row makes, and how two are merged
 _NOTHING_YET = (0, 0, np.inf, -np.inf)
 _MERGE = (np.add, np.add, np.minimum, np.maximum)
+_SUMS = 1
 _NO_BOUNDS = np.empty(0)
 
 
@@ -172,10 +173,34 @@ class StoredPartials(_OverRecords):
         return state
 
     def seal(self, state: Collected) -> Partial:
-        records = np.concatenate([np.empty(0, np.int64), *(records for _, records in state.parts)]) + self.start
+        records = np.concatenate([np.empty(0, np.int64), *(records for _, records in state.parts)])
         numbers = [np.zeros(len(records), np.int32) if groups is None else groups for groups, records in state.parts]
-        partial = self.decode_records([_taken(array, records) for array in self.arrays])
-        return self.inner.merge([partial], [np.concatenate([np.empty(0, np.int32), *numbers])], state.num_groups)
+        return self.merged(records, np.concatenate([np.empty(0, np.int32), *numbers]), state.num_groups)
+
+    def merged(self, records: Array, groups: GroupIds | None, num_groups: int) -> Partial:
+        """Return the partial of groups of the cuboid's records; groups: of each record, None for the only one."""
+        numbers = np.zeros(len(records), np.int32) if groups is None else groups.astype(np.int32, copy=False)
+        partial = self.decode_records([_taken(array, records + self.start) for array in self.arrays])
+        return self.inner.merge([partial], [numbers], num_groups)
+
+
+def totals_at(parts: Sequence[tuple[Aggregate, "slice | Array"]]) -> list[Array | None]:
+    """Return counts, sums, lows and highs of some records of several cuboids, given the same `StoredTotals` over each.
+
+    Sums are doubles where adding all of them up might leave 64 bits.
+    """
+    found: list[Array | None] = []
+    for place in range(len(_MERGE)):
+        values: list[Array] = []
+        for stored, docs in parts:
+            assert isinstance(stored, StoredTotals)
+            if (field := stored.fields[place]) is not None:
+                values.append(field[docs])
+        joined = None if not values else values[0] if len(values) == 1 else np.concatenate(values)
+        if place == _SUMS and len(values) > 1 and joined is not None and joined.dtype == np.int64:
+            joined = _addable(joined)
+        found.append(joined)
+    return found
 
 
 def _as_slice(records: Array) -> "Array | slice":
