@@ -21,6 +21,7 @@ from gamay.segment.spi import Dictionary
 SortArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
+_INT64_MAX = int(np.iinfo(np.int64).max)
 # types whose values compare in Python as their dictionaries are sorted
 _SHARED = frozenset(
     {DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE, DataType.BOOLEAN, DataType.STRING}
@@ -47,7 +48,7 @@ def _ascending(data_type: DataType, values: Any) -> SortArray:
         doubles = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         doubles[np.isnan(doubles)] = np.nan  # one NaN, with the sign bit clear
         bits = doubles.view(np.int64)
-        ordered: SortArray = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+        ordered: SortArray = np.where(bits < 0, bits ^ _INT64_MAX, bits)
         return ordered
     if not isinstance(values, np.ndarray):
         ranks: SortArray = pc.rank(values, tiebreaker="dense").to_numpy().astype(np.int64)

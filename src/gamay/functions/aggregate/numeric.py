@@ -99,7 +99,12 @@ class Numeric:
 
     def only(self, partial: TotalsPartial) -> TotalsPartial:
         """Return what this aggregate needs of totals that hold that and perhaps more."""
-        return TotalsPartial(*(f if need in self.needs else None for need, f in zip(Needs, _fields(partial), strict=True)))
+        return TotalsPartial(*[f if is_kept else None for is_kept, f in zip(self.keeps, _fields(partial), strict=True)])
+
+    @property
+    def keeps(self) -> tuple[bool, ...]:
+        """Whether a partial has counts, sums, lows and highs."""
+        return _kept(self.needs)
 
     def select(self, partial: TotalsPartial, groups: Array) -> TotalsPartial:
         return TotalsPartial(*(None if field is None else field[groups] for field in _fields(partial)))
@@ -128,7 +133,7 @@ class Numeric:
 
     def decode(self, arrays: Sequence[Sent]) -> TotalsPartial:
         given = iter(arrays)
-        return TotalsPartial(*[next(given) if is_kept else None for is_kept in _kept(self.needs)])
+        return TotalsPartial(*[next(given) if is_kept else None for is_kept in self.keeps])
 
     @property
     def _sum_dtype(self) -> Any:

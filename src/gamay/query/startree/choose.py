@@ -37,6 +37,7 @@ from gamay.query.predicate import (
     negation,
 )
 from gamay.query.startree.definition import TreeDefinition, bound_definition
+from gamay.query.startree.dictionaries import SHORT_MAX, shared_dictionary
 from gamay.query.startree.lookup import SortedRecords
 from gamay.query.startree.stored_partials import StoredAggregates
 from gamay.query.virtual import ComputedColumn, QuerySegment
@@ -52,7 +53,6 @@ _KINDS = (QueryKind.AGGREGATION, QueryKind.GROUP_BY, QueryKind.DISTINCT)
 _RECORD = (Column("$docId"),)
 _CHOOSER = "chooser of star-trees"
 _FEW_RECORDS = 1 << 18
-_SHORT_MAX = 1 << 16
 _DEFINITIONS_MAX = 1000
 _DEFINITIONS: dict[bytes, tuple[Schema, TreeDefinition]] = {}
 
@@ -83,7 +83,6 @@ class DimensionColumn(ComputedColumn):
             partition=None,
         )
         self._values = values
-        self.all_ids = ids
         if ascends:
             self.sorted_index = SortedStarts(np.searchsorted(ids, np.arange(cardinality + 1)).astype(np.int32))
 
@@ -113,11 +112,11 @@ class CuboidSegment:
         self.cuboid = cuboid
         names = [tree.names[d] for d in cuboid.kept]
         self.column_names = tuple(names)
-        self.records = SortedRecords(
-            [tree.stored.ids(cuboid, place) for place in cuboid.kept],
-            [tree.dictionaries[place] for place in cuboid.kept],
-            {name: position for position, name in enumerate(names)},
-        )
+        ids = [tree.stored.ids(cuboid, place) for place in cuboid.kept]
+        width = max((part.dtype for part in ids), key=lambda dtype: dtype.itemsize, default=np.dtype(np.uint8))
+        dictionaries = [tree.dictionaries[place] for place in cuboid.kept]
+        positions = {name: position for position, name in enumerate(names)}
+        self.records = SortedRecords(np.array(ids, width).reshape(len(ids), cuboid.num_records), dictionaries, positions)
         self._columns: dict[str, DimensionColumn] = {}
         self._tree = tree
         self._places = dict(zip(names, cuboid.kept, strict=True))
@@ -126,7 +125,7 @@ class CuboidSegment:
         """Return a dimension; raises KeyError for another column."""
         if name not in self._columns:  # two threads may both make it; either is as good
             place = self._places[name]
-            ids = self._tree.stored.ids(self.cuboid, place)
+            ids = self.records.ids[self.cuboid.kept.index(place)]
             ascends = place == self.cuboid.kept[0]
             self._columns[name] = DimensionColumn((name, self._tree.dictionaries[place]), ids, ascends=ascends)
         return self._columns[name]
@@ -166,7 +165,7 @@ class OpenTree:
         for place, name in enumerate(self.names):
             dictionary = self.stored.values(place) or self._segment.column(name).dictionary
             assert dictionary is not None
-            found.append(dictionary)
+            found.append(shared_dictionary(dictionary))
         return tuple(found)
 
     def smallest(self, needed: int) -> Cuboid | None:
@@ -225,7 +224,7 @@ class Choice:
     """The cuboid that answers queries of one shape at a segment. rows, aggregates: theirs, over its dimensions and records.
 
     rewritten: the query that the choice was made for. has_short_keys: whether rows are dimensions as they are, none of which
-    has too many values. key_ids, key_dictionaries: of these.
+    has too many values. key_places, key_dictionaries: of these.
     """
 
     cuboid: CuboidSegment
@@ -233,7 +232,7 @@ class Choice:
     aggregates: tuple[Aggregate, ...]
     calls: tuple[BoundAggregate, ...]
     has_short_keys: bool
-    key_ids: tuple[Ids, ...]
+    key_places: "np.ndarray[Any, np.dtype[np.int64]]"
     key_dictionaries: tuple[SortedDictionary, ...]
 
     @classmethod
@@ -245,13 +244,13 @@ class Choice:
             tuple([call.aggregate for call in calls]),
             calls,
             len(columns) == len(rewritten.rows) and all(map(_is_short, columns)),
-            tuple([column.all_ids for column in columns]),
+            np.array([cuboid.column_names.index(column.name) for column in columns], np.int64),
             tuple([column.dictionary for column in columns]),
         )
 
 
 def _is_short(column: DimensionColumn) -> bool:
-    return len(column.dictionary) <= _SHORT_MAX and column.data_type is not DataType.BIG_DECIMAL
+    return len(column.dictionary) <= SHORT_MAX and column.data_type is not DataType.BIG_DECIMAL
 
 
 def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequence[QuerySegment]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.kernels.records import keep_marked, list_ranges, narrow_ranges
+from gamay.kernels.records import find_records
 from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocRange, DocSet
 from gamay.query.matches import AllDocs
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from gamay.query.filter.apply import FilterResult
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Spans: TypeAlias = list[tuple[int, int]]
-"""Ranges [first, last) of ids, ascending, none empty, none next to another."""
+Spans: TypeAlias = list[int]
+"""The edges of ranges [first, last) of ids, one range after the other, ascending, none empty."""
 
-# Shorter ranges are read: looking for the ids of another dimension in each takes longer.
-_RANGE_LEAST = 16
-_RANGES_MAX = 1 << 12
-# more records are scanned by the kernels for whole columns
-_READ_MAX = 1 << 16
+Known: TypeAlias = dict[tuple[int, int], Spans]
+"""The ids that tests look for, by the identities of test and dictionary, both of which live as long as the query."""
+
+# Ranges of fewer records are read: looking for the ids of another dimension in each takes longer. So many ranges are kept,
+# and of so many records those of more ranges are read; more are scanned by the kernels for whole columns.
+_LIMITS = np.array([16, 1 << 12, 1 << 16])
+_EVERY_ID = [0, 1 << 32]
 
 
 class Found:
@@ -64,20 +66,21 @@ class Found:
 class SortedRecords:
     """The records of a cuboid.
 
-    ids: of each dimension, [num_records], in the order in which the records are sorted. places: of the dimensions, by name.
+    ids: of each dimension, [dimensions, records], records sorted by the dimensions. places: of the dimensions, by name.
     """
 
-    def __init__(self, ids: Sequence[Ids], dictionaries: Sequence[Dictionary], places: Mapping[str, int]) -> None:
-        self._ids = ids
+    def __init__(self, ids: Array, dictionaries: Sequence[Dictionary], places: Mapping[str, int]) -> None:
+        self.ids = ids
         self._dictionaries = dictionaries
         self._places = places
-        self._num_records = len(ids[0]) if ids else 1
 
-    def find(self, parts: Sequence[Filter], counter: EntryCounter) -> Found | None:
-        """Return the records for which all parts hold; None where that takes other means. counter: of ids that are read."""
+    def find(self, parts: Sequence[Filter], counter: EntryCounter, known: "Known | None" = None) -> Found | None:
+        """Return the records for which all parts hold; None where that takes other means.
+
+        counter: of ids that are read. known: the spans of tests that were looked up before in other segments of the query.
+        """
         wanted: dict[int, Spans] = {}
         for part in parts:
-            is_negated = isinstance(part, Not)
             test = part.part if isinstance(part, Not) else part
             if not isinstance(test, In | Range):
                 return None
@@ -85,63 +88,47 @@ class SortedRecords:
             if place is None or place in wanted:
                 return None
             dictionary = self._dictionaries[place]
-            spans = _spans(test, dictionary)
-            if is_negated:
-                spans = _complement(spans, len(dictionary))
-            if not spans:
-                return Found(slice(0, 0), 0)
-            if spans != [(0, len(dictionary))]:
-                wanted[place] = spans
+            spans = None if known is None else known.get((id(part), id(dictionary)))
+            if spans is None:
+                spans = _spans(test, dictionary) if part is test else _complement(_spans(test, dictionary), len(dictionary))
+                if known is not None:
+                    known[id(part), id(dictionary)] = spans
+            wanted[place] = spans
         return self._records(wanted, counter)
 
     def _records(self, wanted: dict[int, Spans], counter: EntryCounter) -> Found | None:
-        ranges = np.array([(0, self._num_records)])
-        count = self._num_records
-        last = max(wanted, default=-1)
-        for place in range(last + 1):
-            if count < _RANGE_LEAST * len(ranges):
-                break
-            spans = wanted.get(place) or [(0, len(self._dictionaries[place]))]
-            room = np.empty((min(_RANGES_MAX, count), 2), np.int64)
-            found = narrow_ranges(self._ids[place], ranges, np.array(spans), place < last, room)
-            if found < 0:
-                break
-            ranges = room[:found]
-            count = int((ranges[:, 1] - ranges[:, 0]).sum())
-            wanted.pop(place, None)
-            if not count:
-                return Found(slice(0, 0), 0)
-        if not wanted and len(ranges) == 1:
-            return Found(slice(int(ranges[0, 0]), int(ranges[0, 1])), count)
-        if count > _READ_MAX:
+        if not wanted:
+            return Found(slice(0, self.ids.shape[1]), self.ids.shape[1])
+        starts: list[int] = [0]
+        edges: list[int] = []
+        columns = max(wanted) + 1
+        for place in range(columns):
+            edges += wanted.get(place, _EVERY_ID)
+            starts.append(len(edges) >> 1)
+        found = np.empty(4, np.int64)
+        docs = find_records(self.ids, columns, np.array(starts + edges), _LIMITS, found)
+        count, start, stop, read = found.tolist()
+        if count < 0:
             return None
-        docs = np.empty(count, np.int32)
-        list_ranges(ranges, docs)
-        for place, spans in wanted.items():
-            counter.add(len(docs))
-            marks = np.zeros(len(self._dictionaries[place]), np.bool_)
-            for first, after in spans:
-                marks[first:after] = True
-            docs = docs[: keep_marked(self._ids[place], marks, docs)]
-        return Found(docs, len(docs))
+        if read:
+            counter.add(read)
+        return Found(slice(start, stop), count) if start >= 0 else Found(docs, count)
 
 
 def _spans(test: In | Range, dictionary: Dictionary) -> Spans:
     if isinstance(test, Range):
         first, after = dictionary.id_range(test.lower, test.upper, test.lower_inclusive, test.upper_inclusive)
-        return [(first, after)] if first < after else []
+        return [first, after] if first < after else []
     if len(test.values) == 1:
         only = dictionary.id_of(test.values[0])
-        return [(only, only + 1)] if only >= 0 else []
+        return [only, only + 1] if only >= 0 else []
     spans: Spans = []
     for id_ in dictionary.ids_of(test.values).tolist():
-        if spans and spans[-1][1] == id_:
-            spans[-1] = spans[-1][0], id_ + 1
-        else:
-            spans.append((id_, id_ + 1))
+        spans += (id_, id_ + 1)
     return spans
 
 
 def _complement(spans: Spans, cardinality: int) -> Spans:
-    edges = [0, *(edge for span in spans for edge in span), cardinality]
-    return [(first, after) for first, after in zip(edges[::2], edges[1::2], strict=True) if first < after]
+    edges = [0, *spans, cardinality]
+    gaps = [(first, after) for first, after in zip(edges[::2], edges[1::2], strict=True) if first < after]
+    return [edge for gap in gaps for edge in gap]

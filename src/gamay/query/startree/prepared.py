@@ -15,6 +15,7 @@ from gamay.query.selection import Rows
 from gamay.query.server_prune import may_match
 from gamay.query.startree.choose import Chooser
 from gamay.query.startree.grouped import Piece, fit_together, group_records
+from gamay.query.startree.lookup import Known
 from gamay.query.stats import QueryStats
 from gamay.segment.reader import ImmutableSegment
 from gamay.segment.spi import Segment
@@ -47,21 +48,22 @@ class PreparedTrees:
         chooser, counter = self._chooser, EntryCounter()
         parts = filter_.parts if isinstance(filter_, And) else () if isinstance(filter_, Constant) else (filter_,)
         pieces: list[Piece] = []
+        known: Known = {}
         pruned = records = matched = 0
         for segment in segments:
             if not isinstance(segment, ImmutableSegment) or not segment.has_star_trees or not segment.num_docs:
                 return None
             if not self._names.issubset(segment.column_names):
                 return None
-            if not may_match(filter_, segment):
-                pruned += 1
-                continue
             choice = chooser.choice(segment, segment)
             if isinstance(choice, str):
                 return None
-            found = choice.cuboid.records.find(parts, counter)
+            found = choice.cuboid.records.find(parts, counter, known)
             if found is None:
                 return None
+            if not found.count and not may_match(filter_, segment):
+                pruned += 1
+                continue
             records += found.count
             matched += found.count > 0
             pieces.append((choice, found))

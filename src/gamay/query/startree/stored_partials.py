@@ -184,23 +184,30 @@ class StoredPartials(_OverRecords):
         return self.inner.merge([partial], [numbers], num_groups)
 
 
-def totals_at(parts: Sequence[tuple[Aggregate, "slice | Array"]]) -> list[Array | None]:
-    """Return counts, sums, lows and highs of some records of several cuboids, given the same `StoredTotals` over each.
+def totals_of(parts: Sequence[tuple[Aggregate, "slice | Array"]], groups: Array | None, num_groups: int) -> Partial:
+    """Return the partial of groups of some records of several cuboids, given the same `StoredTotals` over each.
 
-    Sums are doubles where adding all of them up might leave 64 bits.
+    groups: uint32, of each record, all of which have some; None for the only one. Sums are doubles where adding all of them
+    up might leave 64 bits.
     """
-    found: list[Array | None] = []
-    for place in range(len(_MERGE)):
-        values: list[Array] = []
-        for stored, docs in parts:
-            assert isinstance(stored, StoredTotals)
-            if (field := stored.fields[place]) is not None:
-                values.append(field[docs])
+    first, _ = parts[0]
+    assert isinstance(first, StoredTotals)
+    aggregate = first.inner.inner if isinstance(first.inner, NullSkipping) else first.inner
+    assert isinstance(aggregate, Numeric)
+    fields: list[Array | None] = []
+    for place, is_kept in enumerate(aggregate.keeps):
+        values = [stored.fields[place][docs] for stored, docs in parts] if is_kept else []  # type: ignore[attr-defined]
         joined = None if not values else values[0] if len(values) == 1 else np.concatenate(values)
         if place == _SUMS and len(values) > 1 and joined is not None and joined.dtype == np.int64:
             joined = _addable(joined)
-        found.append(joined)
-    return found
+        fields.append(joined)
+    state = TotalsOfRecords(fields, num_groups)
+    state.add(groups, fields)
+    totals = TotalsPartial(*state.totals)
+    if first.inner is aggregate:
+        return totals
+    has_rows = groups is not None or any(field is not None and len(field) for field in fields)
+    return NullablePartial(totals, np.full(num_groups, has_rows))
 
 
 def _as_slice(records: Array) -> "Array | slice":

@@ -1,0 +1,100 @@
+"""Dictionaries of dimensions, shared by segments: most segments of a table have the same values of a dimension of few."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary, ref
+
+import numpy as np
+
+from gamay.functions.vector import EncodedVector, Vector
+from gamay.segment.dictionary import SortedDictionary, sort_distinct
+from gamay.segment.storage_form import binary_array, binary_buffers, to_values
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+_Contents: TypeAlias = tuple[Any, ...]
+
+SHORT_MAX = 1 << 16
+_CODES_MAX = 1 << 22
+_shared: WeakValueDictionary[_Contents, SortedDictionary] = WeakValueDictionary()
+
+
+def shared_dictionary(dictionary: SortedDictionary) -> SortedDictionary:
+    """Return the same object for dictionaries of the same few values, which does not keep a segment's file open."""
+    if len(dictionary) > SHORT_MAX:
+        return dictionary
+    stored = dictionary.stored
+    if isinstance(stored, np.ndarray):
+        key: _Contents = (dictionary.data_type, stored.dtype.str, stored.tobytes())
+    else:
+        offsets, data = binary_buffers(stored)
+        key = (dictionary.data_type, offsets.tobytes(), data.tobytes())
+    kept = _shared.get(key)
+    if kept is None:
+        copied = stored.copy() if isinstance(stored, np.ndarray) else binary_array(offsets.copy(), data.copy())
+        kept = _shared[key] = SortedDictionary(dictionary.data_type, copied)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """How the keys of records of several segments become one number each.
+
+    of: the dictionaries of each segment's keys, which need not live any longer. values: for each key one dictionary for all.
+    codes: for each segment, codes[starts[k] + id] is the share of an id of key k in the number: its place in `values[k]`,
+    shifted[k] bits to the left.
+    """
+
+    of: tuple["ref[SortedDictionary]", ...]
+    values: tuple[Vector, ...]
+    shifted: tuple[int, ...]
+    codes: tuple[Array, ...]
+    starts: tuple[Array, ...]
+
+    def keys(self, packed: Array) -> tuple[EncodedVector, ...]:
+        """Return the keys that numbers stand for."""
+        keys = []
+        for values, bits in zip(self.values, self.shifted, strict=True):
+            ids = packed >> bits & ((1 << bits_of(len(values))) - 1)
+            keys.append(EncodedVector(ids.astype(np.uint32), values))
+        return tuple(keys)
+
+
+_codings: dict[tuple[int, ...], Coding] = {}
+
+
+def coding_of(segments: Sequence[tuple[SortedDictionary, ...]]) -> Coding:
+    """Return the coding for some segments, given the dictionaries of the keys of each; kept as long as these live."""
+    dictionaries = [dictionary for segment in segments for dictionary in segment]
+    key = (len(segments), *map(id, dictionaries))
+    kept = _codings.get(key)
+    if kept is not None and all([one() is other for one, other in zip(kept.of, dictionaries, strict=True)]):
+        return kept
+    if sum(len(codes) for coding in list(_codings.values()) for codes in coding.codes) > _CODES_MAX:
+        _codings.clear()
+    made = _codings[key] = _coding(segments, tuple(map(ref, dictionaries)))
+    return made
+
+
+def _coding(segments: Sequence[tuple[SortedDictionary, ...]], of: tuple["ref[SortedDictionary]", ...]) -> Coding:
+    merged = [_merged(column) for column in zip(*segments, strict=True)]
+    shifted = (0, *accumulate(bits_of(len(values)) for values, _ in merged))[:-1]
+    ids = [[part.astype(np.int64) << bits for part in parts] for (_, parts), bits in zip(merged, shifted, strict=True)]
+    codes = tuple([np.concatenate(parts) for parts in zip(*ids, strict=True)])
+    starts = tuple([np.cumsum([0, *map(len, segment[:-1])]) for segment in segments])
+    return Coding(of, tuple([values for values, _ in merged]), shifted, codes, starts)
+
+
+def bits_of(cardinality: int) -> int:
+    """Return how many bits the ids of a dictionary take."""
+    return max(cardinality - 1, 0).bit_length()
+
+
+def _merged(dictionaries: Sequence[SortedDictionary]) -> tuple[Vector, list[Array]]:
+    """Return one dictionary for several, and the place of each of their values in it."""
+    first = dictionaries[0]
+    if all(other is first for other in dictionaries):
+        return first.values, [np.arange(len(first))] * len(dictionaries)
+    stored, ids = sort_distinct([dictionary.stored for dictionary in dictionaries], first.data_type)
+    return Vector(first.data_type, to_values(stored, first.data_type), derived={}, ascends=True), list(ids)
