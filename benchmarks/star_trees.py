@@ -38,7 +38,11 @@ TREES: list[dict[str, Any]] = [
         "functionColumnPairs": ["SUM__lo_revenue"],
     },
     {
-        "dimensionsSplitOrder": ["d_year", "c_region", "c_nation", "c_city", "s_region", "s_nation", "s_city"],
+        "dimensionsSplitOrder": ["d_year", "c_nation", "c_city", "s_nation", "s_city", "c_region", "s_region"],
+        "functionColumnPairs": ["SUM__lo_revenue"],
+    },
+    {
+        "dimensionsSplitOrder": ["c_city", "s_city", "d_yearmonth", "d_year"],
         "functionColumnPairs": ["SUM__lo_revenue"],
     },
     {

@@ -109,7 +109,7 @@ class BoundQuery:
     grouping_sets: tuple[tuple[int, ...], ...] = ()
     groupings: tuple[tuple[int, ...], ...] = ()
     schema: Schema = NO_SCHEMA
-    shared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    shared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def limit_with_offset(self) -> int:

@@ -19,6 +19,7 @@ from gamay.query.read import as_vector
 from gamay.query.selection import Rows
 
 _KEY_PREFIX = "key:"
+_TOTAL_ORDER = "order of groups"
 
 
 def first_groups(bound: BoundQuery, table: GroupTable, size: int) -> GroupTable:
@@ -106,11 +107,15 @@ def is_ordered_by_keys(bound: BoundQuery) -> bool:
 
 def _total_order(bound: BoundQuery, num_keys: int) -> tuple[SortKey, ...]:
     """Return the query's order; where it is by keys, the other keys settle ties, so that all parts drop the same groups."""
-    if bound.order_by and not is_ordered_by_keys(bound):
-        return bound.order_by
-    written = {key.expression for key in bound.order_by}
-    others = [key_column(i) for i in range(num_keys) if key_column(i) not in written]
-    return (*bound.order_by, *(SortKey(key, False, True) for key in others))
+    order: tuple[SortKey, ...] | None = bound.shared.get((_TOTAL_ORDER, num_keys))
+    if order is None:
+        order = bound.order_by
+        if not order or is_ordered_by_keys(bound):
+            written = {key.expression for key in order}
+            others = [key_column(i) for i in range(num_keys) if key_column(i) not in written]
+            order = (*order, *(SortKey(key, False, True) for key in others))
+        bound.shared[_TOTAL_ORDER, num_keys] = order
+    return order
 
 
 def _order(order_by: Sequence[SortKey], operands: Mapping[str, Operand], num_rows: int, limit: int) -> Indices:

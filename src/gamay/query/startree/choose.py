@@ -171,7 +171,7 @@ class OpenTree:
     def smallest(self, needed: int) -> Cuboid | None:
         """Return the cuboid of fewest records that keeps these dimensions, given as bits; None when there is none."""
         answering = (cuboid for mask, cuboid in self._masks if needed & mask == needed)
-        return min(answering, key=lambda cuboid: cuboid.num_records, default=None)
+        return min(answering, key=lambda cuboid: (cuboid.num_records, len(cuboid.kept)), default=None)
 
     def segment(self, cuboid: Cuboid) -> CuboidSegment:
         """Return a cuboid as a segment."""
@@ -219,7 +219,7 @@ class _Rewritten:
     needed: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Choice:
     """The cuboid that answers queries of one shape at a segment. rows, aggregates: theirs, over its dimensions and records.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
@@ -37,16 +37,23 @@ def shared_dictionary(dictionary: SortedDictionary) -> SortedDictionary:
     return kept
 
 
+class HasKeys(Protocol):
+    """What has the dictionaries of a segment's keys."""
+
+    @property
+    def key_dictionaries(self) -> tuple[SortedDictionary, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Coding:
     """How the keys of records of several segments become one number each.
 
-    of: the dictionaries of each segment's keys, which need not live any longer. values: for each key one dictionary for all.
+    of: what has the keys of each segment, which need not live any longer. values: for each key one dictionary for all.
     codes: for each segment, codes[starts[k] + id] is the share of an id of key k in the number: its place in `values[k]`,
     shifted[k] bits to the left.
     """
 
-    of: tuple["ref[SortedDictionary]", ...]
+    of: tuple["ref[HasKeys]", ...]
     values: tuple[Vector, ...]
     shifted: tuple[int, ...]
     codes: tuple[Array, ...]
@@ -64,20 +71,19 @@ class Coding:
 _codings: dict[tuple[int, ...], Coding] = {}
 
 
-def coding_of(segments: Sequence[tuple[SortedDictionary, ...]]) -> Coding:
-    """Return the coding for some segments, given the dictionaries of the keys of each; kept as long as these live."""
-    dictionaries = [dictionary for segment in segments for dictionary in segment]
-    key = (len(segments), *map(id, dictionaries))
-    kept = _codings.get(key)
-    if kept is not None and all([one() is other for one, other in zip(kept.of, dictionaries, strict=True)]):
+def coding_of(segments: Sequence[HasKeys]) -> Coding:
+    """Return the coding for some segments, which is made once for the same ones."""
+    place = tuple(map(id, segments))
+    kept = _codings.get(place)
+    if kept is not None and all([one() is other for one, other in zip(kept.of, segments, strict=True)]):
         return kept
     if sum(len(codes) for coding in list(_codings.values()) for codes in coding.codes) > _CODES_MAX:
         _codings.clear()
-    made = _codings[key] = _coding(segments, tuple(map(ref, dictionaries)))
+    made = _codings[place] = _coding([segment.key_dictionaries for segment in segments], tuple(map(ref, segments)))
     return made
 
 
-def _coding(segments: Sequence[tuple[SortedDictionary, ...]], of: tuple["ref[SortedDictionary]", ...]) -> Coding:
+def _coding(segments: Sequence[tuple[SortedDictionary, ...]], of: tuple["ref[HasKeys]", ...]) -> Coding:
     merged = [_merged(column) for column in zip(*segments, strict=True)]
     shifted = (0, *accumulate(bits_of(len(values)) for values, _ in merged))[:-1]
     ids = [[part.astype(np.int64) << bits for part in parts] for (_, parts), bits in zip(merged, shifted, strict=True)]

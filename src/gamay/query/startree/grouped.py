@@ -46,7 +46,7 @@ def group_records(pieces: Sequence[Piece], num_keys: int) -> GroupTable:
     pieces = [piece for piece in pieces if piece[1].count] or pieces[:1]
     if not num_keys:
         return GroupTable((), _partials(pieces, None, 1), 1)
-    coding = coding_of([choice.key_dictionaries for choice, _ in pieces])
+    coding = coding_of([choice for choice, _ in pieces])
     packed, start = np.empty(sum([found.count for _, found in pieces]), np.int64), 0
     for (choice, found), codes, starts in zip(pieces, coding.codes, coding.starts, strict=True):
         out = packed[start : start + found.count]

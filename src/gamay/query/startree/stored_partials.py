@@ -100,11 +100,12 @@ class StoredTotals(_OverRecords):
     """Numeric aggregate of a query over the records of a cuboid; its argument is the number of each record.
 
     inner: the aggregate of the query, which may skip nulls, though there are none. fields: counts, sums, lows and highs of
-    the cuboid's records, None for those that are not needed.
+    the cuboid's records, None for those that are not needed. magnitude: no sum of sums of records can be larger.
     """
 
     inner: Aggregate
     fields: tuple[Array | None, ...]
+    magnitude: float
 
     def allocate(self, num_groups: int) -> TotalsOfRecords:
         return TotalsOfRecords(self.fields, num_groups)
@@ -198,8 +199,9 @@ def totals_of(parts: Sequence[tuple[Aggregate, "slice | Array"]], groups: Array 
     for place, is_kept in enumerate(aggregate.keeps):
         values = [stored.fields[place][docs] for stored, docs in parts] if is_kept else []  # type: ignore[attr-defined]
         joined = None if not values else values[0] if len(values) == 1 else np.concatenate(values)
-        if place == _SUMS and len(values) > 1 and joined is not None and joined.dtype == np.int64:
-            joined = _addable(joined)
+        if place == _SUMS and joined is not None and joined.dtype == np.int64:
+            magnitude = sum([stored.magnitude for stored, _ in parts])  # type: ignore[attr-defined]
+            joined = joined if magnitude <= _EXACT_SUM_MAX else joined.astype(np.float64)
         fields.append(joined)
     state = TotalsOfRecords(fields, num_groups)
     state.add(groups, fields)
@@ -230,6 +232,7 @@ class StoredAggregates:
     def __init__(self, aggregates: Sequence[tuple[BoundAggregate, Arrays]]) -> None:
         self._counts: Array | None = None
         self._totals: dict[tuple[tuple[Expression, ...], Needs], Array] = {}
+        self._magnitudes: dict[tuple[Expression, ...], float] = {}
         self._others: list[tuple[BoundAggregate, Arrays]] = []
         for call, arrays in aggregates:
             aggregate = call.aggregate
@@ -239,7 +242,13 @@ class StoredAggregates:
                 self._counts = np.asarray(arrays[0])
             elif isinstance(aggregate, Numeric):
                 needs = [need for need in Needs if need in aggregate.needs]
-                self._totals.update({(call.arguments, n): _addable(a) for n, a in zip(needs, arrays, strict=True)})
+                for need, array in zip(needs, arrays, strict=True):
+                    values = np.asarray(array)
+                    magnitude = _magnitude(values) if need is Needs.SUM else 0.0
+                    self._magnitudes[call.arguments] = max(magnitude, self._magnitudes.get(call.arguments, 0.0))
+                    # whole numbers are added as doubles where adding all of them up might leave 64 bits
+                    exact = values if magnitude <= _EXACT_SUM_MAX else values.astype(np.float64)
+                    self._totals[call.arguments, need] = exact
             else:
                 self._others.append((call, arrays))
 
@@ -253,7 +262,8 @@ class StoredAggregates:
         inner = aggregate.inner if isinstance(aggregate, NullSkipping) else aggregate
         if isinstance(inner, Numeric):
             fields = self._fields(inner.needs | Needs.COUNT if is_nullable else inner.needs, inner, call)
-            return None if fields is None else lambda cuboid: StoredTotals(aggregate, _part(fields, cuboid))
+            magnitude = self._magnitudes.get(call.arguments, 0.0)
+            return None if fields is None else lambda cuboid: StoredTotals(aggregate, _part(fields, cuboid), magnitude)
         found = self._partials(inner, call)
         if found is None:
             return None
@@ -287,12 +297,9 @@ class StoredAggregates:
         return None
 
 
-def _addable(array: "Array | pa.Array") -> Array:
-    """Return whole numbers as doubles where adding all of them up might leave 64 bits."""
-    values = np.asarray(array)
-    if values.dtype == np.int64 and float(np.abs(values.astype(np.float64)).sum()) > _EXACT_SUM_MAX:
-        return values.astype(np.float64)
-    return values
+def _magnitude(values: Array) -> float:
+    """Return a bound of what adding up any of some numbers can give, where they are whole."""
+    return float(np.abs(values.astype(np.float64)).sum()) if values.dtype == np.int64 else 0.0
 
 
 def _part(fields: Sequence[Array | None], cuboid: Cuboid) -> tuple[Array | None, ...]:
