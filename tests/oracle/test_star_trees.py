@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,6 +13,7 @@ from tests.seeds import chunks, count_of
 
 import gamay
 from gamay.embedded.database import Database
+from gamay.query.startree.prepared import PreparedTrees
 
 DIMENSIONS = ("city", "browser", "day", "raw", "flag")
 SCHEMA = {
@@ -193,3 +195,80 @@ def test_random_trees_answer_random_queries(db: Database, seeds: range) -> None:
                     assert not (wrong := difference(ours.rows(), theirs)), f"{wrong}: {what}"
         db.drop_table(table)
     assert used > asked // 20, (used, asked)
+
+
+SHAPES = (
+    "SELECT city, SUM(qty), COUNT(*) FROM T WHERE day BETWEEN {day} AND {other} GROUP BY city ORDER BY city LIMIT 100000",
+    "SELECT SUM(qty), AVG(price), MAX(price) FROM T WHERE browser = {browser} AND city IN ({city}, {city})",
+    "SELECT browser, day, SUM(price) FROM T WHERE city = {city} AND day < {day} GROUP BY browser, day LIMIT 100000",
+    "SELECT day, city, MIN(qty) FROM T WHERE raw IN ({raw}, {raw}) GROUP BY day, city ORDER BY MIN(qty) DESC, day, city LIMIT 5",
+    "SELECT city, COUNT(*), SUM(qty) FROM T WHERE browser = {browser} GROUP BY city HAVING COUNT(*) > 3 ORDER BY SUM(qty)",
+    "SELECT browser, COUNT(DISTINCT user) FROM T WHERE day >= {day} AND flag = {flag} GROUP BY browser ORDER BY browser",
+    "SELECT dateTrunc('DAY', ts), SUM(qty) FROM T WHERE city = {city} GROUP BY 1 ORDER BY 1 LIMIT 7 OFFSET 2",
+    "SELECT city, SUM(price * qty) / COUNT(*) FROM T WHERE city <> {city} GROUP BY city ORDER BY city",
+    "SELECT upper(city), MAX(qty) - MIN(qty) FROM T WHERE raw = {raw} OR day = {day} GROUP BY upper(city) ORDER BY 1",
+    "SELECT flag, SUM(qty) FILTER (WHERE day > {day}) FROM T WHERE city > {city} GROUP BY flag ORDER BY flag",
+)
+COUNTERS = (
+    "num_docs_scanned", "total_docs", "num_entries_scanned_in_filter", "num_entries_scanned_post_filter",
+    "num_segments_queried", "num_segments_processed", "num_segments_matched", "num_segments_pruned_by_server",
+    "num_segments_pruned_by_value", "num_segments_pruned_by_broker",
+)  # fmt: skip
+ALL_PAIRS = {
+    "dimensionsSplitOrder": ["day", "city", "browser", "raw", "flag", "dateTrunc('DAY', ts)", "upper(city)"],
+    "functionColumnPairs": PAIRS,
+    "maxLeafRecords": 1,
+    "maxSizeRatio": 100.0,
+}
+
+
+def filled(rng: random.Random, shape: str) -> str:
+    """Return a query of a shape with literals, some of which no row has."""
+    text = shape.replace("{other}", str(rng.randrange(31)))
+    for column in ("city", "browser", "day", "raw", "flag"):
+        while f"{{{column}}}" in text:
+            text = text.replace(f"{{{column}}}", literal(rng, column), 1)
+    return text
+
+
+@pytest.mark.parametrize("null_handling", [True, False])
+def test_queries_of_known_shapes_answer_as_others_do(
+    tmp_path: Path, null_handling: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = 0
+    of_trees = PreparedTrees.answer
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal answered
+        found = of_trees(*arguments)
+        answered += found is not None
+        return found
+
+    monkeypatch.setattr(PreparedTrees, "answer", counted)
+    rng = random.Random("shapes")
+    with gamay.connect(tmp_path) as db:
+        db.settings.null_handling = null_handling
+        # the last segment of `mixed` has no tree: none would be smaller
+        for table, counts in (("whole", (3000, 4000, 2500)), ("mixed", (2000, 2000, 1))):
+            pieces = [rows(rng, count).fillna({"browser": "none"}) for count in counts]
+            for piece in pieces:  # so that rows share records
+                piece["day"] %= 5
+                piece["ts"] = piece["ts"].dt.floor("4D")
+            db.create_table(table, pieces[0], SCHEMA, {"tableIndexConfig": {"starTreeIndexConfigs": [ALL_PAIRS]}})
+            for piece in pieces[1:]:
+                db.append(table, piece)
+            before, asked = answered, 0
+            for shape in SHAPES:
+                for _ in range(6):
+                    text = filled(rng, in_gamay(shape, table))
+                    ours = db.sql(text)
+                    # an option makes a query go the ordinary way
+                    ordinary, scanned = db.sql(text, timeoutMs=20_000), db.sql(text, useStarTree=False)
+                    assert ours.rows() == ordinary.rows(), text
+                    for counter in COUNTERS:
+                        assert getattr(ours.stats, counter) == getattr(ordinary.stats, counter), (counter, text)
+                    if "LIMIT 5" not in shape:  # among equal ones any may come first
+                        assert not (wrong := difference(ours.rows(), scanned.rows())), f"{wrong}: {text}"
+                    asked += 1
+            # shapes without a tree, constant conditions, and the first query of each shape go the ordinary way
+            assert (answered - before > asked // 3) == (table == "whole"), (table, answered - before, asked)

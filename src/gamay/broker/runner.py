@@ -278,8 +278,8 @@ class QueryRunner:
         ended_s = self._clock.monotonic_s()
         if pending.plan is not None and pending.failure is None:
             pending.plan.took_ns = processor_ns(response, ended_s - begun_s)
-            if not pending.plan.shape.is_learned and not response.exceptions:
-                pending.plan.shape.is_learned = True
+            if pending.plan.shape.lessons and not response.exceptions:
+                pending.plan.shape.lessons -= 1
                 self._learn(pending, pending.plan)
         if self.looks_ahead and (query := getattr(pending, "query", None)) is not None and query.looks_ahead:
             response.cut(query.limit - 1)

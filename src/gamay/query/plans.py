@@ -16,6 +16,7 @@ from gamay.sql.query import Query
 
 SHAPES_MAX = 1000
 _UNKNOWN_NS = 1 << 62
+_LESSONS_MAX = 16
 
 LIGHT_ROWS_MAX = 1 << 18
 LIGHT_NS_MAX = 2_000_000
@@ -25,14 +26,15 @@ LIGHT_NS_MAX = 2_000_000
 class Shape:
     """What is known of the queries of one shape.
 
-    bound: one of them; pattern: of their WHERE; took_ns: what the last one took of the processor's time. is_learned: whether
-    a broker has found out how to answer the next ones in fewer steps, or that it cannot.
+    bound: one of them; pattern: of their WHERE; took_ns: what the last one took of the processor's time. lessons: how often
+    a broker may still find out how to answer the next ones in fewer steps, or that it cannot: more than once where literals
+    elsewhere than in WHERE differ.
     """
 
     bound: BoundQuery
     pattern: WherePattern | None = None
     took_ns: int = _UNKNOWN_NS
-    is_learned: bool = False
+    lessons: int = 1
 
 
 @dataclass(slots=True)
@@ -80,7 +82,8 @@ class BoundPlans:
         shape = None if query.shape is None else self._shapes.get(key)
         if shape is None:
             bound = bind(query, self._schema)
-            shape = Shape(bound, where_pattern(bound, self._schema) if query.varies_only_in_where else None)
+            lessons = 1 if query.varies_only_in_where else _LESSONS_MAX
+            shape = Shape(bound, where_pattern(bound, self._schema), lessons=lessons)
             self._keep(key, shape)
             return Plan(bound, shape)
         return Plan(self._bind_again(query, shape), shape)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from math import isinf
 from typing import Any, TypeAlias
 
-from gamay.functions.expression import Call, Expression
+from gamay.functions.expression import Call, Expression, Literal, LiteralValue
 from gamay.model.types import DataType
-from gamay.query.predicate import Filter, In, Range
+from gamay.query.predicate import Filter, In, Range, negation
 from gamay.query.rebind import WherePattern, conjuncts
 from gamay.sql.slots import Computed, Slot
 
@@ -28,6 +28,7 @@ _BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
 _DIGITS_MAX = 18
 _EXACT_DIGITS_MAX = 15
 _VALUES_MAX = 16
+_NEGATED = {"notequals": "equals", "notin": "in"}
 _LOWER = {"greaterthan": False, "greaterthanorequal": True}
 _UPPER = {"lessthan": False, "lessthanorequal": True}
 
@@ -72,6 +73,9 @@ class PreparedFilter:
 
 
 def _leaf(name: str, column: str, data_type: DataType, operands: Sequence[Expression]) -> Leaf | None:
+    if name in _NEGATED:
+        equal = _leaf(_NEGATED[name], column, data_type, operands)
+        return None if equal is None else lambda sources: negation(equal(sources))
     reads = [_read(operand, data_type) for operand in operands]
     known = [read for read in reads if read is not None]
     if len(known) < len(reads) or not 0 < len(known) <= _VALUES_MAX:
@@ -132,6 +136,8 @@ def _span(leaves: Sequence[tuple[str, str, Leaf]]) -> Leaf | None:
 
 def _read(operand: Expression, data_type: DataType) -> Read | None:
     """Return what reads an operand; None when that depends on more than the literal's own text."""
+    if data_type is DataType.BOOLEAN:
+        return _constant(operand.value) if isinstance(operand, Literal) and operand.type is DataType.BOOLEAN else None
     if data_type is DataType.STRING:
         return _text(operand.index) if type(operand) is Slot and not operand.negated else None
     if data_type is DataType.DOUBLE:
@@ -147,6 +153,11 @@ def _read(operand: Expression, data_type: DataType) -> Read | None:
     if type(left) is not Slot or type(right) is not Slot:
         return None
     return _sum(left, right, most, is_difference=operand.call.name == "minus")
+
+
+def _constant(value: LiteralValue) -> Read:
+    """Read `true` and `false`, which are words of the text."""
+    return lambda sources: value
 
 
 def _text(index: int) -> Read:

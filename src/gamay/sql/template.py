@@ -14,7 +14,7 @@ from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.relational import RelationalStatement
 from gamay.sql.rewrite import Rewritten, named, rewrite
 from gamay.sql.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
-from gamay.sql.slots import Lifted, Slot, filler, members, refilled
+from gamay.sql.slots import Computed, Lifted, Slot, filler, members, refilled
 from gamay.sql.statement import Item, Statement, parse_statement
 
 _DIGITS_SHOWN = 40
@@ -29,7 +29,7 @@ class Template:
     ordinals: literals that the plan depends on, by number, with the value they had. fill: makes the query, without options.
     fill_options: makes the options that SET gave.
     shape: that of the queries. where: the condition with its slots, where its literals are all that queries may differ in
-    but for those at the places `fixed`, which LIMIT, OFFSET and ordinals are; else None.
+    but for those at the places `fixed`, which stand elsewhere; else None.
     """
 
     num_literals: int
@@ -63,7 +63,8 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
     is_refilled = not (rewritten.has_computed or _has_huge(slots))
     fill = _filler(rewritten, shape) if is_refilled else _recompiler(statement, shape)
     asks = asks_broker(_expressions(statement))
-    varies_in_where = is_refilled and not asks and not statement.set_options and _varies_only_in_where(rewritten)
+    elsewhere = _slots_elsewhere(rewritten)
+    is_plain = is_refilled and not asks and not statement.set_options and not statement.explain and elsewhere is not None
     rows = [slot.index for slot in (statement.limit, statement.offset) if isinstance(slot, Slot)]
     return Template(
         num_literals=len(lifted.sources),
@@ -71,8 +72,8 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
         fill=_marked(fill) if asks else fill,
         fill_options=_options_filler(statement.set_options) if statement.set_options else None,
         shape=shape,
-        where=rewritten.statement.where if varies_in_where and not statement.explain else None,
-        fixed=tuple(sorted({*rows, *rewritten.ordinals})),
+        where=rewritten.statement.where if is_plain else None,
+        fixed=tuple(sorted({*rows, *rewritten.ordinals, *(elsewhere or ())})),
     )
 
 
@@ -208,12 +209,24 @@ def _constant(value: Expression | None) -> Callable[[Literals], Expression | Non
     return lambda literals: value
 
 
-def _varies_only_in_where(rewritten: Rewritten) -> bool:
+def _behind_where(rewritten: Rewritten) -> list[Expression]:
+    """Return all expressions but WHERE."""
     statement = rewritten.statement
     having = [] if statement.having is None else [statement.having]
     keys = [key.expression for key in statement.order_by]
-    elsewhere = [*(item.expression for item in rewritten.select), *statement.group_by, *having, *keys]
-    return all(filler(expression) is None for expression in elsewhere)
+    return [*(item.expression for item in rewritten.select), *statement.group_by, *having, *keys]
+
+
+def _varies_only_in_where(rewritten: Rewritten) -> bool:
+    return all(filler(expression) is None for expression in _behind_where(rewritten))
+
+
+def _slots_elsewhere(rewritten: Rewritten) -> set[int] | None:
+    """Return the numbers of the literals that stand elsewhere than in WHERE; None where some are computed from others."""
+    parts = [part for expression in _behind_where(rewritten) for part in walk(expression)]
+    if any(isinstance(part, Computed) for part in parts):
+        return None
+    return {part.index for part in parts if isinstance(part, Slot)}
 
 
 def _optional(expression: Expression | None) -> Callable[[Literals], Expression | None]:
