@@ -169,6 +169,8 @@ class AtOnce:
         bound, filter_ = plan.bound, PreparedFilter.of(template.where, plan.shape.pattern)
         if filter_ is None and (bound.query.where is not None or bound.filter is not EVERYTHING):
             return  # a FILTER clause that all aggregates share makes a filter without WHERE
+        if self._is_remote and filter_ is not None and filter_.has_negation:
+            return  # `gamay.query.wire.known` has no form for that
         answers = self._who_answers(bound, route)
         if answers is None:
             return

@@ -34,10 +34,11 @@ _UPPER = {"lessthan": False, "lessthanorequal": True}
 
 
 class PreparedFilter:
-    """A conjunction of tests of columns against literals."""
+    """A conjunction of tests of columns against literals. has_negation: whether one of them is `<>` or NOT IN."""
 
     def __init__(self, leaves: Sequence[Leaf], pattern: WherePattern) -> None:
         self._leaves = leaves
+        self.has_negation = any(name in _NEGATED for name, *_ in pattern.leaves)
         # where a column has nulls, `gamay.query.prepared` leaves the query to the ordinary way
         self._pattern = replace(pattern, known=())
 
