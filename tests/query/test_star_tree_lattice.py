@@ -13,6 +13,8 @@ class Sizes:
         self.cardinalities = cardinalities
         self.num_docs = num_docs
         self.computed: dict[int, int | None] = {}
+        self.held: dict[int, int] = {}
+        self.most_held = 0
 
     def of(self, kept: int) -> int:
         size = 1
@@ -22,9 +24,15 @@ class Sizes:
 
     def reduce(self, parent: int | None, kept: int, most: int) -> int | None:
         assert kept not in self.computed
-        assert parent is None or (parent & kept == kept and self.computed[parent] is not None)
+        assert parent is None or (parent & kept == kept and parent in self.held)
         self.computed[kept] = size if (size := self.of(kept)) <= most else None
+        if size <= most:
+            self.most_held = max(self.most_held, sum(self.held.values()))
+            self.held[kept] = 8 * size
         return self.computed[kept]
+
+    def forget(self, kept: int) -> None:
+        del self.held[kept]
 
 
 @given(
@@ -40,7 +48,9 @@ def test_cuboids_are_worth_their_room(
     sizes = Sizes(cardinalities, num_docs)
     unstarred = data.draw(st.integers(0, (1 << len(cardinalities)) - 1))
     limits = Limits(leaf_records, num_docs, max_bytes)
-    chosen = grow(len(cardinalities), unstarred, limits, sizes.reduce, lambda kept: 8 * sizes.of(kept))
+    chosen = grow(len(cardinalities), unstarred, limits, sizes.reduce, lambda kept: 8 * sizes.of(kept), sizes.forget)
+    assert sizes.most_held <= 4 * max_bytes  # when the next one is computed
+    assert sizes.held.keys() >= set(chosen)
     assert len(set(chosen)) == len(chosen)
     assert sum(8 * sizes.of(kept) for kept in chosen) <= max_bytes
     for kept in chosen:

@@ -101,6 +101,9 @@ def test_star_trees_are_built_on_executors(spark, schema, table_config, files, t
         by_city = next(cuboid for cuboid in found.cuboids if cuboid.kept == (0,))
         counts = found.arrays["count(*)"][0][by_city.start : by_city.stop]
         assert counts.sum() == segment.num_docs
+    assert report.segments[0].star_tree_bytes > 0
+    told = [line for line in report.lines() if "bytes before packing, built in" in line]
+    assert told[0].startswith(f"{len(report.segments)} star-tree")
 
 
 def test_time_ranges(spark, schema, table_config, files, tmp_path, open_archives):

@@ -24,6 +24,7 @@ class SegmentReport:
 
     uri: where its archive is. size_bytes: of the archive. input_uri: the file it was made from, empty for rows that were
     shuffled. errors: the first records and values that could not be read or converted; num_errors: how many there were.
+    star_trees: how many it has; star_tree_bytes: of their records; star_tree_ms: how long building them took.
     """
 
     outcome: str
@@ -38,6 +39,9 @@ class SegmentReport:
     values_trimmed: int = 0
     errors: tuple[str, ...] = ()
     message: str = ""
+    star_trees: int = 0
+    star_tree_bytes: int = 0
+    star_tree_ms: int = 0
 
     def to_json(self) -> str:
         """Return the report as JSON, the form in which executors send it."""
@@ -105,6 +109,9 @@ class BuildReport:
             f"{_count(len(self.segments), 'segment')}, {self.rows_written:,} rows, {size:,} bytes, "
             f"{self.seconds:.1f} s, {rate:,.0f} rows/s",
         ]
+        if trees := sum(r.star_trees for r in self.segments):
+            tree_bytes, tree_s = sum(r.star_tree_bytes for r in self.segments), sum(r.star_tree_ms for r in self.segments) / 1000
+            lines.append(f"{_count(trees, 'star-tree')}, {tree_bytes:,} bytes before packing, built in {tree_s:.1f} s")
         trimmed = sum(r.values_trimmed for r in (*self.reading, *self.reports))
         if trimmed:
             lines.append(f"{trimmed:,} values were cut to their column's maxLength or at a NUL character")

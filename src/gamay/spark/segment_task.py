@@ -20,6 +20,7 @@ from gamay.segment.builder import SegmentBuilder
 from gamay.segment.metadata import SegmentMetadata, read_metadata
 from gamay.segment.secondary.build import add_indexes
 from gamay.segment.secondary.registry import index_type
+from gamay.segment.star_tree_file import read_star_trees
 from gamay.spark.report import Outcome, SegmentReport
 from gamay.spark.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
 
@@ -59,7 +60,7 @@ def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
         counts = counts_of(reader, pipeline)
         if builder.num_docs == 0:
             return SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **counts)
-        folder, metadata = finish(builder, schema, table_config)
+        folder, metadata, trees = finish(builder, schema, table_config)
         published = publish(folder, target, generator, facts_of(metadata, task.sequence_id, task.uri), task.sub_path)
     outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
     return SegmentReport(
@@ -69,12 +70,17 @@ def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
         task.uri,
         metadata.num_docs,
         published.size_bytes,
+        **trees,
         **counts,
     )
 
 
-def finish(builder: SegmentBuilder, schema: Schema, table_config: TableConfig) -> tuple[Path, SegmentMetadata]:
-    """Return the folder of a finished segment, with star-trees and those secondary indexes that servers can take over.
+def finish(
+    builder: SegmentBuilder, schema: Schema, table_config: TableConfig
+) -> tuple[Path, SegmentMetadata, dict[str, Any]]:
+    """Return the folder of a finished segment, with star-trees and secondary indexes that servers can take over.
+
+    The third is what a report says of the star-trees.
 
     Raises InvalidConfigError as `check_times` does.
     """
@@ -84,7 +90,13 @@ def finish(builder: SegmentBuilder, schema: Schema, table_config: TableConfig) -
     add_star_trees(folder, schema, table_config, SYSTEM_CLOCK)
     portable = [index for index in declared_indexes(table_config, schema) if index_type(index.kind).is_portable]
     add_indexes(folder, portable, SYSTEM_CLOCK)
-    return folder, metadata
+    trees = read_star_trees(folder, metadata.crc, verify=False)
+    told = {
+        "star_trees": len(trees),
+        "star_tree_bytes": sum(tree.size_bytes for tree in trees),
+        "star_tree_ms": sum(tree.build_ms for tree in trees),
+    }
+    return folder, metadata, told
 
 
 def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:

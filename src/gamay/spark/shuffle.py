@@ -201,9 +201,10 @@ class RangeWriter:
         return builder.num_docs >= 2 * self._layout.rows_per_segment
 
     def _finish(self, builder: SegmentBuilder) -> SegmentReport:
-        folder, metadata = finish(builder, self._schema, self._config)
+        folder, metadata, trees = finish(builder, self._schema, self._config)
         facts = facts_of(metadata, self._next_id, "")
         self._next_id += self._id_step
         published = publish(folder, self._target, self._target.name_generator(), facts, "")
         outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
-        return SegmentReport(outcome.value, published.name, published.uri, "", metadata.num_docs, published.size_bytes)
+        made = metadata.num_docs, published.size_bytes
+        return SegmentReport(outcome.value, published.name, published.uri, "", *made, **trees)

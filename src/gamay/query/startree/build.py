@@ -82,7 +82,7 @@ def _build(segment: ImmutableSegment, definition: TreeDefinition, pool: WorkPool
     unstarred = sum(1 << position for position in definition.unstarred)
     most_bytes = int(segment.size_bytes * definition.config["maxSizeRatio"])
     limits = Limits(definition.leaf_records, segment.num_docs, most_bytes)
-    chosen = grow(len(cuboids.dimensions), unstarred, limits, cuboids.reduce, cuboids.num_bytes)
+    chosen = grow(len(cuboids.dimensions), unstarred, limits, cuboids.reduce, cuboids.num_bytes, cuboids.forget)
     kept = [cuboids.records[mask] for mask in chosen]
     took_ms = round((clock.monotonic_s() - begun_s) * 1000)
     ids = [part.ids for part in kept]
@@ -149,6 +149,10 @@ class _Cuboids:
         arrays = [array for call, partial in calls for array in call.aggregate.encode(partial)]
         widths = [np.dtype(id_dtype(self._cardinalities[place])).itemsize for place in records.kept]
         return int(sum(widths)) * records.num_records + sum(int(array.nbytes) for array in arrays)
+
+    def forget(self, kept: Kept) -> None:
+        """Let go of a cuboid."""
+        del self.records[kept]
 
     def has_nan(self, call: BoundAggregate) -> bool:
         """Whether an aggregate is of bounds, and of values among which is NaN."""

@@ -7,7 +7,7 @@ follows no pointers; and it leaves out those that would hardly be smaller than a
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from typing import TypeAlias
@@ -18,6 +18,8 @@ _SHARE_MAX = 0.5
 _CANDIDATES_MAX = 2048
 # So many cuboids at most are computed from the rows: others come from cuboids, which takes much less time.
 _PASSES_MAX = 128
+# All cuboids together may take so many times the size of the tree before some are left out.
+_HELD_FACTOR = 4
 
 Kept: TypeAlias = int
 """The dimensions that a cuboid keeps: bit d stands for dimension d."""
@@ -54,13 +56,16 @@ def grow(
     limits: Limits,
     reduce_: Callable[[Kept | None, Kept, int], int | None],
     num_bytes: Callable[[Kept], int],
+    forget: Callable[[Kept], None],
 ) -> list[Kept]:
     """Choose the cuboids of a tree.
 
     reduce_(parent, kept, most): computes a cuboid from another, or from the rows (None), and returns its records; None when
-    these are, or seem to be, more than `most`. num_bytes: what a cuboid that was computed takes.
+    these are, or seem to be, more than `most`. num_bytes: what a cuboid that was computed takes. forget: called for those
+    that are left out while others are still computed, so that no more than some times `max_bytes` is held at once.
     """
     sizes: dict[Kept, int] = {}
+    taken: dict[Kept, int] = {}
     passes = 0
     for kept in candidates(num_dimensions, unstarred):
         parent = min((other for other in sizes if kept & other == kept), key=sizes.__getitem__, default=None)
@@ -69,9 +74,14 @@ def grow(
             continue
         size = reduce_(parent, kept, int(read * _SHARE_MAX))
         if size is not None:
-            sizes[kept] = size
+            sizes[kept], taken[kept] = size, num_bytes(kept)
             passes += parent is None
-    return _within(sizes, {kept: num_bytes(kept) for kept in sizes}, limits)
+            if sum(taken.values()) > _HELD_FACTOR * limits.max_bytes:
+                _within(sizes, taken, replace(limits, max_bytes=_HELD_FACTOR // 2 * limits.max_bytes))
+                for left_out in taken.keys() - sizes.keys():
+                    del taken[left_out]
+                    forget(left_out)
+    return _within(sizes, taken, limits)
 
 
 def _within(sizes: dict[Kept, int], num_bytes: Mapping[Kept, int], limits: Limits) -> list[Kept]:
