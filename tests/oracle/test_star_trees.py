@@ -201,7 +201,7 @@ SHAPES = (
     "SELECT city, SUM(qty), COUNT(*) FROM T WHERE day BETWEEN {day} AND {other} GROUP BY city ORDER BY city LIMIT 100000",
     "SELECT SUM(qty), AVG(price), MAX(price) FROM T WHERE browser = {browser} AND city IN ({city}, {city})",
     "SELECT browser, day, SUM(price) FROM T WHERE city = {city} AND day < {day} GROUP BY browser, day LIMIT 100000",
-    "SELECT day, city, MIN(qty) FROM T WHERE raw IN ({raw}, {raw}) GROUP BY day, city ORDER BY MIN(qty) DESC, day, city LIMIT 5",
+    "SELECT day, city, MIN(qty) FROM T WHERE raw IN ({raw}, {raw}) GROUP BY day, city ORDER BY 3 DESC, 1, 2 LIMIT 5",
     "SELECT city, COUNT(*), SUM(qty) FROM T WHERE browser = {browser} GROUP BY city HAVING COUNT(*) > 3 ORDER BY SUM(qty)",
     "SELECT browser, COUNT(DISTINCT user) FROM T WHERE day >= {day} AND flag = {flag} GROUP BY browser ORDER BY browser",
     "SELECT dateTrunc('DAY', ts), SUM(qty) FROM T WHERE city = {city} GROUP BY 1 ORDER BY 1 LIMIT 7 OFFSET 2",

@@ -110,8 +110,9 @@ class BuildReport:
             f"{self.seconds:.1f} s, {rate:,.0f} rows/s",
         ]
         if trees := sum(r.star_trees for r in self.segments):
-            tree_bytes, tree_s = sum(r.star_tree_bytes for r in self.segments), sum(r.star_tree_ms for r in self.segments) / 1000
-            lines.append(f"{_count(trees, 'star-tree')}, {tree_bytes:,} bytes before packing, built in {tree_s:.1f} s")
+            size = sum(r.star_tree_bytes for r in self.segments)
+            seconds = sum(r.star_tree_ms for r in self.segments) / 1000
+            lines.append(f"{_count(trees, 'star-tree')}, {size:,} bytes before packing, built in {seconds:.1f} s")
         trimmed = sum(r.values_trimmed for r in (*self.reading, *self.reports))
         if trimmed:
             lines.append(f"{trimmed:,} values were cut to their column's maxLength or at a NUL character")

@@ -75,7 +75,7 @@ def coding_of(segments: Sequence[HasKeys]) -> Coding:
     """Return the coding for some segments, which is made once for the same ones."""
     place = tuple(map(id, segments))
     kept = _codings.get(place)
-    if kept is not None and all([one() is other for one, other in zip(kept.of, segments, strict=True)]):
+    if kept is not None and all(one() is other for one, other in zip(kept.of, segments, strict=True)):
         return kept
     if sum(len(codes) for coding in list(_codings.values()) for codes in coding.codes) > _CODES_MAX:
         _codings.clear()

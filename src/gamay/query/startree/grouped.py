@@ -31,14 +31,14 @@ _WIDE_RECORDS_MAX = 1 << 8
 
 def fit_together(bound: BoundQuery, pieces: Sequence[Piece]) -> bool:
     """Whether records can be grouped together: by dimensions that have not too many values, few where states are large."""
-    if not all([choice.has_short_keys for choice, _ in pieces]):
+    if not all(choice.has_short_keys for choice, _ in pieces):
         return False
     if len(bound.rows) * bits_of(SHORT_MAX * len(pieces)) > _PACKED_BITS:
         widths = [sum(map(len, of_key)) for of_key in zip(*(choice.key_dictionaries for choice, _ in pieces), strict=True)]
         if sum(map(bits_of, widths)) > _PACKED_BITS:
             return False
     is_few = sum([found.count for _, found in pieces]) <= _WIDE_RECORDS_MAX
-    return is_few or all([is_narrow(call.aggregate) for call in bound.aggregates])
+    return is_few or all(is_narrow(call.aggregate) for call in bound.aggregates)
 
 
 def group_records(pieces: Sequence[Piece], num_keys: int) -> GroupTable:

@@ -15,7 +15,7 @@ from gamay.query.filter.counters import EntryCounter
 from gamay.query.filter.docset import DocRange, DocSet
 from gamay.query.matches import AllDocs
 from gamay.query.predicate import Filter, In, Not, Range
-from gamay.segment.spi import Dictionary, DocIds, Ids
+from gamay.segment.spi import Dictionary, DocIds
 
 if TYPE_CHECKING:
     from gamay.query.filter.apply import FilterResult
