@@ -3,7 +3,7 @@
     python -m benchmarks.star_trees
 
 The rows are those of `benchmarks.ssb`, joined. Each query must read records of a tree wherever one has what it asks for; the
-column `records` says how many. What building the trees takes is the processor time of one thread, for the rows of one segment.
+column `records` says how many. What building trees takes is the processor time of one thread, for the rows of one segment.
 """
 
 import argparse

@@ -35,7 +35,7 @@ def _end_of_run(ids: Array, start: Any, stop: Any) -> Any:
 
 
 @kernel
-def _narrow(ids: Array, ranges: Array, count: Any, spans: Array, one_by_one: bool, out: Array) -> Any:
+def _narrow(ids: Array, ranges: Array, count: Any, spans: Array, one_by_one: Any, out: Array) -> Any:
     """Write the parts of the first `count` ranges whose ids are in spans; return how many, or -1 when they do not fit.
 
     ids ascend within each range. one_by_one: a part for each id, so that the next column ascends in it.

@@ -125,6 +125,7 @@ _TREE_QUERIES = (
     "SELECT COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some > 'some_00100'",
     "SELECT few, COUNT(*), SUM(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some = 'some_00007' GROUP BY few",
     "SELECT some, few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup GROUP BY some, few LIMIT 5",
+    "SELECT few, SUM(wide) FROM warmup WHERE few > 'few_1' GROUP BY few",
 )
 
 

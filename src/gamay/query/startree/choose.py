@@ -115,6 +115,7 @@ class CuboidSegment:
         ids = [tree.stored.ids(cuboid, place) for place in cuboid.kept]
         width = max((part.dtype for part in ids), key=lambda dtype: dtype.itemsize, default=np.dtype(np.uint8))
         dictionaries = [tree.dictionaries[place] for place in cuboid.kept]
+        self.dictionaries = dict(zip(names, dictionaries, strict=True))
         positions = {name: position for position, name in enumerate(names)}
         self.records = SortedRecords(np.array(ids, width).reshape(len(ids), cuboid.num_records), dictionaries, positions)
         self._columns: dict[str, DimensionColumn] = {}
@@ -237,20 +238,21 @@ class Choice:
 
     @classmethod
     def of(cls, cuboid: CuboidSegment, rewritten: _Rewritten, calls: tuple[BoundAggregate, ...]) -> "Choice":
-        columns = [cuboid.column(row.name) for row in rewritten.rows if isinstance(row, Column)]
+        names = [row.name for row in rewritten.rows if isinstance(row, Column)]
+        dictionaries = tuple([cuboid.dictionaries[name] for name in names])
         return cls(
             cuboid,
             rewritten,
             tuple([call.aggregate for call in calls]),
             calls,
-            len(columns) == len(rewritten.rows) and all(map(_is_short, columns)),
-            np.array([cuboid.column_names.index(column.name) for column in columns], np.int64),
-            tuple([column.dictionary for column in columns]),
+            len(names) == len(rewritten.rows) and all(map(_is_short, dictionaries)),
+            np.array([cuboid.column_names.index(name) for name in names], np.int64),
+            dictionaries,
         )
 
 
-def _is_short(column: DimensionColumn) -> bool:
-    return len(column.dictionary) <= SHORT_MAX and column.data_type is not DataType.BIG_DECIMAL
+def _is_short(dictionary: SortedDictionary) -> bool:
+    return len(dictionary) <= SHORT_MAX and dictionary.data_type is not DataType.BIG_DECIMAL
 
 
 def with_star_trees(bound: BoundQuery, segments: Sequence[QuerySegment]) -> Sequence[QuerySegment]:
@@ -291,7 +293,8 @@ class Chooser:
         self._null_sensitive = list(bound.fields) if bound.null_handling else tested
         self._refusal = _refusal(bound)
         self._key = self._read, _ = _key(bound)
-        self._is_plain = not any(tested) and not any(map(computes, conditions))
+        self._tests_nulls = bool(tested)
+        self._is_plain = not any(map(computes, conditions))
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "Chooser":
@@ -317,7 +320,12 @@ class Chooser:
     def asked(self, bound: BoundQuery, choice: Choice) -> BoundQuery:
         """Return a query of the shape as the records of a cuboid are asked it."""
         rewritten = choice.rewritten
-        filter_, filters = (bound.filter, bound.filters) if self._is_plain else (rewritten.filter, rewritten.filters)
+        filter_, filters = rewritten.filter, rewritten.filters
+        if self._is_plain:  # made for any query of the shape
+            filter_, filters = bound.filter, bound.filters
+            if self._tests_nulls:
+                filter_, *others = [_over_dimensions(part, {}) for part in (filter_, *filters)]
+                filters = tuple(others)
         return replace(bound, rows=rewritten.rows, filter=filter_, filters=filters, aggregates=choice.calls)
 
     def _choose(self, stored: ImmutableSegment, segment: Segment) -> Choice | str:
