@@ -92,6 +92,27 @@ def test_sketches_are_merged_as_they_are_of_rows(db: Database, function: str) ->
             assert merged.rows() == scanned.rows()
 
 
+def test_values_of_multi_value_columns_are_aggregated(db: Database) -> None:
+    rng = random.Random(3)
+    listed = rows()[["city", "k"]].to_dict("records")
+    listed = [{**row, "tags": [rng.randrange(9) for _ in range(rng.randrange(1, 4))]} for row in listed]
+    dimensions = [{"name": "city", "dataType": "STRING"}, {"name": "k", "dataType": "INT"}]
+    schema = {"dimensionFieldSpecs": [*dimensions, {"name": "tags", "dataType": "INT", "singleValueField": False}]}
+    pairs = ["COUNTMV__tags", "SUMMV__tags", "AVGMV__tags", "DISTINCTCOUNTBITMAP__tags"]
+    db.create_table("t", listed, schema, config({**TREE, "functionColumnPairs": pairs}))
+    for text, records in (
+        ("SELECT city, COUNTMV(tags), SUMMV(tags), AVGMV(tags) FROM t WHERE k < 3 GROUP BY city ORDER BY city", 15),
+        ("SELECT COUNTMV(tags), DISTINCTCOUNTBITMAP(tags) FROM t WHERE k = 1", 1),
+    ):
+        expected = db.sql(text, useStarTree=False).rows()
+        for _ in range(2):  # the second one is answered at once
+            found = db.sql(text)
+            assert found.rows() == expected
+            assert found.stats.num_docs_scanned == records
+    with pytest.raises(gamay.InvalidConfigError, match="'tags', a multi-value column"):
+        db.create_table("u", listed[:1], schema, config({**TREE, "dimensionsSplitOrder": ["tags"]}))
+
+
 def test_sketches_of_other_parameters_are_made_of_rows(db: Database) -> None:
     tree = {
         **{key: value for key, value in TREE.items() if key != "functionColumnPairs"},
@@ -149,8 +170,9 @@ def test_trees_follow_the_config_and_answers_stay(
         assert trips.rows(text) == expected
         trips.controller.post("/segments/trips/reload")
         eventually(lambda: not trips.controller.get(stale).json()["needReload"])
-        assert trips.query(text)["numDocsScanned"] == scanned
-        assert trips.rows(text) == expected
+        for _ in range(3):  # what was known of the query's shape does not outlive the segments
+            assert trips.query(text)["numDocsScanned"] == scanned
+            assert trips.rows(text) == expected
         shown = trips.server.get("/tables/trips_OFFLINE/segments/a/metadata").json()["star-tree-index"]
         assert [tree["dimension-columns"] for tree in shown] == [tree["dimensionsSplitOrder"] for tree in trees]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
