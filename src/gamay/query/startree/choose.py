@@ -225,7 +225,7 @@ class Choice:
     """The cuboid that answers queries of one shape at a segment. rows, aggregates: theirs, over its dimensions and records.
 
     rewritten: the query that the choice was made for. has_short_keys: whether rows are dimensions as they are, none of which
-    has too many values. key_places, key_dictionaries: of these.
+    has too many values. key_places, key_dictionaries: of these; num_codes: how many values they have together.
     """
 
     cuboid: CuboidSegment
@@ -235,6 +235,7 @@ class Choice:
     has_short_keys: bool
     key_places: "np.ndarray[Any, np.dtype[np.int64]]"
     key_dictionaries: tuple[SortedDictionary, ...]
+    num_codes: int
 
     @classmethod
     def of(cls, cuboid: CuboidSegment, rewritten: _Rewritten, calls: tuple[BoundAggregate, ...]) -> "Choice":
@@ -248,6 +249,7 @@ class Choice:
             len(names) == len(rewritten.rows) and all(map(_is_short, dictionaries)),
             np.array([cuboid.column_names.index(name) for name in names], np.int64),
             dictionaries,
+            sum(map(len, dictionaries)),
         )
 
 

@@ -16,7 +16,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Contents: TypeAlias = tuple[Any, ...]
 
 SHORT_MAX = 1 << 16
-_CODES_MAX = 1 << 22
+CODES_MAX = 1 << 21
+_CODINGS_MAX = 256
 _shared: WeakValueDictionary[_Contents, SortedDictionary] = WeakValueDictionary()
 
 
@@ -77,7 +78,8 @@ def coding_of(segments: Sequence[HasKeys]) -> Coding:
     kept = _codings.get(place)
     if kept is not None and all(one() is other for one, other in zip(kept.of, segments, strict=True)):
         return kept
-    if sum(len(codes) for coding in list(_codings.values()) for codes in coding.codes) > _CODES_MAX:
+    num_codes = sum(len(codes) for coding in list(_codings.values()) for codes in coding.codes)
+    if num_codes > CODES_MAX or len(_codings) >= _CODINGS_MAX:
         _codings.clear()
     made = _codings[place] = _coding([segment.key_dictionaries for segment in segments], tuple(map(ref, segments)))
     return made

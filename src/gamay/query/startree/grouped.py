@@ -16,7 +16,7 @@ from gamay.query.bind import BoundQuery
 from gamay.query.groupby.states import is_narrow
 from gamay.query.groupby.table import GroupTable
 from gamay.query.startree.choose import Choice
-from gamay.query.startree.dictionaries import SHORT_MAX, bits_of, coding_of
+from gamay.query.startree.dictionaries import CODES_MAX, SHORT_MAX, bits_of, coding_of
 from gamay.query.startree.lookup import Found
 from gamay.query.startree.stored_partials import StoredPartials, StoredTotals, totals_of
 
@@ -31,14 +31,15 @@ _WIDE_RECORDS_MAX = 1 << 8
 
 def fit_together(bound: BoundQuery, pieces: Sequence[Piece]) -> bool:
     """Whether records can be grouped together: by dimensions that have not too many values, few where states are large."""
-    if not all(choice.has_short_keys for choice, _ in pieces):
-        return False
-    if len(bound.rows) * bits_of(SHORT_MAX * len(pieces)) > _PACKED_BITS:
-        widths = [sum(map(len, of_key)) for of_key in zip(*(choice.key_dictionaries for choice, _ in pieces), strict=True)]
-        if sum(map(bits_of, widths)) > _PACKED_BITS:
+    num_codes = num_records = 0
+    for choice, found in pieces:
+        if not choice.has_short_keys:
             return False
-    is_few = sum([found.count for _, found in pieces]) <= _WIDE_RECORDS_MAX
-    return is_few or all(is_narrow(call.aggregate) for call in bound.aggregates)
+        num_codes += choice.num_codes
+        num_records += found.count
+    if num_codes > CODES_MAX or len(bound.rows) * bits_of(min(SHORT_MAX * len(pieces), num_codes)) > _PACKED_BITS:
+        return False
+    return num_records <= _WIDE_RECORDS_MAX or all(is_narrow(call.aggregate) for call in bound.aggregates)
 
 
 def group_records(pieces: Sequence[Piece], num_keys: int) -> GroupTable:
