@@ -10,7 +10,7 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.query.bind import bind
-from gamay.query.predicate import In
+from gamay.query.predicate import NOTHING, In
 from gamay.query.prepared import PreparedQuery
 from gamay.query.startree.build import add_star_trees
 from gamay.segment.builder import SegmentBuilder
@@ -74,6 +74,8 @@ def test_a_choice_goes_with_its_segment(tmp_path: Path) -> None:
             assert answer.table is not None
             assert answer.table.rows() == found
             assert answer.stats.num_docs_scanned == sum(row[1] for row in found) / 2
+    nothing = query.answer(NOTHING, [first, other])
+    assert nothing is None or (nothing.table is not None and nothing.table.rows() == [])
     gone, segments = ref(first), []
     first.close()
     del first

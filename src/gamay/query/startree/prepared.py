@@ -9,7 +9,7 @@ from gamay.query.bind import BoundQuery, QueryKind, physical_columns
 from gamay.query.filter.counters import EntryCounter
 from gamay.query.group_limits import group_limits
 from gamay.query.group_order import finished_rows
-from gamay.query.predicate import And, Constant, Filter
+from gamay.query.predicate import EVERYTHING, NOTHING, And, Filter
 from gamay.query.reduce import no_matches
 from gamay.query.selection import Rows
 from gamay.query.server_prune import may_match
@@ -45,8 +45,10 @@ class PreparedTrees:
 
     def answer(self, filter_: Filter, segments: Sequence[Segment], stats: QueryStats) -> Rows | None:
         """Return the result's columns, counted; None, with nothing counted, when it takes more than was expected."""
+        if filter_ == NOTHING:
+            return None
         chooser, counter = self._chooser, EntryCounter()
-        parts = filter_.parts if isinstance(filter_, And) else () if isinstance(filter_, Constant) else (filter_,)
+        parts = filter_.parts if isinstance(filter_, And) else () if filter_ == EVERYTHING else (filter_,)
         pieces: list[Piece] = []
         known: Known = {}
         pruned = records = matched = 0
