@@ -126,6 +126,11 @@ class ControllerClient(HttpService):
 
     # -- segments: read
 
+    def read_snapshot(self, table: str, table_type: str | None = None) -> dict[str, Any]:
+        """Return what a reader of all rows needs, as of one moment: schema, configs, segments with their copies, servers."""
+        path = f"/tables/{quote(table, safe='')}/readSnapshot"
+        return dict(self.json("GET", path, params={"type": table_type}, timeout=UPLOAD_TIMEOUT_S))
+
     def list_segments(self, table: str, table_type: str | None = None, *, queried_only: bool = False) -> list[str]:
         """Return the names of a table's segments, of both types unless one is given.
 

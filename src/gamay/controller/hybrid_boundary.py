@@ -33,14 +33,19 @@ def release_boundary(registry: Registry, table: str) -> None:
     registry.update_ideal_state(offline, released)
 
 
-def boundary_ms(registry: Registry, table: str) -> int | None:
-    """Return where queries of a hybrid table go over to its REALTIME half, in milliseconds; None where that is nowhere."""
+def present_boundary(registry: Registry, table: str) -> TimeBoundary | None:
+    """Return where queries of a hybrid table go over to its REALTIME half; None where that is nowhere."""
     raw = raw_table_name(table)
     offline = typed_table_name(raw, TableType.OFFLINE)
     ideal = registry.get_ideal_state(offline)
     if ideal is None or registry.get_table_config(offline) is None:
         return None
-    boundary = _present_boundary(registry, offline, fixed_boundary_ms(ideal.simple))
+    return _present_boundary(registry, offline, fixed_boundary_ms(ideal.simple))
+
+
+def boundary_ms(registry: Registry, table: str) -> int | None:
+    """Return the same in milliseconds."""
+    boundary = present_boundary(registry, table)
     return None if boundary is None else boundary.millis
 
 

@@ -27,6 +27,7 @@ from gamay.server.describe import describe_segment
 from gamay.server.details import detail_routes
 from gamay.server.instance import ServerInstance
 from gamay.server.metrics import measure_server
+from gamay.server.read_view import read_view
 from gamay.server.rights import SERVER_RIGHTS
 from gamay.server.valid_docs import valid_doc_bitmap, valid_doc_counts
 
@@ -105,6 +106,7 @@ class ServerApp:
             Route("/queries/id", self.running),
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/tables/{table}/validDocIdsMetadata", self.valid_doc_counts, methods=["POST"]),
+            Route("/tables/{table}/readView", self.read_view, methods=["POST"]),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
             Route("/tables/{table}/realtimeStatus", self.realtime_status),
             Route("/tables/{table}/deadLetters", self.dead_letters),
@@ -278,6 +280,11 @@ class ServerApp:
         table, kind = request.path_params["table"], request.query_params.get("validDocIdsType", "SNAPSHOT")
         names = _named_in(await request.body())
         return JSONResponse(await run_in_threadpool(valid_doc_counts, self._instance, table, names, kind))
+
+    async def read_view(self, request: Request) -> Response:
+        """Send rows of segments as an Arrow stream, and tell which rows count, all as of one moment."""
+        body = await run_in_threadpool(read_view, self._instance, request.path_params["table"], await request.body())
+        return Response(body, media_type="application/vnd.apache.arrow.stream")
 
     async def size(self, request: Request) -> Response:
         """Tell how many bytes a table's loaded segments have on disk."""

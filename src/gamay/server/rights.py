@@ -23,6 +23,7 @@ GET    /table/{table}/size                            GetSize               read
 GET    /segments/{table}/{segment}                    DownloadSegment       read        table
 GET    /segments/{table}/{segment}/validDocIdsBitmap  GetMetadata           read        table
 POST   /tables/{table}/validDocIdsMetadata            GetMetadata           read        table
+POST   /tables/{table}/readView                       DownloadSegment       read        table
 POST   /segments/{table}/{segment}/upload             UploadSegment         write       table
 POST   /segments/{table}/{segment}/uploadLLCSegment   UploadSegment         write       table
 GET    /controllerJob/reloadStatus/{table}            GetSegmentReloadStatus read       table

@@ -13,6 +13,7 @@ _EXPORTS = {
     "local_session": "gamay.spark.session",
     "push_segments": "gamay.spark.push",
     "read_table": "gamay.spark.read",
+    "register": "gamay.spark.source",
     "run_job": "gamay.spark.jobs",
     "write_dataframe": "gamay.spark.build",
 }

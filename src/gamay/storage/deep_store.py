@@ -56,6 +56,10 @@ class DeepStore(ABC):
         """Return where a copy lies when it is a folder of this machine, which can be opened as it is; else None."""
 
     @abstractmethod
+    def location(self, url: str) -> str:
+        """Return the URI at which whoever reaches the store's file system finds a copy."""
+
+    @abstractmethod
     def size(self, url: str) -> int:
         """Return the bytes of a copy. Raises NotFoundError."""
 

@@ -63,6 +63,10 @@ class LocalStore(DeepStore):
         path = self._path(url)
         return path if path.is_dir() else None
 
+    def location(self, url: str) -> str:
+        """Return the `file:` URI of a copy."""
+        return self._path(url).as_uri()
+
     def size(self, url: str) -> int:
         """Return the bytes of a copy. Raises NotFoundError."""
         return size_of(self.path_of(url))

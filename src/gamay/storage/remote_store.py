@@ -91,6 +91,10 @@ class RemoteStore(DeepStore):
         """Return None: nothing here is local."""
         return None
 
+    def location(self, url: str) -> str:
+        """Return the URI of a copy."""
+        return f"{self.uri}/{path_in_store(url)}"
+
     def size(self, url: str) -> int:
         """Return the bytes of a copy. Raises NotFoundError."""
         path = self._path(url)

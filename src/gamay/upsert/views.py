@@ -64,6 +64,13 @@ class Views:
             found, view = self._recent(contents, docs_in, options)
         return found, lambda docs: view.copies[id(docs)]
 
+    def read_now(
+        self, contents: Callable[[], T], docs_in: Callable[[T], Iterable[SegmentDocs]]
+    ) -> tuple[T, Callable[[SegmentDocs], VisibleDocs]]:
+        """Return what `read` does, as it is between two batches now, in any mode."""
+        found, view = self._take(contents, docs_in, with_deleted=False)
+        return found, lambda docs: view.copies[id(docs)]
+
     def _recent(
         self, contents: Callable[[], T], docs_in: Callable[[T], Iterable[SegmentDocs]], options: ViewOptions
     ) -> tuple[T, _View]:

@@ -43,6 +43,7 @@ GET    /tables/{table}/size                                GetSize              
 GET    /tables/{table}/stats                               GetMetadata              read        table
 GET    /tables/{table}/status                              GetState                 read        table
 GET    /tables/{table}/instances                           GetInstance              read        table
+GET    /tables/{table}/readSnapshot                        DownloadSegment          read        table
 POST   /tables/{table}/timeBoundary                        UpdateTimeBoundary       operate     table
 DELETE /tables/{table}/timeBoundary                        DeleteTimeBoundary       operate     table
 GET    /tables/{table}/indexes                             GetMetadata              read        table

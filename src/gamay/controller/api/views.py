@@ -15,6 +15,7 @@ from gamay.controller.api.not_offered import NotOfferedError
 from gamay.controller.api.services import Services
 from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
 from gamay.controller.primary_keys import told_keys
+from gamay.controller.read_snapshot import read_snapshot
 from gamay.controller.realtime.consuming_info import HEALTHY, ConsumingInfo, consuming_info, ingestion_status
 from gamay.controller.sizes import UNKNOWN, table_size, told_sizes
 from gamay.controller.tables import server_tag
@@ -74,6 +75,10 @@ def view_router(services: Services) -> GuardedRouter:
             "brokers": [{"tableType": _slot(t).lower(), "instances": _brokers_of(services, t)} for t in found],
             "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
         }
+
+    @router.get("/tables/{table}/readSnapshot", summary="Tell what a reader of all rows needs, as of one moment")
+    def snapshot(table: str, table_type: TypeParam = None) -> dict[str, Any]:
+        return read_snapshot(services.context, tables.resolve(table, table_type))
 
     @router.post("/tables/{table}/timeBoundary", summary="Fix where the OFFLINE half of a hybrid table ends")
     def fix_time_boundary(table: str) -> dict[str, str]:

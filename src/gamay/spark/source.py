@@ -1,0 +1,105 @@
+"""The format `gamay` of Spark: `spark.read.format("gamay")`, by PySpark's Data Source API for Python.
+
+The driver settles what is read (`gamay.spark.table_snapshot`), executors read it (`gamay.spark.scan`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.schema import Schema
+from gamay.spark.pushed_filters import condition
+from gamay.spark.scan import Scan
+from gamay.spark.source_options import ReadOptions
+from gamay.spark.spark_types import struct_type
+from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, plan, table_schema
+
+FORMAT = "gamay"
+_PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: Any) -> None:
+    """Make the format `gamay` known to a SparkSession, and let it push filters down."""
+    spark.conf.set(_PUSH_DOWN, "true")
+    spark.dataSource.register(GamayDataSource)
+
+
+class GamayDataSource(DataSource):
+    """A table of a Gamay cluster. Raises InvalidConfigError for options that are unknown, missing or wrong."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        options = ReadOptions.of(_plain(self.options))
+        schema = table_schema(options.cluster)
+        check_columns(options.columns, schema, options.cluster.table)
+        names = options.columns or tuple(spec.name for spec in schema.stored_fields)
+        struct: StructType = struct_type([schema.field(name) for name in names], options.big_decimal)
+        return struct
+
+    def reader(self, schema: StructType) -> "GamayReader":
+        return GamayReader(ReadOptions.of(_plain(self.options)), schema)
+
+
+class GamayReader(DataSourceReader):
+    """A read of some columns of a table, made on the driver, sent to executors.
+
+    struct: the columns; those of a schema that the user has given, too: then other columns are not read at all.
+    """
+
+    def __init__(self, options: ReadOptions, struct: StructType) -> None:
+        self._options = options
+        self._struct = struct
+        self._conditions: list[str] = []
+        schema = table_schema(options.cluster)
+        self._schema_json = orjson.dumps(schema.to_json())
+        check_columns(struct.fieldNames(), schema, options.cluster.table)
+        _check_types(struct, schema, options)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over the filters that Gamay evaluates as Spark does; return the others."""
+        schema = self._schema()
+        for one in filters:
+            text = condition(one, schema, self._options.null_handling)
+            if text is None:
+                yield one
+            else:
+                self._conditions.append(text)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return what executors read, of the table as it is now."""
+        wanted = Wanted(tuple(self._struct.fieldNames()), tuple(self._conditions))
+        return [InputPartition(part) for part in plan(self._options, wanted)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one of the partitions."""
+        part: TablePart | None = partition.value
+        if part is None:  # Spark's own partition, where there are none
+            return iter(())
+        target = to_arrow_schema(self._struct, timezone="UTC")
+        return Scan(self._options, self._schema_json).read(part, target)
+
+    def _schema(self) -> Schema:
+        return Schema.from_json(orjson.loads(self._schema_json)).value
+
+
+def _check_types(struct: StructType, schema: Schema, options: ReadOptions) -> None:
+    expected = struct_type([schema.field(name) for name in struct.fieldNames()], options.big_decimal)
+    for given, wanted in zip(struct.fields, expected.fields, strict=True):
+        if given.dataType != wanted.dataType:
+            raise InvalidConfigError(
+                f"column '{given.name}' of table '{options.cluster.table}' is read as {wanted.dataType.simpleString()}, not "
+                f"as {given.dataType.simpleString()}; cast it after reading"
+            )
+
+
+def _plain(options: Mapping[str, str]) -> dict[str, str]:
+    return dict(options.items())

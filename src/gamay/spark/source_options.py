@@ -1,0 +1,179 @@
+"""The options of the format `gamay`, each declared once: what it is called, what it is for, what it is without being said."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.client.connection import Settings
+from gamay.client.controller import ControllerClient
+from gamay.client.http import service_url
+from gamay.client.server import ServerClient
+from gamay.model.table_name import TableType, raw_table_name, table_type_of
+from gamay.storage.settings import StorageSettings
+
+T = TypeVar("T")
+
+_CONNECTION = ("controller", "table", "token", "user", "password", "caFile", "tableType", "storageOptions")
+_READING = ("columns", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir", "cacheBytes")
+FETCHES = ("auto", "controller")
+BIG_DECIMAL = "decimal(38,18)"
+BYTES_PER_PARTITION = 128 << 20
+CACHE_BYTES = 10 << 30
+
+
+class Given:
+    """Options as users give them, in any case of letters; reads each as what it must be. Raises InvalidConfigError."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        folded = {name.lower() for name in known}
+        for name in self._values:
+            if name not in folded:
+                raise InvalidConfigError(f"the format gamay has no option '{name}' for {what}.{nearest(name, known)}")
+
+    def text(self, name: str, default: str = "") -> str:
+        return self._values.get(name.lower(), default).strip()
+
+    def required(self, name: str, example: str) -> str:
+        value = self.text(name)
+        if not value:
+            raise InvalidConfigError(f"the option '{name}' is missing, such as .option('{name}', '{example}')")
+        return value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        return self._read(name, default, {"true": True, "false": False}.__getitem__, "true or false")
+
+    def whole(self, name: str, default: int) -> int:
+        def positive(text: str) -> int:
+            number = int(text)
+            if number < 1:
+                raise ValueError
+            return number
+
+        return self._read(name, default, positive, "a whole number of at least 1")
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        known = {choice.lower(): choice for choice in choices}
+        return self._read(name, default, known.__getitem__, f"one of {', '.join(choices)}")
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        def read(_: str) -> dict[str, Any]:
+            document = json.loads(self.text(name))  # not in lower case
+            if not isinstance(document, dict):
+                raise ValueError
+            return document
+
+        return self._read(name, {}, read, "a JSON object")
+
+    def _read(self, name: str, default: T, read: Callable[[str], T], wanted: str) -> T:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return read(text.lower())
+        except (ValueError, KeyError):
+            raise InvalidConfigError(f"the option '{name}' must be {wanted}, not '{text}'") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A table of a cluster, and how it is reached; sent to executors.
+
+    controller: its URL. table: as given, raw or typed. table_type: OFFLINE, REALTIME or None for both. storage: how file
+    systems are reached.
+    """
+
+    controller: str
+    table: str
+    table_type: str | None = None
+    token: str | None = field(default=None, repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, given: Given) -> "Cluster":
+        """Read the options. Raises InvalidConfigError."""
+        controller = given.required("controller", "http://localhost:9000")
+        service_url(controller)
+        table, types = given.required("table", "trips"), tuple(t.value for t in TableType)
+        named = table_type_of(table)
+        return cls(
+            controller,
+            raw_table_name(table),
+            given.choice("tableType", types, "" if named is None else named.value) or None,
+            given.text("token") or None,
+            given.text("user") or None,
+            given.text("password") or None,
+            given.text("caFile") or None,
+            given.mapping("storageOptions"),
+        )
+
+    def client(self) -> ControllerClient:
+        """Return a client of the controller."""
+        return ControllerClient(self.controller, **self._settings())
+
+    def server(self, url: str) -> ServerClient:
+        """Return a client of a server."""
+        return ServerClient(url, **self._settings())
+
+    def storage(self, scheme: str | None) -> StorageSettings:
+        """Return how the file system of a scheme is reached."""
+        return StorageSettings({scheme: self.storage_options} if scheme and self.storage_options else {})
+
+    def _settings(self) -> dict[str, Any]:
+        verify: Any = True
+        if self.ca_file is not None:
+            import ssl
+
+            verify = ssl.create_default_context(cafile=self.ca_file)
+        return Settings(auth_token=self.token, user=self.user, password=self.password, verify=verify).service()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What `spark.read.format("gamay")` is told.
+
+    columns: those to read, empty for all. null_handling: whether missing values are null, not their columns' default
+    values. big_decimal: the DDL of the Spark type of BIG_DECIMAL columns. bytes_per_partition: of the segments of one Spark
+    partition. fetch: `auto`, or `controller` for segments that always come by it. cache_dir, cache_bytes: where executors
+    keep unpacked segments, and how much of them.
+    """
+
+    cluster: Cluster
+    columns: tuple[str, ...] = ()
+    null_handling: bool = False
+    big_decimal: str = BIG_DECIMAL
+    bytes_per_partition: int = BYTES_PER_PARTITION
+    fetch: str = "auto"
+    cache_dir: str | None = None
+    cache_bytes: int = CACHE_BYTES
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "ReadOptions":
+        """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
+        given = Given(options, (*_CONNECTION, *_READING), "reading")
+        return cls(
+            Cluster.of(given),
+            given.names("columns"),
+            given.flag("nullHandling"),
+            given.text("bigDecimal", BIG_DECIMAL),
+            given.whole("bytesPerPartition", BYTES_PER_PARTITION),
+            given.choice("fetch", FETCHES, "auto"),
+            given.text("cacheDir") or None,
+            given.whole("cacheBytes", CACHE_BYTES),
+        )
+
+    def cache_folder(self) -> Path:
+        """Return the folder of this machine where segments are kept."""
+        import getpass
+        import tempfile
+
+        return Path(self.cache_dir or Path(tempfile.gettempdir()) / f"gamay-segments-{getpass.getuser()}")
