@@ -95,3 +95,48 @@ def test_every_type_arrives_whole(events):
     assert row.attributes == {"x": 123, "y": 2}
     assert row.ts.timestamp() * 1000 == T0 + 123 * DAY_MS // 50
     assert events("events", bigDecimal="string").where("n = 123").collect()[0].price == "123.23"
+
+
+FILTERS = [
+    "n >= 120 AND n < 133", "city = 'city3'", "city IN ('city1', 'city5') AND n > 200", "NOT (city = 'city3')",
+    "city LIKE 'city3%'", "city LIKE '%y3'", "city LIKE '%ity3%'", "city LIKE 'City3%'", "city LIKE 'c%3'", "city > 'city4'", "city <> 'city2'",
+    "city IS NULL", "city IS NOT NULL", "ok", "NOT ok", "ts < timestamp'2023-11-17 00:00:00'", "ts = timestamp_millis(1700001728000)",
+    "ts > timestamp_micros(1700001728000001)", "raw = X'007B'", "price = 7.07", "price > 390.5BD", "small = cast(0.5 as float)", "small > cast(195 as float)",
+    "small < cast(3 as float)", "small <> cast(3 as float)", "isnan(small)", "array_contains(tags, 't1') AND n < 9",
+    "doc = '{\"a\":7}'", "attributes['x'] = 9", "n IN (1, 5, 399, 1000)", "NOT (n IN (1, 5))", "city <=> 'city3'", "n > 5000000000", "n < -1", "size(levels) = 2 AND n < 4",
+    "city = 'city3' OR n < 3", "city NOT IN ('city1', 'city2')", "n % 100 = 7", "city = \"it's\"", "NOT (city LIKE 'city3%')", "small >= cast('NaN' as float)",
+]  # fmt: skip
+
+
+@pytest.fixture
+def pushing(spark):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.parametrize("null_handling", ["false", "true"])
+def test_filters_let_the_rows_through_that_spark_would(events, pushing, null_handling):
+    frame = events("events", nullHandling=null_handling)
+    local = frame.sparkSession.createDataFrame(frame.collect(), frame.schema).coalesce(1).cache()
+    for text in FILTERS:
+        expected = [row.n for row in local.where(text).select("n").orderBy("n").collect()]
+        pushed = events("events", nullHandling=null_handling, pushDown="true")
+        assert sorted(row.n for row in pushed.where(text).select("n").collect()) == expected, text
+    local.unpersist()
+
+
+def test_a_frame_serves_many_queries(events):
+    """Spark keeps one plan for a frame: filters that were pushed down would hold for the other queries of it, too."""
+    frame = events("events")
+    assert [frame.where("n < 10").count(), frame.count(), frame.where("n >= 390").count()] == [10, 400, 10]
+    both = frame.where("n < 10").union(frame.where("n >= 390"))
+    assert both.count() == 20
+    assert frame.alias("a").join(frame.where("n < 5").alias("b"), "n").count() == 5
+
+
+def test_where_chooses_rows_and_columns_what_is_read_of_them(events, cluster):
+    frame = events("events", where="city = 'city3' AND n BETWEEN 100 AND 250", columns="n, tags")
+    rows = cluster.rows("SELECT n, tags FROM events WHERE city = 'city3' AND n BETWEEN 100 AND 250 LIMIT 1000")
+    assert frame.columns == ["n", "tags"]
+    assert sorted(map(tuple, frame.collect())) == sorted(rows)

@@ -1,7 +1,6 @@
 """Filters of Spark as conditions of SQL, where Gamay lets exactly the same rows through.
 
-What is left to Spark: multi-value, JSON, MAP and UUID columns; texts that are matched by a pattern with characters that LIKE
-reads otherwise; comparisons of FLOAT and DOUBLE columns in which NaN, for Spark the greatest of numbers, could be; times
+What is left to Spark: multi-value, JSON, MAP and UUID columns; comparisons of FLOAT and DOUBLE columns in which NaN, for Spark the greatest of numbers, could be; times
 with parts of milliseconds.
 """
 
@@ -24,7 +23,6 @@ _WHOLE = (DataType.INT, DataType.LONG)
 _FLOATING = (DataType.FLOAT, DataType.DOUBLE)
 _ORDERED = (*_WHOLE, *_FLOATING, DataType.BIG_DECIMAL, DataType.TIMESTAMP, DataType.STRING)
 _EQUATED = (*_ORDERED, DataType.BOOLEAN, DataType.BYTES)
-_PATTERN = frozenset("%_\\")
 Condition: TypeAlias = str | None
 """SQL; None for a filter that is left to Spark."""
 
@@ -85,11 +83,13 @@ def _in(filter_: spark.In, spec: FieldSpec) -> Condition:
     return f"{quoted(spec.name)} IN ({', '.join(map(str, values))})" if values else "1 = 0"
 
 
-def _like(before: str, after: str) -> Callable[[Any, FieldSpec], Condition]:
+def _matched(function: str) -> Callable[[Any, FieldSpec], Condition]:
+    """Return what asks a function of texts; LIKE does not tell capital letters from others."""
+
     def make(filter_: Any, spec: FieldSpec) -> Condition:
-        if spec.data_type is not DataType.STRING or _PATTERN & set(filter_.value):
+        if spec.data_type is not DataType.STRING:
             return None
-        return f"{quoted(spec.name)} LIKE {literal(before + filter_.value + after)}"
+        return f"{function}({quoted(spec.name)}, {literal(filter_.value)})"
 
     return make
 
@@ -125,9 +125,9 @@ _CONDITIONS: dict[type[spark.Filter], Callable[[Any, FieldSpec], Condition]] = {
     spark.GreaterThan: _compared(">", _ABOVE),
     spark.GreaterThanOrEqual: _compared(">=", _ABOVE),
     spark.In: _in,
-    spark.StringStartsWith: _like("", "%"),
-    spark.StringEndsWith: _like("%", ""),
-    spark.StringContains: _like("%", "%"),
+    spark.StringStartsWith: _matched("startsWith"),
+    spark.StringEndsWith: _matched("endsWith"),
+    spark.StringContains: _matched("contains"),
     spark.IsNull: lambda _, __: None,
     spark.IsNotNull: lambda _, __: None,
 }

@@ -13,18 +13,20 @@ def read_table(
     *,
     table_type: str | None = None,
     columns: Sequence[str] | None = None,
+    where: str | None = None,
     auth_token: str | None = None,
 ) -> Any:
     """Return the rows of a table as a DataFrame of the format `gamay`, which is registered first.
 
-    table_type: OFFLINE or REALTIME, None for all that queries see. columns: those to read, None for all.
-    Raises InvalidConfigError for an unknown column.
+    table_type: OFFLINE or REALTIME, None for all that queries see. columns: those to read, None for all. where: a
+    condition of SQL for the rows to read. Raises InvalidConfigError for an unknown column.
     """
     from gamay.spark.source import register
 
     register(spark)
     reader = spark.read.format(FORMAT).option("controller", controller).option("table", table)
     given = {"tableType": table_type, "columns": None if columns is None else ",".join(columns), "token": auth_token}
+    given["where"] = where
     for name, value in given.items():
         if value is not None:
             reader = reader.option(name, value)

@@ -1,6 +1,11 @@
 """The format `gamay` of Spark: `spark.read.format("gamay")`, by PySpark's Data Source API for Python.
 
 The driver settles what is read (`gamay.spark.table_snapshot`), executors read it (`gamay.spark.scan`).
+
+Spark keeps one plan of a read for each `load()`, whatever queries are made of that DataFrame (PySpark 4.1 to 4.3: the field
+`readInfo` of `PythonDataSourceV2`). So a DataFrame is one moment of the table; and filters that one query pushes down would
+be those of all others, of both sides of a self-join, too. That is why rows are chosen by the option `where`, which belongs to
+the DataFrame, and Spark's own filters are pushed down only by the option `pushDown`, for DataFrames of one query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,19 +19,18 @@ from pyspark.sql.types import StructType
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.schema import Schema
+from gamay.model.stored import stored_schema
 from gamay.spark.pushed_filters import condition
 from gamay.spark.scan import Scan
 from gamay.spark.source_options import ReadOptions
 from gamay.spark.spark_types import struct_type
-from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, plan, table_schema
+from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_where, plan, table_schema
 
 FORMAT = "gamay"
-_PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: Any) -> None:
-    """Make the format `gamay` known to a SparkSession, and let it push filters down."""
-    spark.conf.set(_PUSH_DOWN, "true")
+    """Make the format `gamay` known to a SparkSession."""
     spark.dataSource.register(GamayDataSource)
 
 
@@ -41,12 +45,14 @@ class GamayDataSource(DataSource):
         options = ReadOptions.of(_plain(self.options))
         schema = table_schema(options.cluster)
         check_columns(options.columns, schema, options.cluster.table)
+        check_where(options.where, schema, options.cluster.table)
         names = options.columns or tuple(spec.name for spec in schema.stored_fields)
         struct: StructType = struct_type([schema.field(name) for name in names], options.big_decimal)
         return struct
 
     def reader(self, schema: StructType) -> "GamayReader":
-        return GamayReader(ReadOptions.of(_plain(self.options)), schema)
+        options = ReadOptions.of(_plain(self.options))
+        return (PushingReader if options.push_down else GamayReader)(options, schema)
 
 
 class GamayReader(DataSourceReader):
@@ -58,21 +64,11 @@ class GamayReader(DataSourceReader):
     def __init__(self, options: ReadOptions, struct: StructType) -> None:
         self._options = options
         self._struct = struct
-        self._conditions: list[str] = []
+        self._conditions = [options.where] if options.where else []
         schema = table_schema(options.cluster)
         self._schema_json = orjson.dumps(schema.to_json())
         check_columns(struct.fieldNames(), schema, options.cluster.table)
         _check_types(struct, schema, options)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over the filters that Gamay evaluates as Spark does; return the others."""
-        schema = self._schema()
-        for one in filters:
-            text = condition(one, schema, self._options.null_handling)
-            if text is None:
-                yield one
-            else:
-                self._conditions.append(text)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return what executors read, of the table as it is now."""
@@ -87,8 +83,19 @@ class GamayReader(DataSourceReader):
         target = to_arrow_schema(self._struct, timezone="UTC")
         return Scan(self._options, self._schema_json).read(part, target)
 
-    def _schema(self) -> Schema:
-        return Schema.from_json(orjson.loads(self._schema_json)).value
+
+class PushingReader(GamayReader):
+    """A read that takes over Spark's filters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over the filters that Gamay evaluates as Spark does; return the others."""
+        schema = stored_schema(orjson.loads(self._schema_json))
+        for one in filters:
+            text = condition(one, schema, self._options.null_handling)
+            if text is None:
+                yield one
+            else:
+                self._conditions.append(text)
 
 
 def _check_types(struct: StructType, schema: Schema, options: ReadOptions) -> None:

@@ -17,7 +17,7 @@ from gamay.storage.settings import StorageSettings
 T = TypeVar("T")
 
 _CONNECTION = ("controller", "table", "token", "user", "password", "caFile", "tableType", "storageOptions")
-_READING = ("columns", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir", "cacheBytes")
+_READING = ("columns", "where", "pushDown", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir", "cacheBytes")
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
 BYTES_PER_PARTITION = 128 << 20
@@ -141,7 +141,8 @@ class Cluster:
 class ReadOptions:
     """What `spark.read.format("gamay")` is told.
 
-    columns: those to read, empty for all. null_handling: whether missing values are null, not their columns' default
+    columns: those to read, empty for all. where: a condition of SQL for the rows to read, empty for all. push_down: whether
+    Spark's filters are taken over, see `gamay.spark.source`. null_handling: whether missing values are null, not their columns' default
     values. big_decimal: the DDL of the Spark type of BIG_DECIMAL columns. bytes_per_partition: of the segments of one Spark
     partition. fetch: `auto`, or `controller` for segments that always come by it. cache_dir, cache_bytes: where executors
     keep unpacked segments, and how much of them.
@@ -149,6 +150,8 @@ class ReadOptions:
 
     cluster: Cluster
     columns: tuple[str, ...] = ()
+    where: str = ""
+    push_down: bool = False
     null_handling: bool = False
     big_decimal: str = BIG_DECIMAL
     bytes_per_partition: int = BYTES_PER_PARTITION
@@ -163,6 +166,8 @@ class ReadOptions:
         return cls(
             Cluster.of(given),
             given.names("columns"),
+            given.text("where"),
+            given.flag("pushDown"),
             given.flag("nullHandling"),
             given.text("bigDecimal", BIG_DECIMAL),
             given.whole("bytesPerPartition", BYTES_PER_PARTITION),

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, QueryError, nearest
 from gamay.client.http import ServiceError
 from gamay.client.literals import literal
 from gamay.model.exact_json import reader_of
@@ -92,6 +92,19 @@ def check_columns(names: Sequence[str], schema: Schema, table: str) -> None:
     for name in names:
         if name not in stored:
             raise InvalidConfigError(f"table '{table}' has no column '{name}'.{nearest(name, stored)}")
+
+
+def check_where(text: str, schema: Schema, table: str) -> None:
+    """Raise InvalidConfigError for an option `where` that is no condition over a table's columns."""
+    if not text:
+        return
+    try:
+        query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")
+        bind(query, schema)
+    except QueryError as error:
+        raise InvalidConfigError(f"the option 'where' is no condition of SQL: {error}") from error
+    if query.where is None or query.has_limit or query.order_by or query.group_by or query.options or query.asks_broker:
+        raise InvalidConfigError(f"the option 'where' must be a condition as after WHERE and no more, not: {text}")
 
 
 def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] = time.sleep) -> list[TablePart]:
