@@ -60,7 +60,7 @@ class Cluster:
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return what the broker answers."""
-        return [tuple(row) for row in self.connection.execute(sql).result_set(0).rows()]
+        return list(self.connection.execute(sql).rows())
 
     def count(self, table: str) -> int:
         return int(self.rows(f"SELECT COUNT(*) FROM {table}")[0][0])

@@ -103,7 +103,7 @@ def check_where(text: str, schema: Schema, table: str) -> None:
         bind(query, schema)
     except QueryError as error:
         raise InvalidConfigError(f"the option 'where' is no condition of SQL: {error}") from error
-    if query.where is None or query.has_limit or query.order_by or query.group_by or query.options or query.asks_broker:
+    if query.has_limit or query.order_by or query.group_by or query.options or query.asks_broker:
         raise InvalidConfigError(f"the option 'where' must be a condition as after WHERE and no more, not: {text}")
 
 
