@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import orjson
+
 from gamay.client.http import HttpService, NotAnAnswerError, ServiceError, failure_of
 
 UPLOAD_TIMEOUT_S = 600.0
@@ -315,6 +317,17 @@ class ControllerClient(HttpService):
         params = {"type": table_type, "segmentLineageEntryId": entry_id}
         path = f"/segments/{quote(table, safe='')}/endReplaceSegments"
         self.request("POST", path, params=params, timeout=UPLOAD_TIMEOUT_S)
+
+    def end_replaces(self, table: str, entry_ids: Sequence[str], table_type: str = "OFFLINE") -> None:
+        """End several replacements in one step; the first id is that of the entry which remains of them."""
+        path = f"/segments/{quote(table, safe='')}/endReplaceSegmentsTogether"
+        body = {"segmentLineageEntryIds": list(entry_ids)}
+        self.request("POST", path, params={"type": table_type}, json=body, timeout=UPLOAD_TIMEOUT_S)
+
+    def lineage(self, table: str, table_type: str = "OFFLINE") -> dict[str, dict[str, Any]]:
+        """Return the replacements of a table's segments by id: `{"segmentsFrom", "segmentsTo", "state", "timestamp"}`."""
+        response = self.request("GET", f"/segments/{quote(table, safe='')}/lineage", params={"type": table_type})
+        return dict(orjson.loads(response.content)["lineageEntries"]) if response.content else {}
 
     def revert_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
         """Undo a replacement that was started."""

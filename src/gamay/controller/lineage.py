@@ -87,6 +87,36 @@ class ReplaceManager:
         done = replace(entry, segments_to=wanted, state=LineageState.COMPLETED, timestamp_ms=self.context.clock.now_ms())
         self._switch(table, entry, done)
 
+    def end_together(
+        self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object]
+    ) -> None:
+        """End several replacements in one step, once every server has loaded the segments of all; one entry remains.
+
+        The first id is that of the entry that remains: ended once, it may be ended again. Raises ReplaceError.
+        """
+        first = self._entry(table, entry_ids[0])
+        if first.state is LineageState.COMPLETED:
+            return
+        entries = [self._entry(table, entry_id) for entry_id in entry_ids]
+        if reverted := [entry.id for entry in entries if entry.state is not LineageState.IN_PROGRESS]:
+            raise ReplaceError(f"entries {reverted} of table {table} are not in progress any more, they cannot be ended")
+        segments_to = tuple(name for entry in entries for name in entry.segments_to)
+        self._wait_until_good(table, segments_to, timeout_s, sleep)
+        ended = LineageEntry(
+            first.id,
+            tuple(name for entry in entries for name in entry.segments_from),
+            segments_to,
+            LineageState.COMPLETED,
+            self.context.clock.now_ms(),
+        )
+
+        def change(lineage: Lineage) -> Lineage:
+            if changed := [entry.id for entry in entries if lineage.entries.get(entry.id) != entry]:
+                raise ReplaceError(f"entries {changed} of table {table} were changed by someone else")
+            return lineage.without(frozenset(entry_ids)).with_entry(ended)
+
+        self.context.registry.update_lineage(table, change)
+
     def clean_up(self, table: str, entry_id: str) -> None:
         """Delete the segments that an ended replacement has replaced, instead of leaving that to retention.
 

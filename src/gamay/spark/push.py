@@ -100,6 +100,23 @@ def push_segments(
     return PushReport(names, destination.controllers, attempts, time.monotonic() - started)
 
 
+def with_attempts(push: Callable[[], object], options: PushJobSpec, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Do something, again where a ServiceError says that it may succeed later, after waits that grow fivefold.
+
+    Raises what the last attempt raised.
+    """
+    wait_s = options.push_retry_interval_ms / 1000
+    for attempt in range(1, options.push_attempts + 1):
+        try:
+            push()
+            return
+        except ServiceError:
+            if attempt == options.push_attempts:
+                raise
+        sleep(wait_s)
+        wait_s *= BACKOFF_FACTOR
+
+
 class _Pusher:
     """Pushes to one controller."""
 
@@ -157,18 +174,12 @@ class _Pusher:
         self._with_attempts(lambda: push(archive))
 
     def _with_attempts(self, push: Callable[[], object]) -> None:
-        wait_s = self._options.push_retry_interval_ms / 1000
-        for attempt in range(1, self._options.push_attempts + 1):
+        def counted() -> None:
             with self._lock:
                 self.attempts += 1
-            try:
-                push()
-                return
-            except ServiceError:
-                if attempt == self._options.push_attempts:
-                    raise
-            self._sleep(wait_s)
-            wait_s *= BACKOFF_FACTOR
+            push()
+
+        with_attempts(counted, self._options, self._sleep)
 
     def _push_tar(self, archive: str) -> None:
         path = local_path(archive)

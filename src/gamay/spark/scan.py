@@ -54,7 +54,7 @@ class Scan:
             return
         bound = bind(parse_query(part.sql), schema)
         for one in part.segments:
-            segment = self._open(part.table, one)
+            segment = self.open_segment(part.table, one)
             try:
                 yield from self._matching(part, one, segment, schema, bound)
             finally:
@@ -70,7 +70,8 @@ class Scan:
         config = stored_table_config(orjson.loads(part.config_json))
         return matching_rows(bound, with_defaults(seen, schema, config))
 
-    def _open(self, table: str, part: SegmentPart) -> ImmutableSegment:
+    def open_segment(self, table: str, part: SegmentPart) -> ImmutableSegment:
+        """Open a segment where it lies, or from the cache, into which it is fetched if need be. Raises as `read`."""
         local = local_path(part.uri)
         if local is not None and local.is_dir() and self.options.fetch == "auto":
             return check_crc(open_segment(local, verify_on_use=True), part.crc)

@@ -1,4 +1,4 @@
-"""The format `gamay` of Spark: `spark.read.format("gamay")`, by PySpark's Data Source API for Python.
+"""The format `gamay` of Spark, `spark.read.format("gamay")` and `df.write.format("gamay")`, by PySpark's Data Source API for Python.
 
 The driver settles what is read (`gamay.spark.table_snapshot`), executors read it (`gamay.spark.scan`).
 
@@ -18,11 +18,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.ids import RANDOM_IDS
 from gamay.model.schema import Schema
 from gamay.model.stored import stored_schema
 from gamay.spark.pushed_filters import condition
 from gamay.spark.scan import Scan
-from gamay.spark.source_options import ReadOptions
+from gamay.spark.sink import GamayWriter
+from gamay.spark.source_options import ReadOptions, WriteOptions
 from gamay.spark.spark_types import struct_type
 from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_where, plan, table_schema
 
@@ -53,6 +55,9 @@ class GamayDataSource(DataSource):
     def reader(self, schema: StructType) -> "GamayReader":
         options = ReadOptions.of(_plain(self.options))
         return (PushingReader if options.push_down else GamayReader)(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> "GamayWriter":
+        return GamayWriter(WriteOptions.of(_plain(self.options), RANDOM_IDS.new), schema, overwrite)
 
 
 class GamayReader(DataSourceReader):

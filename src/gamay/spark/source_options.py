@@ -1,6 +1,7 @@
 """The options of the format `gamay`, each declared once: what it is called, what it is for, what it is without being said."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +19,16 @@ T = TypeVar("T")
 
 _CONNECTION = ("controller", "table", "token", "user", "password", "caFile", "tableType", "storageOptions")
 _READING = ("columns", "where", "pushDown", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir", "cacheBytes")
+_WRITING = (
+    "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig", "pushAttempts",
+)  # fmt: skip
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
 BYTES_PER_PARTITION = 128 << 20
 CACHE_BYTES = 10 << 30
+ROWS_PER_SEGMENT = 5_000_000
+PUSH_ATTEMPTS = 5
+_JOB_ID = re.compile(r"[A-Za-z0-9.-]+")
 
 
 class Given:
@@ -182,3 +189,50 @@ class ReadOptions:
         import tempfile
 
         return Path(self.cache_dir or Path(tempfile.gettempdir()) / f"gamay-segments-{getpass.getuser()}")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What `df.write.format("gamay")` is told.
+
+    job_id: of this write: done once, it is not done again. replace_where: of an overwrite, the condition of SQL for the rows
+    that are replaced; empty for all. rows_per_segment: at most. create_table: whether a table that does not exist is made of
+    the DataFrame's columns, with time_column, whose numbers or texts are as time_format says, and table_config, keys of its
+    config. push_attempts: how often each upload is tried.
+    """
+
+    cluster: Cluster
+    job_id: str
+    replace_where: str = ""
+    rows_per_segment: int = ROWS_PER_SEGMENT
+    create_table: bool = False
+    time_column: str | None = None
+    time_format: str | None = None
+    table_config: Mapping[str, Any] = field(default_factory=dict)
+    push_attempts: int = PUSH_ATTEMPTS
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], new_id: Callable[[], str]) -> "WriteOptions":
+        """Read the options. new_id: makes the id of a job that has none. Raises InvalidConfigError as `ReadOptions.of`."""
+        given = Given(options, (*_CONNECTION, *_WRITING), "writing")
+        job_id = given.text("jobId") or new_id()
+        if not _JOB_ID.fullmatch(job_id):
+            raise InvalidConfigError(f"the option 'jobId' must consist of letters, digits, '-' and '.', not '{job_id}'")
+        made_of = {name: given.text(name) or None for name in ("timeColumn", "timeFormat")}
+        create_table, table_config = given.flag("createTable"), given.mapping("tableConfig")
+        if not create_table and (table_config or any(made_of.values())):
+            raise InvalidConfigError("timeColumn, timeFormat and tableConfig are for createTable=true only")
+        cluster = Cluster.of(given)
+        if cluster.table_type == TableType.REALTIME.value:
+            raise InvalidConfigError("rows are written to OFFLINE tables; those of REALTIME tables come from their stream")
+        return cls(
+            cluster,
+            job_id,
+            given.text("replaceWhere"),
+            given.whole("rowsPerSegment", ROWS_PER_SEGMENT),
+            create_table,
+            made_of["timeColumn"],
+            made_of["timeFormat"],
+            table_config,
+            given.whole("pushAttempts", PUSH_ATTEMPTS),
+        )

@@ -94,17 +94,17 @@ def check_columns(names: Sequence[str], schema: Schema, table: str) -> None:
             raise InvalidConfigError(f"table '{table}' has no column '{name}'.{nearest(name, stored)}")
 
 
-def check_where(text: str, schema: Schema, table: str) -> None:
-    """Raise InvalidConfigError for an option `where` that is no condition over a table's columns."""
+def check_where(text: str, schema: Schema, table: str, option: str = "where") -> None:
+    """Raise InvalidConfigError for an option that is no condition over a table's columns."""
     if not text:
         return
     try:
         query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")
         bind(query, schema)
     except QueryError as error:
-        raise InvalidConfigError(f"the option 'where' is no condition of SQL: {error}") from error
+        raise InvalidConfigError(f"the option '{option}' is no condition of SQL: {error}") from error
     if query.has_limit or query.order_by or query.group_by or query.options or query.asks_broker:
-        raise InvalidConfigError(f"the option 'where' must be a condition as after WHERE and no more, not: {text}")
+        raise InvalidConfigError(f"the option '{option}' must be a condition as after WHERE and no more, not: {text}")
 
 
 def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] = time.sleep) -> list[TablePart]:
@@ -130,6 +130,23 @@ def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] 
     raise AssertionError("the last attempt returns or raises")
 
 
+def plan_segments(snapshot: Mapping[str, Any], where: str) -> list[SegmentPart]:
+    """Return those segments of a snapshot of one typed table that may have rows for which a condition holds."""
+    (half,) = snapshot["halves"]
+    sql = Wanted(("$docId",), (where,)).sql(half["table"], null_handling=False)
+    return _with_copies(half["segments"], sql, stored_schema(snapshot["schema"]))
+
+
+def _with_copies(segments: Sequence[Mapping[str, Any]], sql: str, schema: Schema) -> list[SegmentPart]:
+    """Return the segments with a copy that may hold rows which a selection finds, by the bounds in their records."""
+    with_copy = [segment for segment in segments if segment["uri"] is not None]
+    if not with_copy:
+        return []
+    records = [SegmentRecordStats(s["name"], s["totalDocs"], _ranges(s["columns"])) for s in with_copy]
+    kept = PruningTable.build(records).kept(bind(parse_query(sql), schema))
+    return [SegmentPart(s["name"], s["crc"], s["uri"], s["sizeInBytes"]) for s in (with_copy[place] for place in kept)]
+
+
 class _ServerFailedError(Exception):
     def __init__(self, server: str, reason: ServiceError | NotFoundError) -> None:
         super().__init__(str(reason))
@@ -151,7 +168,8 @@ class _Planner:
             config = stored_table_config(half["config"])
             sql = self._wanted.sql(half["table"], self._options.null_handling, more)
             part = TablePart(half["table"], orjson.dumps(half["config"]), sql)
-            stored, on_servers = self._chosen(half["segments"], sql)
+            stored = _with_copies(half["segments"], sql, self._schema)
+            on_servers = [segment["name"] for segment in half["segments"] if segment["uri"] is None]
             rows: dict[str, bytes] = {}
             if on_servers or (config.active_upsert is not None and stored):
                 for arrow, counting in self._views(part, config, stored, on_servers, half["segments"]):
@@ -174,15 +192,6 @@ class _Planner:
                 yield half, [f"{quoted(boundary['column'])} {comparison} {literal(boundary['value'])}"]
             elif not is_offline:
                 yield half, []
-
-    def _chosen(self, segments: Sequence[Mapping[str, Any]], sql: str) -> tuple[list[SegmentPart], list[str]]:
-        """Return the segments with a copy that may hold matching rows, and those that are on servers only."""
-        with_copy = [segment for segment in segments if segment["uri"] is not None]
-        on_servers = [segment["name"] for segment in segments if segment["uri"] is None]
-        records = [SegmentRecordStats(s["name"], max(s["totalDocs"], -1), _ranges(s["columns"])) for s in with_copy]
-        kept = PruningTable.build(records).kept(bind(parse_query(sql), self._schema)) if records else []
-        chosen = [with_copy[place] for place in kept]
-        return [SegmentPart(s["name"], s["crc"], s["uri"], s["sizeInBytes"]) for s in chosen], on_servers
 
     def _views(
         self, part: TablePart, config: TableConfig, stored: Sequence[SegmentPart], on_servers: Sequence[str],

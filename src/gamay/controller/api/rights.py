@@ -113,6 +113,7 @@ DELETE /segments/{table}/{segment}                         DeleteSegment        
 POST   /segments/{table}/delete                            DeleteSegment            write       table
 POST   /segments/{table}/startReplaceSegments              ReplaceSegment           write       table
 POST   /segments/{table}/endReplaceSegments                ReplaceSegment           write       table
+POST   /segments/{table}/endReplaceSegmentsTogether        ReplaceSegment           write       table
 POST   /segments/{table}/revertReplaceSegments             ReplaceSegment           write       table
 POST   /segments/{table}/updateZKTimeInterval              UpdateTimeInterval       operate     table
 POST   /segments/{table}/reload                            ReloadSegment            operate     table

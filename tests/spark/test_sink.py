@@ -1,0 +1,152 @@
+"""`df.write.format("gamay")`: rows that come once, all at once, or not at all."""
+
+import re
+import threading
+from typing import Any
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql.functions import col, expr
+from tests.spark.cluster import Cluster
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.spark import register
+
+pytestmark = pytest.mark.spark
+T0, HOUR_MS = 1_700_000_000_000, 3_600_000
+
+
+@pytest.fixture(scope="module")
+def cluster(spark, tmp_path_factory):
+    register(spark)
+    running = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield running
+    running.stop()
+
+
+def frame(spark: Any, first: int, last: int, partitions: int = 2) -> Any:
+    numbers = spark.range(first, last, 1, partitions)
+    return numbers.select(
+        col("id").alias("n"),
+        expr("concat('c', id % 5)").alias("city"),
+        expr("array(concat('t', id % 3), 'u')").alias("tags"),
+        expr(f"timestamp_millis({T0} + id * {HOUR_MS})").alias("ts"),
+        expr("cast(id / 4 as decimal(20, 2))").alias("price"),
+    )
+
+
+@pytest.fixture
+def write(cluster):
+    def save(rows: Any, table: str, mode: str = "append", **options: Any) -> None:
+        writer = rows.write.format("gamay").mode(mode).options(controller=cluster.url, table=table)
+        writer.options(**{name: str(value) for name, value in options.items()}).save()
+
+    return save
+
+
+def totals(cluster: Cluster, table: str) -> tuple[int, int]:
+    ((count, total),) = cluster.rows(f"SELECT COUNT(*), SUM(n) FROM {table}")
+    return count, int(total)
+
+
+def sums(*ranges: range) -> tuple[int, int]:
+    return sum(map(len, ranges)), sum(map(sum, ranges))
+
+
+def test_append_creates_the_table_and_adds_rows_once(spark, cluster, write):
+    config = '{"tableIndexConfig": {"sortedColumn": ["city"], "invertedIndexColumns": ["n"]}}'
+    creating = {"createTable": "true", "timeColumn": "ts", "tableConfig": config, "rowsPerSegment": 30}
+    write(frame(spark, 0, 100), "trips", jobId="first", **creating)
+    assert totals(cluster, "trips") == sums(range(100))
+    assert len(cluster.segments("trips")) == 4
+    for name in cluster.segments("trips"):
+        columns = cluster.client.json("GET", f"/segments/trips/{name}/metadata", params={"columns": "*"})["indexes"]
+        assert columns["n"]["inverted-index"] == "YES"
+    write(frame(spark, 0, 100), "trips", jobId="first")  # done already
+    assert totals(cluster, "trips") == sums(range(100))
+    write(frame(spark, 100, 150), "trips", jobId="second")
+    assert totals(cluster, "trips") == sums(range(150))
+    read = spark.read.format("gamay").options(controller=cluster.url, table="trips").load()
+    expected = frame(spark, 0, 150).select(*read.columns).withColumn("price", expr("cast(price as decimal(38,18))"))
+    assert read.exceptAll(expected).count() == 0
+    assert expected.exceptAll(read).count() == 0
+
+
+def test_overwrite_replaces_all_rows_or_those_of_a_condition(spark, cluster, write):
+    write(frame(spark, 0, 100), "days", createTable="true", timeColumn="ts")
+    write(frame(spark, 200, 260), "days", "overwrite", jobId="all")
+    assert totals(cluster, "days") == sums(range(200, 260))
+    low, high = T0 + 220 * HOUR_MS, T0 + 240 * HOUR_MS
+    where = f"ts >= {low} AND ts < {high}"
+    inside = frame(spark, 225, 230)
+    write(inside, "days", "overwrite", replaceWhere=where)
+    assert totals(cluster, "days") == sums(range(200, 220), range(225, 230), range(240, 260))
+    write(inside.where("n < 0"), "days", "overwrite", replaceWhere=where)
+    assert totals(cluster, "days") == sums(range(200, 220), range(240, 260))
+    with pytest.raises(PythonException, match=r"1 rows to be written are not among those that replaceWhere"):
+        write(frame(spark, 239, 241, 1), "days", "overwrite", replaceWhere=where)
+    assert totals(cluster, "days") == sums(range(200, 220), range(240, 260))
+    write(inside.where("n < 0"), "days", "overwrite")
+    assert totals(cluster, "days")[0] == 0
+
+
+def test_readers_never_see_a_mix(spark, cluster, write):
+    write(frame(spark, 0, 50), "atomic", createTable="true", timeColumn="ts")
+    seen, stop = set(), threading.Event()
+
+    def poll() -> None:
+        while not stop.is_set():
+            seen.add(totals(cluster, "atomic"))
+
+    reader = threading.Thread(target=poll)
+    reader.start()
+    try:
+        write(frame(spark, 1000, 1090, 3), "atomic", "overwrite", rowsPerSegment=10)
+    finally:
+        stop.set()
+        reader.join()
+    assert seen <= {sums(range(50)), sums(range(1000, 1090))}
+    assert totals(cluster, "atomic") == sums(range(1000, 1090))
+
+
+def test_a_failed_write_leaves_nothing(spark, cluster, write):
+    write(frame(spark, 0, 50), "failing", createTable="true", timeColumn="ts")
+    before = cluster.segments("failing")
+    broken = frame(spark, 50, 100).withColumn("n", expr("if(n = 99, raise_error('broken'), n)"))
+    with pytest.raises(Exception, match="broken"):
+        write(broken.withColumn("n", expr("cast(n as bigint)")), "failing", rowsPerSegment=10)
+    assert cluster.segments("failing") == before
+    assert totals(cluster, "failing") == sums(range(50))
+
+
+def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, write, monkeypatch):
+    from gamay.spark.sink import GamayWriter
+
+    write(frame(spark, 0, 50), "killed", createTable="true", timeColumn="ts")
+    entry = cluster.client.start_replace("killed", [], ["killed_again_00000_0_0"], "OFFLINE")
+    before = cluster.client.lineage("killed")
+    assert before[entry]["state"] == "IN_PROGRESS"
+    write(frame(spark, 50, 60, 1), "killed", jobId="again")
+    assert totals(cluster, "killed") == sums(range(60))
+    assert GamayWriter
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"tabel": "x"}, InvalidConfigError, "has no option 'tabel' for writing. Did you mean 'table'?"),
+        ({"replaceWhere": "n = 1"}, InvalidConfigError, "the option 'replaceWhere' is for mode('overwrite') only"),
+        ({"timeColumn": "ts"}, InvalidConfigError, "are for createTable=true only"),
+        ({"jobId": "a b"}, InvalidConfigError, "the option 'jobId' must consist of letters"),
+        ({"tableType": "REALTIME"}, InvalidConfigError, "those of REALTIME tables come from their stream"),
+        ({"createTable": "true", "timeColumn": "when"}, InvalidConfigError, "names no column of the DataFrame: 'when'"),
+        ({"createTable": "true", "timeColumn": "n"}, InvalidConfigError, "timeColumn 'n' are no timestamps"),
+        ({}, NotFoundError, "nowhere"),
+    ],
+)
+def test_what_is_wrong_is_told(spark, cluster, options, error, text):
+    from gamay.spark.source import GamayDataSource
+
+    source = GamayDataSource({"controller": cluster.url, "table": "nowhere", **options})
+    with pytest.raises(error, match=re.escape(text)):
+        source.writer(frame(spark, 0, 1).schema, False)
