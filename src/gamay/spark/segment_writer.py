@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.errors import ConflictError
 from gamay.client.controller import ControllerClient
 from gamay.ingest.job_spec import PushJobSpec
 from gamay.ingest.pipeline import Pipeline
@@ -22,6 +23,7 @@ from gamay.spark.target import ARCHIVE_SUFFIX, scratch_folder
 from gamay.storage.archive import pack
 
 OFFLINE = "OFFLINE"
+IN_PROGRESS = "IN_PROGRESS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class Announced:
 def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path, name: str, num_docs: int) -> Announced:
     """Announce the segment in a folder of its name, and upload it, with the attempts that the options allow.
 
-    Raises the errors of `HttpService.request`.
+    Raises the errors of `HttpService.request`, and ConflictError when the announcement was reverted meanwhile: the write was
+    given up, and whoever did that has not seen this segment.
     """
     table = options.cluster.table
     archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"))
@@ -49,6 +52,9 @@ def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path,
     with_attempts(start, push)
     with_attempts(lambda: client.upload_tar(table, archive, table_type=OFFLINE), push)
     archive.unlink()
+    if client.lineage(table, OFFLINE).get(entries[0], {}).get("state") != IN_PROGRESS:
+        client.delete_segments(f"{table}_{OFFLINE}", [name])
+        raise ConflictError(f"the write of segment '{name}' was given up while it was uploaded")
     return Announced(name, entries[0], num_docs)
 
 

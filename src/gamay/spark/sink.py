@@ -23,11 +23,9 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.spark.new_table import create_table
 from gamay.spark.replaced_rows import Replaced, check_condition, replaced_by
-from gamay.spark.segment_writer import Announced, TaskWriter
+from gamay.spark.segment_writer import IN_PROGRESS, OFFLINE, Announced, TaskWriter
 from gamay.spark.source_options import WriteOptions
 
-OFFLINE = "OFFLINE"
-IN_PROGRESS = "IN_PROGRESS"
 
 
 @dataclass
