@@ -255,3 +255,43 @@ def test_maps(spark, tmp_path, open_archives, form):
         ids, texts = (segment.column(name).values(0, segment.num_docs).values.tolist() for name in ("id", "m"))
         found |= dict(zip(ids, texts, strict=True))
     assert found == {n: json.dumps(one, sort_keys=True, separators=(",", ":")) for n, one in enumerate(maps)}
+
+
+def test_a_hot_key_does_not_make_segments_larger_than_asked_for(spark, schema, table_config, tmp_path, open_archives):
+    rows = spark.range(0, 1000, 1, 2).selectExpr("19000 AS day", "'c' AS city", "id / 2 AS fare", "array('t') AS tags")
+    for partition_and_sort in (True, False):
+        out = str(tmp_path / str(partition_and_sort))
+        config = table_config()
+        report = write_dataframe(rows, schema, config, out, partition_and_sort=partition_and_sort, rows_per_segment=100)
+        segments = open_archives(report)
+        assert sum(s.num_docs for s in segments) == 1000
+        assert max(s.num_docs for s in segments) <= 150
+
+
+def test_a_dataframe_is_computed_once_and_its_plan_is_not_asked_for(spark, schema, table_config, tmp_path, monkeypatch):
+    computed = spark.sparkContext.accumulator(0)
+
+    def counted(batches):
+        for batch in batches:
+            computed.add(batch.num_rows)
+            yield batch
+
+    rows = spark.range(0, 100, 1, 2).selectExpr("19000 AS day", "'c' AS city", "id / 2 AS fare", "array('t') AS tags")
+    rows = rows.mapInArrow(counted, rows.schema)
+    monkeypatch.setattr(type(rows), "rdd", property(lambda _: pytest.fail("Spark Connect has no RDDs")))
+    report = write_dataframe(rows.repartition(3), schema, table_config(), str(tmp_path / "out"))
+    assert (report.rows_written, computed.value) == (100, 100)
+
+
+def test_archives_can_be_read_by_others(spark, schema, table_config, files, tmp_path):
+    report = build_segments(spark, schema, table_config(), InputFiles(str(files), **GLOBAL), str(tmp_path / "out"))
+    assert {Path(segment.uri).stat().st_mode & 0o777 for segment in report.segments} == {0o644}
+
+
+def test_existing_output_on_s3_is_kept_unless_told(spark, schema, table_config, files, s3, monkeypatch):
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    out = f"s3://{s3.bucket}/kept"
+    inputs = InputFiles(str(files / "a.csv"))
+    outcomes = [build_segments(spark, schema, table_config(), inputs, out).segments[0].outcome for _ in range(2)]
+    assert outcomes == ["BUILT", "KEPT"]

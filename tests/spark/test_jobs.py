@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, RecordError
 from gamay.spark import run_job
 
 pytestmark = pytest.mark.spark
@@ -98,3 +98,29 @@ def test_nothing_to_push(job, tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(NotFoundError, match="no segment archive to push"):
         run_job(job("SegmentTarPush"))
+
+
+def test_what_is_pushed_is_what_the_last_job_built(spark, job, controller, tmp_path):
+    run_job(job("SegmentCreation"), spark)
+    run_job(job("SegmentCreation", includeFileNamePattern="glob:**/a.csv"), spark)
+    assert len(list((tmp_path / "out").rglob("*.tar.zst"))) == 2, "what an earlier job has built may be in use"
+    report = run_job(job("SegmentTarPush"))
+    assert report.push.segments == ("trips_OFFLINE_19000_19059_0",)
+
+
+def test_a_second_run_is_pushed_once(spark, job, controller, table_config):
+    """Archives of a table that is replaced as a whole have other names in each run."""
+    ingestion = {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "consistentDataPush": True}}
+    controller.documents["/tables/trips"] = {"OFFLINE": table_config(ingestion).to_json()}
+    for _ in range(2):
+        run_job(job("SegmentCreation"), spark)
+    assert len(run_job(job("SegmentTarPush")).push.segments) == 2
+
+
+def test_nothing_is_pushed_of_a_job_that_failed(spark, job, controller, files):
+    (files / "b.csv").open("a").write("19000,x,notanumber,t\n")
+    with pytest.raises(RecordError):
+        run_job(job("SegmentCreation"), spark)
+    with pytest.raises(ConflictError, match="has not ended, or has failed"):
+        run_job(job("SegmentTarPush"))
+    assert controller.uploads == []

@@ -102,7 +102,7 @@ def test_readers_never_see_a_mix(spark, cluster, write):
     seen, stop = set(), threading.Event()
 
     def poll() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.01):
             seen.add(totals(cluster, "atomic"))
 
     reader = threading.Thread(target=poll)

@@ -24,6 +24,10 @@ from gamay.spark.segment_task import FileTask, build_segment, counts_of, open_ta
 from gamay.spark.target import SegmentTarget, refuse_repeated_names
 
 ROWS_PER_SEGMENT = 5_000_000
+# How many tasks a DataFrame has is not asked: Spark would work out its plan, and with adaptive execution compute its stages.
+_FRAME_TASKS = 200
+# from the sequence id of a task's segment to that of its next one
+_FRAME_IDS = 100_000
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
@@ -131,8 +135,8 @@ def write_dataframe(
 ) -> BuildReport:
     """Build the segments of a table from a Spark DataFrame, through the table's ingestion config.
 
-    Without `partition_and_sort` each partition of the DataFrame becomes a segment (or several of twice `rows_per_segment`
-    rows). The rest is as for `build_segments`.
+    Without `partition_and_sort` each partition of the DataFrame becomes a segment (or several, of at most half as
+    many rows again as `rows_per_segment`). The rest is as for `build_segments`.
     """
     progress = progress or SilentProgress()
     target = target or SegmentTarget.of(schema, table_config, output_dir)
@@ -140,7 +144,7 @@ def write_dataframe(
     Pipeline(schema, table_config)
     started = time.monotonic()
     layout = shuffle.Layout.of(schema, table_config, rows_per_segment, sort_column)
-    samples = samples_of_task(frame.rdd.getNumPartitions()) if partition_and_sort else 0
+    samples = samples_of_task(_FRAME_TASKS) if partition_and_sort else 0
     if not partition_and_sort:
         layout = replace(layout, range_column=None, sort_column=None, partition_column=None)
     wire = _spark_schema(shuffle.wire_schema(target.schema()))
@@ -149,7 +153,7 @@ def write_dataframe(
     if partition_and_sort:
         reading, reports = _build_ranges(spark, converted, target, layout, progress)
     else:
-        reading, reports = _build_partitions(spark, converted, target, layout, frame, progress)
+        reading, reports = _build_partitions(spark, converted, target, layout, progress)
     return _checked(BuildReport(tuple(reports), time.monotonic() - started, 0, tuple(reading)), False)
 
 
@@ -246,11 +250,10 @@ def _build_ranges(
 
 
 def _build_partitions(
-    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, frame: Any, progress: Progress
+    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: Progress
 ) -> tuple[list[SegmentReport], list[SegmentReport]]:
     """Build in the same task as the conversion; reports of reading are passed on among the rows."""
-    num_partitions = frame.rdd.getNumPartitions()
-    write = shuffle.segment_writer(target, layout, num_partitions)
+    write = shuffle.segment_writer(target, layout, _FRAME_IDS)
 
     def build(batches: Batches) -> Batches:
         passed: list[str] = []

@@ -9,18 +9,19 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 from gamay.ingest.job_spec import JobSpec
-from gamay.ingest.sources import open_bytes
+from gamay.ingest.sources import open_bytes, path_matcher
 from gamay.model.parse import load_json
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.validation import validate_schema, validate_table_config
 from gamay.spark.build import ROWS_PER_SEGMENT, InputFiles, build_segments
+from gamay.spark.manifest import Manifest
 from gamay.spark.progress import Progress, terminal_progress
-from gamay.spark.push import Destination, controller_client, list_archives, push_segments
+from gamay.spark.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
 from gamay.spark.report import BuildReport, JobReport, PushReport
 from gamay.spark.session import active_session, ignore_pandas_warning, local_session
 from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
-from gamay.storage.files import local_path, remove
+from gamay.storage.files import remove
 
 _log = logging.getLogger(__name__)
 
@@ -51,14 +52,19 @@ def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobRepor
     table_config, schema = _documents(job)
     built: BuildReport | None = None
     if job.creates:
+        manifest = _manifest(job, table_config)
         with _session(job, progress) if spark is None else nullcontext(spark) as session:
+            manifest.begin()
             built = _build(job, session, schema, table_config, progress, clock)
+        manifest.complete(built.segments)
     pushed = None
     if job.push_mode is not None:
-        archives = _archives_to_push(job, built)
+        manifest = _manifest(job, table_config)
+        archives = _archives_to_push(job, built, manifest)
         pushed = _push(job, table_config, archives, progress)
         if job.clean_up_output_dir:
             _remove(archives)
+            manifest.remove()
     return JobReport(built, pushed)
 
 
@@ -87,7 +93,7 @@ def _build(
         name_type=job.segment_names.type,
         name_configs=name_configs,
         overwrite=job.overwrite_output,
-        metadata_archive=job.create_metadata_tar_gz,
+        metadata_archive=job.create_metadata_tar_gz or job.push_mode == "metadata",
     )
     return build_segments(
         spark,
@@ -137,12 +143,21 @@ def _format_of_class(class_name: str | None) -> str | None:
     return data_format
 
 
-def _archives_to_push(job: JobSpec, built: BuildReport | None) -> list[str]:
+def _manifest(job: JobSpec, table_config: TableConfig) -> Manifest:
+    assert job.output_dir_uri is not None
+    return Manifest(job.output_dir_uri, table_config.typed_name)
+
+
+def _archives_to_push(job: JobSpec, built: BuildReport | None, manifest: Manifest) -> list[str]:
+    """Return what this job has built, or the last one that built into the folder; without a manifest all archives there."""
     assert job.output_dir_uri is not None
     pattern = job.push.push_file_name_pattern
-    if built is not None and pattern is None:
-        return [segment.uri for segment in built.segments]
-    archives = list_archives(job.output_dir_uri, pattern)
+    told = manifest.archives() if built is None else [segment.uri for segment in built.segments]
+    if told is None:
+        archives = list_archives(job.output_dir_uri, pattern)
+    else:
+        matches = path_matcher(pattern) if pattern else None
+        archives = [uri for uri in told if matches is None or matches(uri)]
     if not archives and built is None:
         raise NotFoundError(f"there is no segment archive to push in {job.output_dir_uri}")
     return archives
@@ -168,9 +183,7 @@ def _is_consistent(table_config: TableConfig) -> bool:
 def _remove(archives: list[str]) -> None:
     for archive in archives:
         remove(archive)
-        path = local_path(archive)
-        if path is not None:
-            remove(str(path.with_name(path.name.partition(".tar")[0] + METADATA_SUFFIX)))
+        remove(ARCHIVE.sub(rf"\g<name>{METADATA_SUFFIX}", archive))
 
 
 # -- schema and table config

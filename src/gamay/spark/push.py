@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.client.controller import ControllerClient
 from gamay.client.http import ServiceError
 from gamay.ingest.job_spec import PushJobSpec, TlsSpec
@@ -117,6 +117,19 @@ def with_attempts(push: Callable[[], object], options: PushJobSpec, sleep: Calla
         wait_s *= BACKOFF_FACTOR
 
 
+def _copied(uri: str, scratch: Path) -> Path | None:
+    """Return a file where it lies, or a copy of it; None when there is none."""
+    local = local_path(uri)
+    if local is not None:
+        return local if local.exists() else None
+    copy = scratch / uri.rpartition("/")[2]
+    try:
+        fetch(uri, copy)
+    except NotFoundError:
+        return None
+    return copy
+
+
 class _Pusher:
     """Pushes to one controller."""
 
@@ -208,9 +221,8 @@ class _Pusher:
         found = ARCHIVE.search(archive)
         assert found is not None
         beside = archive[: found.start("suffix")] + METADATA_SUFFIX
-        beside_path = local_path(beside)
-        if self._options.prefer_metadata_tar_gz and beside_path is not None and beside_path.exists():
-            return beside_path
+        if self._options.prefer_metadata_tar_gz and (found_beside := _copied(beside, scratch)) is not None:
+            return found_beside
         source = local_path(archive)
         if source is None:
             source = scratch / archive.rpartition("/")[2]

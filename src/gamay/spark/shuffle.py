@@ -7,6 +7,7 @@ of the table's partition, time or sorted column (`gamay.spark.ranges`) and sorts
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +32,8 @@ REPORT_PARTITION = -1
 """The partition of rows that hold no row but, as JSON, the report of a converted input."""
 SAMPLE_PARTITION = -2
 """The partition of rows that hold no row but, as JSON, the sample of a task's keys."""
+
+_SLACK = 1.5  # how many times the rows that were asked for a segment has at most
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 _WIRE = {DataType.TIMESTAMP: pa.int64()}  # Spark's timestamps are microseconds; milliseconds travel as numbers
@@ -165,7 +168,11 @@ def segment_writer(target: SegmentTarget, layout: Layout, num_ranges: int) -> Ca
 
 
 class RangeWriter:
-    """Makes the segment of one sorted range of one partition, or several if it is far larger than was asked for."""
+    """Makes the segment of one sorted range of one partition, or several of a range that is larger than was asked for: one
+    that a single key fills, which no range parts.
+
+    first_id: the sequence id of its first segment; each further one's is greater by id_step.
+    """
 
     def __init__(self, target: SegmentTarget, layout: Layout, first_id: int, id_step: int) -> None:
         self._target = target
@@ -174,6 +181,8 @@ class RangeWriter:
         self._id_step = id_step
         self._schema = target.schema()
         self._config = target.table_config()
+        # ranges come out uneven: a few rows too many are better in this segment than in one of their own
+        self._rows_max = ceil(_SLACK * layout.rows_per_segment)
 
     def write(self, batches: Batches) -> Iterator[SegmentReport]:
         """Yield the report of each segment; a failure that a user can cause is a report, too."""
@@ -181,24 +190,21 @@ class RangeWriter:
             with scratch_folder() as scratch:
                 builder: SegmentBuilder | None = None
                 for batch in batches:
-                    if batch.num_rows == 0:
-                        continue
-                    if builder is not None and self._is_full(builder):
-                        yield self._finish(builder)
-                        builder = None
-                    if builder is None:
-                        builder = SegmentBuilder(self._schema, self._config, PROVISIONAL_NAME, scratch)
-                    builder.append(from_wire(batch, self._schema))
+                    while batch.num_rows:
+                        if builder is None:
+                            builder = SegmentBuilder(self._schema, self._config, PROVISIONAL_NAME, scratch)
+                        part = batch.slice(0, self._rows_max - builder.num_docs)
+                        builder.append(from_wire(part, self._schema))
+                        batch = batch.slice(part.num_rows)
+                        if builder.num_docs == self._rows_max:
+                            yield self._finish(builder)
+                            builder = None
                 if builder is not None:
                     yield self._finish(builder)
         except GamayError as error:
             yield SegmentReport(Outcome.FAILED.value, message=str(error))
         except OSError as error:  # a folder that cannot be written, a full disk
             yield SegmentReport(Outcome.FAILED.value, message=f"cannot build a segment: {error}")
-
-    def _is_full(self, builder: SegmentBuilder) -> bool:
-        # ranges come out uneven: a few rows too many are better in this segment than in one of their own
-        return builder.num_docs >= 2 * self._layout.rows_per_segment
 
     def _finish(self, builder: SegmentBuilder) -> SegmentReport:
         folder, metadata, trees = finish(builder, self._schema, self._config)

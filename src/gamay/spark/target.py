@@ -16,7 +16,7 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.metadata import SegmentMetadata, read_metadata, write_metadata
 from gamay.storage.archive import pack
-from gamay.storage.files import local_path, put
+from gamay.storage.files import put, size_of
 
 ARCHIVE_SUFFIX = ".tar.zst"
 METADATA_SUFFIX = ".metadata.tar.gz"
@@ -91,9 +91,9 @@ def publish(
         os.rename(folder, named)
     file_name = quote(name, safe="") + ARCHIVE_SUFFIX
     uri = "/".join(part for part in (target.output_dir.rstrip("/"), sub_path.strip("/"), file_name) if part)
-    existing = local_path(uri)
-    if existing is not None and existing.exists() and not target.overwrite:
-        return Published(name, uri, existing.stat().st_size, True)
+    existing = None if target.overwrite else size_of(uri)
+    if existing is not None:
+        return Published(name, uri, existing, True)
     archive = pack(named, named.with_name(file_name))
     size = archive.stat().st_size
     put(archive, uri)

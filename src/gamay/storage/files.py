@@ -17,6 +17,7 @@ from gamay.storage.addresses import check_public, check_public_address
 from gamay.storage.filesystems import NO_ROOM, explained, open_filesystem, scheme_of
 
 _COPY_BYTES = 1 << 20
+_SHARED_MODE = 0o644
 _HTTP = ("http", "https")
 _AS_IT_IS = {"Accept-Encoding": "identity"}
 _HTTP_TIMEOUT_S = 60  # without a byte
@@ -150,13 +151,15 @@ def fetch(uri: str, destination: Path, access: Access = _PLAIN) -> None:
 def put(source: Path, uri: str, access: Access = _PLAIN) -> None:
     """Copy a local file to a URI (`file`, `s3`, … or a plain path); missing folders are made.
 
-    A local destination appears whole or not at all; an object store does so by itself. Raises InvalidConfigError for a
+    A local destination appears whole or not at all, and can be read by others: the folder may be shared. An object store
+    does so by itself. Raises InvalidConfigError for a
     scheme that cannot be used here, and OSError for what may succeed when tried again.
     """
     local = local_path(uri)
     if local is not None:
         local.parent.mkdir(parents=True, exist_ok=True)
         fetch(str(source), local)
+        local.chmod(_SHARED_MODE)
         return
     if scheme_of(uri) in _HTTP:
         raise InvalidConfigError(
@@ -164,6 +167,20 @@ def put(source: Path, uri: str, access: Access = _PLAIN) -> None:
         )
     with source.open("rb") as data, explained(f"cannot write {uri}"), _open(uri, "wb", access.options) as target:
         shutil.copyfileobj(data, target, _COPY_BYTES)
+
+
+def size_of(uri: str, access: Access = _PLAIN) -> int | None:
+    """Return the bytes of a file (`file`, `s3`, … or a plain path), None when there is none.
+
+    Raises InvalidConfigError for a scheme that cannot be used here, and OSError for what may succeed when tried again.
+    """
+    local = local_path(uri)
+    if local is not None:
+        return local.stat().st_size if local.exists() else None
+    fs, path = open_filesystem(uri, access.options)
+    with explained(f"cannot look for {uri}"):
+        fs.invalidate_cache()
+        return int(fs.size(path)) if fs.exists(path) else None
 
 
 def remove(uri: str, access: Access = _PLAIN) -> None:
