@@ -44,7 +44,9 @@ class Cluster:
             self.client.add_table(config)
             self.cluster.core.wait_until_routed(f"{config['tableName']}_{config['tableType']}")
 
-    def push(self, schema: dict[str, Any], config: dict[str, Any], name: str, rows: pa.Table, suffix: str = ".tar.zst") -> None:
+    def push(
+        self, schema: dict[str, Any], config: dict[str, Any], name: str, rows: pa.Table, suffix: str = ".tar.zst"
+    ) -> None:
         """Build a segment of rows, upload it, and wait until it is queried."""
         parsed, table = Schema.from_json(schema).value, TableConfig.from_json(config).value
         out = self.folder / f"built-{name}"

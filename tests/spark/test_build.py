@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -286,12 +287,3 @@ def test_a_dataframe_is_computed_once_and_its_plan_is_not_asked_for(spark, schem
 def test_archives_can_be_read_by_others(spark, schema, table_config, files, tmp_path):
     report = build_segments(spark, schema, table_config(), InputFiles(str(files), **GLOBAL), str(tmp_path / "out"))
     assert {Path(segment.uri).stat().st_mode & 0o777 for segment in report.segments} == {0o644}
-
-
-def test_existing_output_on_s3_is_kept_unless_told(spark, schema, table_config, files, s3, monkeypatch):
-    for name, value in s3.environment.items():
-        monkeypatch.setenv(name, value)
-    out = f"s3://{s3.bucket}/kept"
-    inputs = InputFiles(str(files / "a.csv"))
-    outcomes = [build_segments(spark, schema, table_config(), inputs, out).segments[0].outcome for _ in range(2)]
-    assert outcomes == ["BUILT", "KEPT"]

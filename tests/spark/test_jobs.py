@@ -5,7 +5,8 @@ import json
 import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, RecordError
-from gamay.spark import run_job
+from gamay.spark import push, run_job
+from gamay.storage.files import fetch
 
 pytestmark = pytest.mark.spark
 
@@ -124,3 +125,18 @@ def test_nothing_is_pushed_of_a_job_that_failed(spark, job, controller, files):
     with pytest.raises(ConflictError, match="has not ended, or has failed"):
         run_job(job("SegmentTarPush"))
     assert controller.uploads == []
+
+
+def test_output_on_s3_is_reached_as_the_job_says(spark, job, controller, s3, monkeypatch):
+    access = {"accessKey": s3.key, "secretKey": s3.secret, "endpoint": s3.endpoint, "region": "us-east-1"}
+    on_s3 = {"outputDirURI": f"s3://{s3.bucket}/jobs", "pinotFSSpecs": [{"scheme": "s3", "configs": access}]}
+    report = run_job(job("SegmentCreation", createMetadataTarGz=True, **on_s3), spark)
+    assert [segment.outcome for segment in report.build.segments] == ["BUILT", "BUILT"]
+    assert [segment.outcome for segment in run_job(job("SegmentCreation", **on_s3), spark).build.segments] == ["KEPT"] * 2
+    fetched = []
+    monkeypatch.setattr(push, "fetch", lambda uri, *more: (fetched.append(uri), fetch(uri, *more)))
+    assert len(run_job(job("SegmentMetadataPush", **on_s3)).push.segments) == 2
+    assert [uri.endswith(".metadata.tar.gz") for uri in fetched] == [True, True], "no archive is fetched"
+    on_s3["pinotFSSpecs"] = [{"scheme": "s3", "configs": {"acessKey": "x"}}]
+    with pytest.raises(InvalidConfigError, match="pinotFSSpecs: the file system s3 has no key 'acessKey'"):
+        run_job(job("SegmentTarPush", **on_s3))

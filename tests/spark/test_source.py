@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from tests.spark.cluster import DAY_MS, T0, Cluster, offline_config, realtime_config, send
 from tests.waiting import eventually
 
-from gamay.spark import register
+from gamay.spark import read_table, register
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +32,10 @@ SCHEMA = {
         {
             "name": "attributes",
             "dataType": "MAP",
-            "childFieldSpecs": {"key": {"name": "key", "dataType": "STRING"}, "value": {"name": "value", "dataType": "LONG"}},
+            "childFieldSpecs": {
+                "key": {"name": "key", "dataType": "STRING"},
+                "value": {"name": "value", "dataType": "LONG"},
+            },
         }
     ],
     "dateTimeFieldSpecs": [
@@ -282,6 +285,11 @@ def test_what_is_wrong_is_told(events, cluster, options, text):
         reader = source.reader(source.schema())
         for partition in reader.partitions():
             list(reader.read(partition))
+
+
+def test_read_table(spark, events, cluster):
+    frame = read_table(spark, cluster.url, "events", columns=["n", "city"], where="n < 7")
+    assert (frame.columns, frame.count()) == (["n", "city"], 7)
 
 
 def test_missing_options_are_named(cluster):

@@ -87,9 +87,7 @@ class ReplaceManager:
         done = replace(entry, segments_to=wanted, state=LineageState.COMPLETED, timestamp_ms=self.context.clock.now_ms())
         self._switch(table, entry, done)
 
-    def end_together(
-        self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object]
-    ) -> None:
+    def end_together(self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object]) -> None:
         """End several replacements in one step, once every server has loaded the segments of all; one entry remains.
 
         The first id is that of the entry that remains: ended once, it may be ended again. Raises ReplaceError.

@@ -64,9 +64,7 @@ def _document(context: ControllerContext, tables: Sequence[str], versions: _Vers
     }
 
 
-def _segments(
-    context: ControllerContext, table: str, ideal: Assignment, lineage: Lineage
-) -> list[dict[str, Any]] | None:
+def _segments(context: ControllerContext, table: str, ideal: Assignment, lineage: Lineage) -> list[dict[str, Any]] | None:
     hidden, view = lineage.hidden_segments(), context.registry.get_external_view(table)
     shown = [name for name, states in sorted(ideal.states.items()) if name not in hidden and not _is_off(states)]
     records = context.registry.get_segments(table, shown)

@@ -48,14 +48,12 @@ def values_of(texts: Sequence[str]) -> dict[str, str]:
     return values
 
 
-_SCHEMES = "file systems are known by the schemes of URIs, and set up by the environment"
 _PYSPARK = "jobs run on PySpark"
 _PEM = "certificates and keys are PEM files"
 _TLS_KEYS = ("keyStoreType", "trustStoreType", "trustStorePassword")
 _RUNNERS = ("segmentGeneration", "segmentTarPush", "segmentUriPush", "segmentMetadataPush")
 NO_EFFECT: Mapping[str, str] = {
     **{f"executionFrameworkSpec.{runner}JobRunnerClassName": _PYSPARK for runner in _RUNNERS},
-    "pinotFSSpecs": _SCHEMES,
     "recordReaderSpec.configClassName": "a reader takes its configs as they are",
     **{f"tlsSpec.{name}": _PEM for name in _TLS_KEYS},
     "tlsSpec.connectTimeout": "readTimeout holds for connecting, too",

@@ -21,7 +21,9 @@ from gamay.spark.push import ARCHIVE, Destination, controller_client, list_archi
 from gamay.spark.report import BuildReport, JobReport, PushReport
 from gamay.spark.session import active_session, ignore_pandas_warning, local_session
 from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
-from gamay.storage.files import remove
+from gamay.storage.files import Access, remove
+from gamay.storage.filesystems import scheme_of
+from gamay.storage.settings import StorageSettings, storage_settings
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobRepor
         archives = _archives_to_push(job, built, manifest)
         pushed = _push(job, table_config, archives, progress)
         if job.clean_up_output_dir:
-            _remove(archives)
+            _remove(archives, manifest.access)
             manifest.remove()
     return JobReport(built, pushed)
 
@@ -93,6 +95,7 @@ def _build(
         name_type=job.segment_names.type,
         name_configs=name_configs,
         overwrite=job.overwrite_output,
+        storage=_storage(job),
         metadata_archive=job.create_metadata_tar_gz or job.push_mode == "metadata",
     )
     return build_segments(
@@ -145,7 +148,20 @@ def _format_of_class(class_name: str | None) -> str | None:
 
 def _manifest(job: JobSpec, table_config: TableConfig) -> Manifest:
     assert job.output_dir_uri is not None
-    return Manifest(job.output_dir_uri, table_config.typed_name)
+    access = Access(options=_storage(job).options_of(scheme_of(job.output_dir_uri)))
+    return Manifest(job.output_dir_uri, table_config.typed_name, access)
+
+
+def _storage(job: JobSpec) -> StorageSettings:
+    """Return how file systems are reached, as `pinotFSSpecs` say. Raises InvalidConfigError for a key that is not known."""
+    prefix = "pinot.minion.storage.factory"
+    given = {f"{prefix}.{fs.scheme}.{name}": value for fs in job.file_systems for name, value in fs.configs.items()}
+    settings, used = storage_settings("minion", given)
+    for key in given:
+        if key not in used:
+            scheme, _, name = key.removeprefix(f"{prefix}.").partition(".")
+            raise InvalidConfigError(f"pinotFSSpecs: the file system {scheme} has no key '{name}'")
+    return settings
 
 
 def _archives_to_push(job: JobSpec, built: BuildReport | None, manifest: Manifest) -> list[str]:
@@ -171,6 +187,7 @@ def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress
         job.auth_token,
         job.tls,
         _is_consistent(table_config),
+        _storage(job),
     )
     return push_segments(archives, destination, mode=job.push_mode or "tar", options=job.push, progress=progress)
 
@@ -180,10 +197,10 @@ def _is_consistent(table_config: TableConfig) -> bool:
     return batch is not None and batch.consistent_data_push and table_config.replaces_all
 
 
-def _remove(archives: list[str]) -> None:
+def _remove(archives: list[str], access: Access) -> None:
     for archive in archives:
-        remove(archive)
-        remove(ARCHIVE.sub(rf"\g<name>{METADATA_SUFFIX}", archive))
+        remove(archive, access)
+        remove(ARCHIVE.sub(rf"\g<name>{METADATA_SUFFIX}", archive), access)
 
 
 # -- schema and table config

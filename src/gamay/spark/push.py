@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -20,7 +20,9 @@ from gamay.spark.progress import Progress, SilentProgress
 from gamay.spark.report import PushReport
 from gamay.spark.target import METADATA_SUFFIX, pack_metadata, scratch_folder
 from gamay.storage.archive import pack, unpack
-from gamay.storage.files import fetch, local_path
+from gamay.storage.files import Access, fetch, local_path
+from gamay.storage.filesystems import scheme_of
+from gamay.storage.settings import StorageSettings
 
 ARCHIVE = re.compile(r"(?P<name>[^/]+)(?P<suffix>\.tar\.zst|\.tar\.gz|\.tgz)$")
 BACKOFF_FACTOR = 5
@@ -28,7 +30,10 @@ BACKOFF_FACTOR = 5
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The table that segments are pushed to. replaces: they take the place of all segments of the table, at once."""
+    """The table that segments are pushed to.
+
+    replaces: they take the place of all segments of the table, at once. storage: how the archives' file system is reached.
+    """
 
     controllers: tuple[str, ...]
     table: str
@@ -36,6 +41,11 @@ class Destination:
     auth_token: str | None = None
     tls: TlsSpec | None = None
     replaces: bool = False
+    storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
+
+    def access(self, uri: str) -> Access:
+        """Return how an archive is reached."""
+        return Access(options=self.storage.options_of(scheme_of(uri)))
 
     def client(self, controller: str) -> ControllerClient:
         """Return a client of one of the controllers."""
@@ -117,14 +127,14 @@ def with_attempts(push: Callable[[], object], options: PushJobSpec, sleep: Calla
         wait_s *= BACKOFF_FACTOR
 
 
-def _copied(uri: str, scratch: Path) -> Path | None:
+def _copied(uri: str, scratch: Path, access: Access) -> Path | None:
     """Return a file where it lies, or a copy of it; None when there is none."""
     local = local_path(uri)
     if local is not None:
         return local if local.exists() else None
     copy = scratch / uri.rpartition("/")[2]
     try:
-        fetch(uri, copy)
+        fetch(uri, copy, access)
     except NotFoundError:
         return None
     return copy
@@ -201,7 +211,7 @@ class _Pusher:
             return
         with scratch_folder() as scratch:
             copy = scratch / archive.rpartition("/")[2]
-            fetch(archive, copy)
+            fetch(archive, copy, self._to.access(archive))
             self._client.upload_tar(self._to.table, copy, table_type=self._to.table_type)
 
     def _push_uri(self, archive: str) -> None:
@@ -221,12 +231,15 @@ class _Pusher:
         found = ARCHIVE.search(archive)
         assert found is not None
         beside = archive[: found.start("suffix")] + METADATA_SUFFIX
-        if self._options.prefer_metadata_tar_gz and (found_beside := _copied(beside, scratch)) is not None:
+        if (
+            self._options.prefer_metadata_tar_gz
+            and (found_beside := _copied(beside, scratch, self._to.access(beside))) is not None
+        ):
             return found_beside
         source = local_path(archive)
         if source is None:
             source = scratch / archive.rpartition("/")[2]
-            fetch(archive, source)
+            fetch(archive, source, self._to.access(archive))
         return pack_metadata(unpack(source, scratch / segment_name_of(archive)))
 
     def _push_metadata_batch(self, archives: Sequence[str]) -> None:

@@ -76,9 +76,7 @@ class Scan:
         if local is not None and local.is_dir() and self.options.fetch == "auto":
             return check_crc(open_segment(local, verify_on_use=True), part.crc)
         cache = SegmentCache(self.options.cache_folder(), self.options.cache_bytes)
-        return check_crc(
-            cache.open(table, part.name, part.crc, lambda scratch: self._fetch(table, part, scratch)), part.crc
-        )
+        return check_crc(cache.open(table, part.name, part.crc, lambda scratch: self._fetch(table, part, scratch)), part.crc)
 
     def _fetch(self, table: str, part: SegmentPart, scratch: Path) -> Path:
         """Return a segment's archive: from the deep store where this machine reaches it, else from the controller."""
@@ -105,4 +103,3 @@ def _visible(rows: bytes, num_docs: int) -> VisibleDocs:
     padded: Any = np.zeros(-(-num_docs // 64) * 8, np.uint8)
     padded[: len(bits)] = bits
     return VisibleDocs(padded, num_docs)
-

@@ -27,7 +27,6 @@ from gamay.spark.segment_writer import IN_PROGRESS, OFFLINE, Announced, TaskWrit
 from gamay.spark.source_options import WriteOptions
 
 
-
 @dataclass
 class Written(WriterCommitMessage):
     """What one task has uploaded."""

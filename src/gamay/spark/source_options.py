@@ -18,7 +18,17 @@ from gamay.storage.settings import StorageSettings
 T = TypeVar("T")
 
 _CONNECTION = ("controller", "table", "token", "user", "password", "caFile", "tableType", "storageOptions")
-_READING = ("columns", "where", "pushDown", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir", "cacheBytes")
+_READING = (
+    "columns",
+    "where",
+    "pushDown",
+    "nullHandling",
+    "bigDecimal",
+    "bytesPerPartition",
+    "fetch",
+    "cacheDir",
+    "cacheBytes",
+)
 _WRITING = (
     "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig", "pushAttempts",
 )  # fmt: skip

@@ -16,7 +16,9 @@ from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.segment.metadata import SegmentMetadata, read_metadata, write_metadata
 from gamay.storage.archive import pack
-from gamay.storage.files import put, size_of
+from gamay.storage.files import Access, put, size_of
+from gamay.storage.filesystems import scheme_of
+from gamay.storage.settings import StorageSettings
 
 ARCHIVE_SUFFIX = ".tar.zst"
 METADATA_SUFFIX = ".metadata.tar.gz"
@@ -28,7 +30,7 @@ class SegmentTarget:
     """Where segments go and what they are called.
 
     schema_json, table_config_json: the documents, as text. name_type, name_configs: the segment name generator's.
-    table_name: the default prefix of names, None for the typed table name.
+    table_name: the default prefix of names, None for the typed table name. storage: how the output's file system is reached.
     """
 
     schema_json: str
@@ -39,6 +41,7 @@ class SegmentTarget:
     table_name: str | None = None
     overwrite: bool = False
     metadata_archive: bool = False
+    storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
 
     @classmethod
     def of(cls, schema: Schema, table_config: TableConfig, output_dir: str) -> "SegmentTarget":
@@ -52,6 +55,10 @@ class SegmentTarget:
     def table_config(self) -> TableConfig:
         """Return the table config."""
         return TableConfig.from_json(json.loads(self.table_config_json)).value
+
+    def access(self) -> Access:
+        """Return how the output's file system is reached."""
+        return Access(options=self.storage.options_of(scheme_of(self.output_dir)))
 
     def name_generator(self) -> SegmentNameGenerator:
         """Return the generator of segment names; raises InvalidConfigError."""
@@ -91,14 +98,14 @@ def publish(
         os.rename(folder, named)
     file_name = quote(name, safe="") + ARCHIVE_SUFFIX
     uri = "/".join(part for part in (target.output_dir.rstrip("/"), sub_path.strip("/"), file_name) if part)
-    existing = None if target.overwrite else size_of(uri)
+    existing = None if target.overwrite else size_of(uri, target.access())
     if existing is not None:
         return Published(name, uri, existing, True)
     archive = pack(named, named.with_name(file_name))
     size = archive.stat().st_size
-    put(archive, uri)
+    put(archive, uri, target.access())
     if target.metadata_archive:
-        put(pack_metadata(named), uri.removesuffix(ARCHIVE_SUFFIX) + METADATA_SUFFIX)
+        put(pack_metadata(named), uri.removesuffix(ARCHIVE_SUFFIX) + METADATA_SUFFIX, target.access())
     shutil.rmtree(named)
     archive.unlink()
     return Published(name, uri, size, False)

@@ -169,9 +169,7 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         return Response(status_code=200)
 
     @router.post("/segments/{table}/endReplaceSegmentsTogether", summary="End several replacements in one step")
-    def end_together(
-        table: str, table_type: RequiredType, body: Annotated[dict[str, Any], Depends(json_body)]
-    ) -> Response:
+    def end_together(table: str, table_type: RequiredType, body: Annotated[dict[str, Any], Depends(json_body)]) -> Response:
         typed, entries = tables.resolve_one(table, table_type), _text_list(body, "segmentLineageEntryIds")
         if not entries:
             raise InvalidConfigError("'segmentLineageEntryIds' must be a list of at least one id")
