@@ -1,4 +1,4 @@
-"""What whoever reads a whole table from the deep store cannot find there: rows that are still consumed, and which rows count.
+"""What whoever reads a table from the deep store cannot find there: rows that are still consumed, and which rows count.
 
 All of it is as it was at one moment, between two batches of rows, so that it fits together: a row that has been replaced is
 told of as such exactly when the one that replaced it is among those that are told.
@@ -27,7 +27,7 @@ _FORM = '{"sql": "SELECT …", "rows": [segments], "counting": [segments]}'
 
 
 def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
-    """Return an Arrow IPC stream: the rows of segments that a selection finds, and in its schema's metadata JSON of the rest.
+    """Return an Arrow IPC stream: the rows of segments that a selection finds; in its schema's metadata JSON of the rest.
 
     body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows count. The JSON:
     `counting`, by segment {crc, rows: a roaring bitmap in base64} where not all rows do; `consuming`, the names of all

@@ -1,7 +1,7 @@
 """What a job has built into its output folder: pushed whole, whatever else lies there.
 
-`<outputDirURI>/<typed table>.manifest.json` is written when a build begins (`"state": "building"`) and when it has ended well
-(`"complete"`, with the segments), so that neither archives of earlier runs nor those of a failed one are pushed.
+`<outputDirURI>/<typed table>.manifest.json` is written when a build begins (`"state": "building"`) and when it has ended
+well (`"complete"`, with the segments), so that neither archives of earlier runs nor those of a failed one are pushed.
 """
 
 import json
@@ -22,7 +22,7 @@ class Manifest:
 
     output_dir: str
     table: str
-    access: Access = Access()
+    access: Access
 
     @property
     def uri(self) -> str:

@@ -47,8 +47,8 @@ def _with_time(schema: Schema, options: WriteOptions) -> dict[str, Any]:
         return document
     if time_format is None:
         raise InvalidConfigError(
-            f"the values of timeColumn '{name}' are no timestamps: say .option('timeFormat', '1:MILLISECONDS:EPOCH'), or how "
-            f"else they write times"
+            f"the values of timeColumn '{name}' are no timestamps: say .option('timeFormat', '1:MILLISECONDS:EPOCH'), or "
+            f"how else they write times"
         )
     for role in _ROLES:
         document[role] = [spec for spec in document.get(role, []) if spec["name"] != name]

@@ -1,7 +1,7 @@
 """Filters of Spark as conditions of SQL, where Gamay lets exactly the same rows through.
 
-What is left to Spark: multi-value, JSON, MAP and UUID columns; comparisons of FLOAT and DOUBLE columns in which NaN, for Spark the greatest of numbers, could be; times
-with parts of milliseconds.
+What is left to Spark: multi-value, JSON, MAP and UUID columns; comparisons of FLOAT and DOUBLE columns in which NaN, for
+Spark the greatest of numbers, could be; times with parts of milliseconds.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""What an overwrite with `replaceWhere` takes the place of: whole segments, and of others the rows that the condition holds for.
+"""What an overwrite with `replaceWhere` takes the place of: segments, and of others the rows that the condition holds for.
 
-A segment all of whose rows satisfy the condition goes, one none of whose rows do stays, as the bounds in their records tell. Of
-a segment with both, the rows that stay are written anew, into a segment that takes its place in the same step.
+A segment all of whose rows satisfy the condition goes, one none of whose rows do stays, as the bounds in their records
+tell. Of a segment with both, the rows that stay are written anew, into a segment that takes its place in the same step.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def replaced_by(
 
 
 def _outside(where: str, schema: Schema) -> BoundQuery:
-    return bind(parse_query(f"SELECT $docId FROM t WHERE NOT ({where})"), schema)
+    return bind(parse_query(f"SELECT $docId FROM t WHERE NOT ({where})"), schema)  # noqa: S608 - checked, and read only
 
 
 def _docs(bound: BoundQuery, segment: Segment) -> "Sequence[np.ndarray[Any, np.dtype[np.int32]]]":

@@ -75,7 +75,7 @@ def check_crc(segment: ImmutableSegment, crc: int) -> ImmutableSegment:
     if segment.info.crc != crc:
         segment.close()
         raise ConflictError(
-            f"segment '{segment.name}' was replaced while the table was read: its copy has CRC {segment.info.crc}, not {crc}; "
-            f"read the table again"
+            f"segment '{segment.name}' was replaced while the table was read: its copy has CRC {segment.info.crc}, not "
+            f"{crc}; read the table again"
         )
     return segment

@@ -3,8 +3,8 @@
 Each uploaded segment is announced before as one that will replace others (segment lineage), so that no query sees it. The
 commit ends these announcements together with one of what is replaced: queries see all that was there, then all that is new.
 
-Segments are named `<table>_<job>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or came
-second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
+Segments are named `<table>_<job>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or
+came second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,11 +1,11 @@
-"""The format `gamay` of Spark, `spark.read.format("gamay")` and `df.write.format("gamay")`, by PySpark's Data Source API for Python.
+"""The format `gamay` of Spark, to read tables and to write them, by PySpark's Data Source API for Python.
 
 The driver settles what is read (`gamay.spark.table_snapshot`), executors read it (`gamay.spark.scan`).
 
-Spark keeps one plan of a read for each `load()`, whatever queries are made of that DataFrame (PySpark 4.1 to 4.3: the field
+Spark keeps one plan of a read for each `load()`, whatever queries are made of that DataFrame (PySpark 4.3: the field
 `readInfo` of `PythonDataSourceV2`). So a DataFrame is one moment of the table; and filters that one query pushes down would
-be those of all others, of both sides of a self-join, too. That is why rows are chosen by the option `where`, which belongs to
-the DataFrame, and Spark's own filters are pushed down only by the option `pushDown`, for DataFrames of one query.
+be those of all others, of both sides of a self-join, too. That is why rows are chosen by the option `where`, which belongs
+to the DataFrame, and Spark's own filters are pushed down only by the option `pushDown`, for DataFrames of one query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

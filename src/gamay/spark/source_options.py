@@ -1,4 +1,4 @@
-"""The options of the format `gamay`, each declared once: what it is called, what it is for, what it is without being said."""
+"""The options of the format `gamay`, each declared once: what it is called, what it is for, what holds without it."""
 
 import json
 import re
@@ -159,10 +159,10 @@ class ReadOptions:
     """What `spark.read.format("gamay")` is told.
 
     columns: those to read, empty for all. where: a condition of SQL for the rows to read, empty for all. push_down: whether
-    Spark's filters are taken over, see `gamay.spark.source`. null_handling: whether missing values are null, not their columns' default
-    values. big_decimal: the DDL of the Spark type of BIG_DECIMAL columns. bytes_per_partition: of the segments of one Spark
-    partition. fetch: `auto`, or `controller` for segments that always come by it. cache_dir, cache_bytes: where executors
-    keep unpacked segments, and how much of them.
+    Spark's filters are taken over, see `gamay.spark.source`. null_handling: whether missing values are null, not their
+    columns' default values. big_decimal: the DDL of the Spark type of BIG_DECIMAL columns. bytes_per_partition: of the
+    segments of one Spark partition. fetch: `auto`, or `controller` for segments that always come by it. cache_dir,
+    cache_bytes: where executors keep unpacked segments, and how much of them.
     """
 
     cluster: Cluster
