@@ -47,7 +47,8 @@ def _document(context: ControllerContext, tables: Sequence[str], versions: _Vers
     configs = {table: registry.get_table_config(table) for table in tables}
     if schema is None or None in configs.values():
         raise NotFoundError(f"table {raw} has no schema or no config any more")
-    halves, used = [], set()
+    halves: list[dict[str, Any]] = []
+    used: set[str] = set()
     for table in tables:
         segments = _segments(context, table, *versions[table])
         if segments is None:

@@ -47,8 +47,9 @@ def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
         contents = data.contents()
     else:
         contents, visible_of = keys.views.read_now(data.contents, Contents.all_docs)
-        every = {**contents.loaded, **contents.consuming}
-        visible = {name: visible_of(docs) for name, held in every.items() if (docs := held.docs) is not None}
+        docs = {name: held.docs for name, held in contents.loaded.items()}
+        docs |= {name: held.docs for name, held in contents.consuming.items()}
+        visible = {name: visible_of(rows) for name, rows in docs.items() if rows is not None}
     found = [(name, segment) for name in rows if (segment := _segment(contents, name)) is not None]
     seen = [VisibleSegment(segment, visible[name]) if name in visible else segment for name, segment in found]
     missing = [name for name in (*rows, *counting) if name not in contents.loaded and name not in contents.consuming]
@@ -93,4 +94,5 @@ def _stream(bound: BoundQuery, segments: Sequence[Segment], told: dict[str, Any]
         for segment in segments:
             for batch in matching_rows(bound, segment):
                 writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    return sink.getvalue().to_pybytes()
+    sent: bytes = sink.getvalue().to_pybytes()
+    return sent

@@ -17,20 +17,14 @@ from gamay.storage.settings import StorageSettings
 
 T = TypeVar("T")
 
-_CONNECTION = ("controller", "table", "token", "user", "password", "caFile", "tableType", "storageOptions")
-_READING = (
-    "columns",
-    "where",
-    "pushDown",
-    "nullHandling",
-    "bigDecimal",
-    "bytesPerPartition",
-    "fetch",
-    "cacheDir",
+CONNECTION = ("controller", "table", "token", "user", "password", "caFile", "tableType", "storageOptions")
+READING = (
+    *CONNECTION, "columns", "where", "pushDown", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir",
     "cacheBytes",
-)
-_WRITING = (
-    "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig", "pushAttempts",
+)  # fmt: skip
+WRITING = (
+    *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig",
+    "pushAttempts",
 )  # fmt: skip
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
@@ -179,7 +173,7 @@ class ReadOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "ReadOptions":
         """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
-        given = Given(options, (*_CONNECTION, *_READING), "reading")
+        given = Given(options, READING, "reading")
         return cls(
             Cluster.of(given),
             given.names("columns"),
@@ -224,7 +218,7 @@ class WriteOptions:
     @classmethod
     def of(cls, options: Mapping[str, str], new_id: Callable[[], str]) -> "WriteOptions":
         """Read the options. new_id: makes the id of a job that has none. Raises InvalidConfigError as `ReadOptions.of`."""
-        given = Given(options, (*_CONNECTION, *_WRITING), "writing")
+        given = Given(options, WRITING, "writing")
         job_id = given.text("jobId") or new_id()
         if not _JOB_ID.fullmatch(job_id):
             raise InvalidConfigError(f"the option 'jobId' must consist of letters, digits, '-' and '.', not '{job_id}'")
