@@ -137,7 +137,7 @@ def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, wr
     options = {"controller": cluster.url, "table": "killed", "jobId": "again"}
     rows = frame(spark, 50, 60, 1)
     writer = GamayDataSource(options).writer(rows.schema, False)
-    parts = (writer._options, *writer._read_documents(), cluster.client, "killed_again_00000_0")
+    parts = (writer._options, *writer._read_documents(), cluster.client, "killed_job-again_00000_0")
     (one,) = TaskWriter(*parts).write(iter(rows.toArrow().to_batches()))  # the driver dies before it commits
     assert one.num_docs == 10
     assert len(cluster.segments("killed")) == 3

@@ -18,10 +18,11 @@ _ATTEMPTS = 20
 def read_snapshot(context: ControllerContext, tables: Sequence[str]) -> dict[str, Any]:
     """Return the schema, the time boundary, and of each typed table its config and the segments that queries see.
 
-    tables: of one raw name. Of each segment: `name`, `crc`, `totalDocs`, `sizeInBytes`, `columns` (what its record tells of
-    them, `gamay.cluster.column_stats`), `uri` of its copy (null where there is none: its rows are on servers only), and
-    `servers`, the ids of those that have it. `servers` beside: the URLs of all of these. `timeBoundary`: {column, value},
-    null where there is none: then of a hybrid table the REALTIME half alone has rows to read.
+    tables: of one raw name. `hidden`: the segments of each that queries do not see. Of each other segment: `name`, `crc`,
+    `totalDocs`, `sizeInBytes`, `columns` (what its record tells of them, `gamay.cluster.column_stats`), `uri` of its copy
+    (null where there is none: its rows are on servers only), and `servers`, the ids of those that have it. `servers` beside:
+    the URLs of all of these. `timeBoundary`: {column, value}, null where there is none: then of a hybrid table the REALTIME
+    half alone has rows to read.
     Raises NotFoundError for a table that is gone, ConflictError when records change faster than they are read.
     """
     for _ in range(_ATTEMPTS):
@@ -54,7 +55,9 @@ def _document(context: ControllerContext, tables: Sequence[str], versions: _Vers
         if segments is None:
             return None
         used.update(server for segment in segments for server in segment["servers"])
-        halves.append({"table": table, "config": configs[table], "segments": segments})
+        shown = {segment["name"] for segment in segments}
+        hidden = sorted(set(versions[table][0].states) - shown)
+        halves.append({"table": table, "config": configs[table], "segments": segments, "hidden": hidden})
     found = {name: registry.get_instance(name) for name in sorted(used)}
     boundary = present_boundary(registry, raw) if len(tables) > 1 else None
     return {

@@ -30,8 +30,8 @@ def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
     """Return an Arrow IPC stream: the rows of segments that a selection finds; in its schema's metadata JSON of the rest.
 
     body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows count. The JSON:
-    `counting`, by segment {crc, rows: a roaring bitmap in base64} where not all rows do; `consuming`, the names of all
-    consuming segments here; `missing`, those asked for that are not here.
+    `counting`, by segment {crc, rows: a roaring bitmap in base64} where not all rows do; `present`, the names of
+    all segments here; `missing`, those asked for that are not here.
     Raises InvalidConfigError for another body, NotFoundError for a table that is not here, QueryError as `bind` does.
     """
     data, layout = instance.table(table), instance.layout_of(table)
@@ -55,7 +55,7 @@ def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
     missing = [name for name in (*rows, *counting) if name not in contents.loaded and name not in contents.consuming]
     told = {
         "counting": {name: _counting(contents, name, visible[name]) for name in counting if name in visible},
-        "consuming": sorted(contents.consuming),
+        "present": sorted({*contents.loaded, *contents.consuming}),
         "missing": missing,
     }
     complete = [with_defaults(segment, layout.schema, layout.config) for segment in seen]

@@ -2,7 +2,10 @@
 
 A job: `gamay.ingest.job_spec.load_job_spec` reads its file and `gamay.spark.jobs.run_job` runs it. `gamay.spark.build` has
 executors turn input files, or a DataFrame, into segment archives (`gamay.spark.segment_task.build_segment` runs there), and
-`gamay.spark.push.push_segments` hands these to controllers. `gamay.spark.read.read_table` gives a table as a DataFrame.
+`gamay.spark.push.push_segments` hands these to controllers.
+
+Tables as DataFrames: `gamay.spark.source.register` makes the format `gamay` known, to read and write;
+`gamay.spark.read.read_table` reads a table in one call.
 """
 
 import importlib

@@ -3,7 +3,7 @@
 Each uploaded segment is announced before as one that will replace others (segment lineage), so that no query sees it. The
 commit ends these announcements together with one of what is replaced: queries see all that was there, then all that is new.
 
-Segments are named `<table>_<job>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or
+Segments are named `<table>_job-<id>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or
 came second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
 """
 
@@ -19,12 +19,16 @@ from pyspark.sql.types import StructType
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.client.controller import ControllerClient
+from gamay.ingest.job_spec import PushJobSpec
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.spark.new_table import create_table
+from gamay.spark.push import with_attempts
 from gamay.spark.replaced_rows import Replaced, check_condition, replaced_by
 from gamay.spark.segment_writer import IN_PROGRESS, OFFLINE, Announced, TaskWriter
 from gamay.spark.source_options import WriteOptions
+
+_ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
 
 
 @dataclass
@@ -59,7 +63,7 @@ class GamayWriter(DataSourceArrowWriter):
 
     @property
     def _prefix(self) -> str:
-        return f"{self._options.cluster.table}_{self._options.job_id}_"
+        return f"{self._options.cluster.table}_job-{self._options.job_id}_"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Build and upload the segments of one Spark partition, in an executor."""
@@ -85,8 +89,8 @@ class GamayWriter(DataSourceArrowWriter):
                 entries = [*(one.entry for one in written), *(one.entry for one in replaced.rewritten)]
                 if replaced.segments:
                     entries.append(client.start_replace(self._options.cluster.table, replaced.segments, [], OFFLINE))
-                if entries:
-                    client.end_replaces(self._options.cluster.table, entries, OFFLINE)
+                if entries:  # ended once, they may be ended again: an answer may be lost
+                    with_attempts(lambda: client.end_replaces(self._options.cluster.table, entries, OFFLINE), _ATTEMPTS)
             except BaseException:
                 self._remove_left(client, ())
                 raise
@@ -111,13 +115,14 @@ class GamayWriter(DataSourceArrowWriter):
         return any(name.startswith(self._prefix) for name in names)
 
     def _remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
-        """Remove the segments of this job that are not to be kept, and what announced them. They were never seen."""
+        """Remove the segments of this job that nobody sees and that are not to be kept, and what announced them."""
         table = self._options.cluster.table
         stay = set(kept)
         for entry_id, entry in client.lineage(table, OFFLINE).items():
             ours = [name for name in entry["segmentsTo"] if name.startswith(self._prefix) and name not in stay]
             if ours and entry["state"] == IN_PROGRESS:
                 client.revert_replace(table, entry_id, OFFLINE)
+        stay.update(client.list_segments(table, OFFLINE, queried_only=True))
         found = client.list_segments(table, OFFLINE)
         left = [name for name in found if name.startswith(self._prefix) and name not in stay]
         if left:

@@ -6,7 +6,7 @@ fit together only if nothing was committed in between; else both are asked again
 
 import base64
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -173,7 +173,7 @@ class _Planner:
             on_servers = [segment["name"] for segment in half["segments"] if segment["uri"] is None]
             rows: dict[str, bytes] = {}
             if on_servers or (config.active_upsert is not None and stored):
-                for arrow, counting in self._views(part, config, stored, on_servers, half["segments"]):
+                for arrow, counting in self._views(part, config, stored, on_servers, half):
                     rows |= counting
                     if arrow is not None:
                         parts.append(replace(part, arrow=arrow))
@@ -196,11 +196,12 @@ class _Planner:
 
     def _views(
         self, part: TablePart, config: TableConfig, stored: Sequence[SegmentPart], on_servers: Sequence[str],
-        segments: Sequence[Mapping[str, Any]],
+        half: Mapping[str, Any],
     ) -> Iterator[tuple[bytes | None, dict[str, bytes]]]:  # fmt: skip
         """Yield what each server tells: rows as an Arrow stream, None without any, and which rows of segments count."""
         counting = {one.name: one.crc for one in stored} if config.active_upsert is not None else {}
-        servers = {segment["name"]: segment["servers"] for segment in segments}
+        servers = {segment["name"]: segment["servers"] for segment in half["segments"]}
+        known = {*servers, *half["hidden"]}
         asked: dict[str, tuple[list[str], list[str]]] = {}
         for name in (*on_servers, *counting):
             able = [server for server in servers[name] if server not in self._avoided] or servers[name]
@@ -215,7 +216,7 @@ class _Planner:
             if told["missing"]:
                 raise MovedOnError(f"server {server} does not have segment {told['missing'][0]} of {part.table}")
             if config.active_upsert is not None:
-                _check_same(told, server, part.table, counting, on_servers)
+                _check_same(told, server, part.table, counting, known)
             yield (arrow if has_rows else None), {n: base64.b64decode(c["rows"]) for n, c in told["counting"].items()}
 
     def _ask(self, server: str, part: TablePart, rows: Sequence[str], counting: Sequence[str]) -> bytes:
@@ -240,14 +241,14 @@ class _Planner:
 
 
 def _check_same(
-    told: Mapping[str, Any], server: str, table: str, counting: Mapping[str, int], on_servers: Sequence[str]
+    told: Mapping[str, Any], server: str, table: str, counting: Mapping[str, int], known: Collection[str]
 ) -> None:
     """Raise MovedOnError unless a server has what the controller has told of: keys may have moved to what it has besides."""
     for name, one in told["counting"].items():
         if one["crc"] != str(counting[name]):
             raise MovedOnError(f"server {server} has segment {name} of {table} with CRC {one['crc']}, not {counting[name]}")
-    if begun := set(told["consuming"]) - set(on_servers):
-        raise MovedOnError(f"server {server} consumes segment {min(begun)} of {table}, which has begun just now")
+    if begun := set(told["present"]) - set(known):
+        raise MovedOnError(f"server {server} has segment {min(begun)} of {table}, which has come just now")
 
 
 def _ranges(columns: Mapping[str, Any]) -> dict[str, ColumnRange]:
