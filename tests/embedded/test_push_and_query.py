@@ -304,6 +304,34 @@ def test_a_replacement_that_was_begun_twice_becomes_visible(trips: Any, make_seg
     assert trips.rows(COUNT) == [[2, 30.0]]
 
 
+def test_several_replacements_switch_in_one_step(trips: Any, make_segment: Callable[..., Path]) -> None:
+    trips.push(make_segment("old_0", [1]))
+    params, path = {"type": "OFFLINE"}, "/segments/trips/endReplaceSegmentsTogether"
+    entries = []
+    for old, new in (([], ["new_0"]), ([], ["new_1"]), (["old_0"], [])):
+        body = {"segmentsFrom": old, "segmentsTo": new}
+        answer = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body)
+        entries.append(answer.json()["segmentLineageEntryId"])
+    for name, values in (("new_0", [10]), ("new_1", [20, 30])):
+        assert trips.push(make_segment(name, values), wait=False).status_code == 200
+    assert trips.rows(COUNT) == [[1, 1.0]]
+    for _ in range(2):  # whose answer is lost asks again
+        assert trips.controller.post(path, params=params, json={"segmentLineageEntryIds": entries}).status_code == 200
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0", "new_1"], 60)
+    assert trips.rows(COUNT) == [[3, 60.0]]
+    lineage = trips.controller.get("/segments/trips/lineage", params=params).json()["lineageEntries"]
+    assert list(lineage) == [entries[0]]
+    assert lineage[entries[0]]["segmentsTo"] == ["new_0", "new_1"]
+    assert trips.controller.post(path, params=params, json={}).status_code == 400
+    body = {"segmentsFrom": ["new_0"], "segmentsTo": ["newer"]}
+    begun = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body).json()
+    reverted = {**params, "segmentLineageEntryId": begun["segmentLineageEntryId"], "forceRevert": True}
+    assert trips.controller.post("/segments/trips/revertReplaceSegments", params=reverted).status_code == 200
+    answer = trips.controller.post(path, params=params, json={"segmentLineageEntryIds": [begun["segmentLineageEntryId"]]})
+    assert answer.status_code == 500
+    assert "are not in progress any more" in answer.json()["error"]
+
+
 def test_what_is_not_visible_yet_cannot_be_replaced(trips: Any, make_segment: Callable[..., Path]) -> None:
     """Else the segments of the first replacement would become visible again, beside those of the second."""
     trips.push(make_segment("old_0", [1]))

@@ -31,9 +31,23 @@ from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_w
 FORMAT = "gamay"
 
 
-def register(spark: Any) -> None:
-    """Make the format `gamay` known to a SparkSession."""
+def register(spark: Any, controller: str | None = None, **options: str) -> list[str]:
+    """Make the format `gamay` known to a SparkSession; given a controller, make each of its tables a temporary view.
+
+    options: of the format, for all of these, such as `token`. Return the names of the views: those of the tables, in which
+    `_` stands for the dot behind a database. Raises InvalidConfigError and the errors of `HttpService.request`.
+    """
     spark.dataSource.register(GamayDataSource)
+    if controller is None:
+        return []
+    given = {"controller": controller, **options}
+    with ReadOptions.of({**given, "table": "any"}).cluster.client() as client:
+        tables = client.list_tables()
+    views = []
+    for table in tables:
+        views.append(table.replace(".", "_"))
+        spark.read.format(FORMAT).options(**given, table=table).load().createOrReplaceTempView(views[-1])
+    return views
 
 
 class GamayDataSource(DataSource):
