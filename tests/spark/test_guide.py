@@ -37,6 +37,7 @@ def test_the_examples_run(spark, tmp_path, capsys):
         for example in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
             exec(example, names)
         assert names["morning"].columns == ["ts", "fare"]
+        assert spark.table("trips").columns == ["city", "fare", "ts"]
         eventually(lambda: cluster.count("rides") == 1)
     finally:
         cluster.stop()

@@ -231,16 +231,18 @@ def test_little_is_read_of_a_short_time_and_few_columns(events, cluster, tmp_pat
     reader = source.reader(source.schema())
     (partition,) = reader.partitions()
     assert [one.name for one in partition.value.segments] == ["events_2"]
-    touched, column = [], ImmutableSegment.column
+    touched, sizes, column = {}, set(), ImmutableSegment.column
 
     def recorded(self, name):
-        touched.append(name)
+        touched[name] = sum(buffer.size for buffer in self.info.columns[name].buffers.values())
+        sizes.add(self.size_bytes)
         return column(self, name)
 
     monkeypatch.setattr(ImmutableSegment, "column", recorded)
     rows = [row for batch in reader.read(partition) for row in batch["n"].to_pylist()]
     assert rows == [250, 251, 252, 253]
     assert set(touched) == {"n", "ts"}
+    assert sum(touched.values()) < 0.05 * 4 * max(sizes), "1 % of the time, in one of four segments, and 2 of 11 columns"
     (kept,) = tmp_path.glob("events_OFFLINE/*")
     written = kept.stat().st_mtime_ns
     fetched = []

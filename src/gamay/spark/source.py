@@ -9,7 +9,7 @@ to the DataFrame, and Spark's own filters are pushed down only by the option `pu
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -23,10 +23,12 @@ from gamay.model.schema import Schema
 from gamay.model.stored import stored_schema
 from gamay.spark.pushed_filters import condition
 from gamay.spark.scan import Scan
-from gamay.spark.sink import GamayWriter
 from gamay.spark.source_options import ReadOptions, WriteOptions
 from gamay.spark.spark_types import struct_type
 from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_where, plan, table_schema
+
+if TYPE_CHECKING:
+    from gamay.spark.sink import GamayWriter
 
 FORMAT = "gamay"
 
@@ -71,6 +73,8 @@ class GamayDataSource(DataSource):
         return (PushingReader if options.push_down else GamayReader)(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "GamayWriter":
+        from gamay.spark.sink import GamayWriter  # not for those who read: planning is a process of its own each time
+
         return GamayWriter(WriteOptions.of(_plain(self.options), RANDOM_IDS.new), schema, overwrite)
 
 
