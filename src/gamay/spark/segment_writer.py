@@ -121,7 +121,7 @@ class TaskWriter:
             builder = SegmentBuilder(self._schema, self._config, name, scratch)
             for batch in self._ordered(rows).to_batches():
                 builder.append(batch)
-            folder, metadata = finish(builder, self._schema, self._config)
+            folder, metadata, _ = finish(builder, self._schema, self._config)
             if self._options.replace_where:
                 check_inside(folder, self._options.replace_where, self._schema)
             return upload_hidden(self._client, self._options, folder, name, metadata.num_docs)
