@@ -113,7 +113,7 @@ def _has_bytes(data: Any, position: Any, first: Any, second: Any, third: Any) ->
 
 
 @kernel
-def _read_word(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
+def read_word(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read true, false or null; return (position behind it, kind), MISSING for what is none."""
     byte = byte_at(data, position)
     if (
@@ -135,7 +135,7 @@ def _read_plain(data: Any, position: Any, stop: Any) -> tuple[Any, Any]:
     """Read what is not in quotes; return (position behind it, kind), MISSING for what is none."""
     if byte_at(data, position) == 45 or 48 <= byte_at(data, position) <= 57:
         return read_number(data, position, stop)
-    return _read_word(data, position, stop)
+    return read_word(data, position, stop)
 
 
 @kernel

@@ -214,7 +214,7 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
     """Return the values of the documents that hold something which can be read where it lies, and which these are."""
     if to is STRING:
         is_read = found.is_one_of(TEXT, ESCAPED, WHOLE, TRUE, FALSE)
-        return _read_texts(found, np.flatnonzero(is_read)), is_read
+        return read_texts(found, np.flatnonzero(is_read)), is_read
     if to is BOOLEAN:
         is_read = found.is_one_of(TRUE, FALSE)
         return found.kinds[is_read] == TRUE, is_read
@@ -229,7 +229,7 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
     return values[is_read], is_read
 
 
-def _read_texts(found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
+def read_texts(found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
     """Return what strings, numbers and words say; all strings with backslashes are read as the elements of one array."""
     texts = found.texts(rows)
     escaped = found.kinds[rows] == ESCAPED

@@ -1,0 +1,1 @@
+"""The JSON index: from paths and values to docs."""

@@ -1,0 +1,227 @@
+"""JSON documents as terms: each a path and the text of a scalar there, with the documents that have it.
+
+Texts are those that JSON_MATCH compares (`gamay.functions.scalar.json_path.json_text`). Documents go batch by batch through
+`gamay.kernels.json_leaves`; those with something rare in them are read by `parse_document` and written anew before.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.base.errors import InvalidConfigError, QueryError
+from gamay.functions.arrow import binary_buffers
+from gamay.functions.scalar.convert import convert_values
+from gamay.functions.scalar.json_path import json_text, read_texts
+from gamay.functions.scalar.json_scan import Found
+from gamay.functions.scalar.json_steps import MISSING, Step, compact, parse_document
+from gamay.kernels.json import LARGE, REAL, UNSURE
+from gamay.kernels.json import MISSING as NO_JSON
+from gamay.kernels.json_leaves import (
+    BEGIN,
+    BYTES,
+    END,
+    HELD,
+    KIND,
+    LEVELS_MAX,
+    NODE,
+    NODE_WORDS,
+    NODES,
+    NUM_COUNTS,
+    PAIRS,
+    PARENT,
+    STACK_WORDS,
+    TERM_WORDS,
+    TERMS,
+    fill_slots,
+    leaves_of_documents,
+)
+from gamay.model.types import DataType
+from gamay.segment.spi import Ids
+
+Path: TypeAlias = tuple[Step, ...]
+_FIRST_ROOM = 1 << 12
+_TEXT_BYTES_MAX = 1 << 30
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The terms of documents. paths: by node; nodes: int64 [n], of each term; texts: [n].
+
+    terms: int32, those of all documents end to end, cut by offsets: int32 [num_documents + 1]. invalid: the documents that
+    are no JSON; unread: those that only JSON_MATCH itself can read (both int64, ascending).
+    """
+
+    paths: Sequence[Path]
+    nodes: Ids
+    texts: pa.StringArray
+    terms: Ids
+    offsets: Ids
+    invalid: Ids
+    unread: Ids
+
+
+def flatten(batches: Iterable[pa.StringArray], holds: Callable[[Path], bool]) -> Leaves:
+    """Return the terms of documents whose paths are wanted."""
+    tables = _Tables()
+    parts: list[_Part] = []
+    first = 0
+    for batch in batches:
+        parts.append(_part(tables, batch, first))
+        tables.mark_held(holds)
+        first += len(batch)
+    terms = np.concatenate([np.empty(0, np.int32), *(part.terms for part in parts)])
+    sizes = np.concatenate([np.zeros(1, np.int64), *(part.sizes for part in parts)])
+    numbers, nodes, texts = tables.held_terms(terms)
+    kept = numbers[terms] >= 0
+    counts = np.concatenate(([0], np.cumsum(kept)))[np.cumsum(sizes)]
+    return Leaves(
+        tables.paths,
+        nodes,
+        texts,
+        numbers[terms[kept]],
+        counts.astype(np.int32),
+        np.concatenate([np.empty(0, np.int64), *(part.invalid for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.unread for part in parts)]),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Of one batch: terms int32, how many each document has, and documents as in `Leaves`."""
+
+    terms: Ids
+    sizes: Ids
+    invalid: Ids
+    unread: Ids
+
+
+def _part(tables: "_Tables", documents: pa.StringArray, first: int) -> _Part:
+    terms, ends, kinds = tables.add(documents, is_known=False)
+    sizes = np.diff(ends, prepend=0)
+    rare = np.flatnonzero(kinds == UNSURE)
+    invalid, unread = [np.flatnonzero(kinds == NO_JSON)], []
+    if len(rare):
+        texts = [_rewritten(documents[place].as_py()) for place in rare.tolist()]
+        invalid.append(rare[[text == "" for text in texts]])
+        unread.append(rare[[text is None for text in texts]])
+        again, places = [text for text in texts if text], rare[[bool(text) for text in texts]]
+        more, more_ends, _ = tables.add(pa.array(again, pa.string()), is_known=True)
+        terms = np.insert(terms, np.repeat(ends[places], np.diff(more_ends, prepend=0)), more)
+        sizes[places] = np.diff(more_ends, prepend=0)
+    return _Part(terms, sizes, first + np.sort(np.concatenate(invalid)), first + np.concatenate([np.empty(0, np.int64), *unread]))
+
+
+def _rewritten(document: str) -> str | None:
+    """Return a document as it is read: each name once, without escapes that need none; "" for no JSON, None if too deep."""
+    value = parse_document(document)
+    try:
+        return "" if value is MISSING else compact(value)
+    except QueryError:
+        return None
+
+
+class _Tables:
+    """The tables of `gamay.kernels.json_leaves`, which grow. paths: of each node so far."""
+
+    def __init__(self) -> None:
+        self._nodes = np.zeros((_FIRST_ROOM, NODE_WORDS), np.int64)
+        self._terms = np.zeros((_FIRST_ROOM, TERM_WORDS), np.int64)
+        self._node_slots, self._term_slots = np.zeros(2 * _FIRST_ROOM, np.int64), np.zeros(2 * _FIRST_ROOM, np.int64)
+        self._pool = np.empty(_FIRST_ROOM, np.uint8)
+        self._words = np.zeros(NUM_COUNTS, np.int64)
+        self._words[[NODES, TERMS]] = 1  # the document itself, and no term
+        self._nodes[0, HELD] = 1
+        self._pairs = np.empty(_FIRST_ROOM, np.int64)
+        self._stack = np.empty((LEVELS_MAX + 1, STACK_WORDS), np.int64)
+        self.paths: list[Path] = [()]
+        self._holds = np.ones(1, np.bool_)
+
+    def add(self, documents: pa.StringArray, *, is_known: bool) -> tuple[Ids, Ids, Ids]:
+        """Return the terms of documents (int32), where those of each end (int64), and their kinds (uint8)."""
+        offsets, data = binary_buffers(documents)
+        ends, kinds = np.zeros(len(documents), np.int64), np.zeros(len(documents), np.uint8)
+        self._words[PAIRS] = done = 0
+        while True:
+            tables = self._nodes, self._node_slots, self._terms, self._term_slots, self._pool, self._words
+            done = leaves_of_documents(data, offsets, done, is_known, tables, self._stack, self._pairs, (ends, kinds))
+            if done == len(documents):
+                return self._pairs[: self._words[PAIRS]].astype(np.int32), ends, kinds
+            self._grow(int(offsets[done + 1] - offsets[done]) + 2)
+
+    def _grow(self, size: int) -> None:
+        """Make room for a document of so many bytes."""
+        used = self._words
+        self._nodes, self._node_slots = _grown(self._nodes, self._node_slots, int(used[NODES]), size)
+        self._terms, self._term_slots = _grown(self._terms, self._term_slots, int(used[TERMS]), size)
+        self._pool = _longer(self._pool, int(used[BYTES]), size)
+        self._pairs = _longer(self._pairs, int(used[PAIRS]), size)
+
+    def mark_held(self, holds: Callable[[Path], bool]) -> None:
+        """Find out which of the new nodes are wanted, so that their scalars are left out from now on where they are not."""
+        known, count = len(self.paths), int(self._words[NODES])
+        for parent, begin, end in self._nodes[known:count][:, [PARENT, BEGIN, END]].tolist():
+            self.paths.append((*self.paths[parent], ("all", None) if begin < 0 else ("key", self._name(begin, end))))
+        held = np.array([holds(path) for path in self.paths[known:]], np.bool_)
+        if known == 1:
+            self._holds = np.array([holds(())])
+        self._holds = np.concatenate((self._holds, held))
+        self._nodes[:count, HELD] = self._holds
+
+    def _name(self, begin: int, end: int) -> str:
+        name = self._pool[begin:end].tobytes()
+        return str(orjson.loads(b'"' + name + b'"')) if b"\\" in name else name.decode()
+
+    def held_terms(self, occurring: Ids) -> tuple[Ids, Ids, pa.StringArray]:
+        """Number those terms that are wanted and occur; return the number of each term, -1 for the others, nodes and texts."""
+        occurs = np.zeros(int(self._words[TERMS]), np.bool_)
+        occurs[occurring] = True
+        terms = self._terms[: len(occurs)]
+        kept = np.flatnonzero(occurs & self._holds[terms[:, NODE]])
+        numbers = np.full(len(occurs), -1, np.int32)
+        numbers[kept] = np.arange(len(kept), dtype=np.int32)
+        terms = terms[kept]
+        return numbers, terms[:, NODE].copy(), _texts(self._pool, terms)
+
+
+def _grown(records: Ids, slots: Ids, used: int, size: int) -> tuple[Ids, Ids]:
+    if used + size <= len(records):
+        return records, slots
+    longer = _longer(records, used, size)
+    if 2 * len(longer) > len(slots):
+        slots = np.zeros(1 << (2 * len(longer) - 1).bit_length(), np.int64)
+        fill_slots(longer, 1, used, slots)
+    return longer, slots
+
+
+def _longer(array: Ids, used: int, size: int) -> Ids:
+    if used + size <= len(array):
+        return array
+    longer = np.zeros((max(2 * len(array), used + size), *array.shape[1:]), array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+def _texts(pool: Ids, terms: Ids) -> pa.StringArray:
+    """Return the texts of terms as JSON_MATCH compares them; raises InvalidConfigError where they are too long together."""
+    begins, ends = terms[:, BEGIN].copy(), terms[:, END].copy()
+    if int((ends - begins).sum()) > _TEXT_BYTES_MAX:
+        raise InvalidConfigError("the different values of the documents take more than 1 GB; exclude paths, or long values")
+    found = Found(terms[:, KIND].astype(np.uint8), begins, ends, pool)
+    texts = read_texts(found, np.arange(len(terms)))
+    for kinds, read in (((REAL,), _real_texts), ((LARGE, UNSURE), _number_texts)):
+        if len(rows := found.rows(*kinds)):
+            texts = pc.replace_with_mask(texts, pa.array(found.is_one_of(*kinds)), read(found.texts(rows)))
+    return texts
+
+
+def _real_texts(numbers: pa.StringArray) -> pa.StringArray:
+    return convert_values(pc.cast(numbers, pa.float64()).to_numpy(), DataType.DOUBLE, DataType.STRING)
+
+
+def _number_texts(numbers: pa.StringArray) -> pa.StringArray:
+    return pa.array(map(json_text, orjson.loads(f"[{','.join(numbers.to_pylist())}]")), pa.string())
