@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from gamay.base.errors import nearest
+from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.column_index import (
     DICTIONARY_CODECS,
     RAW_CODECS,
@@ -15,10 +15,11 @@ from gamay.model.column_index import (
     is_raw,
 )
 from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig, column_values
+from gamay.model.json_index import problems_of
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.schema import FieldSpec
 from gamay.model.search_settings import DISTANCES, vector_distance
-from gamay.model.secondary_indexes import index_settings
+from gamay.model.secondary_indexes import index_settings, json_index
 from gamay.model.table_name import TableType
 from gamay.model.timestamp_index import INDEXED_TYPES, TimestampColumn
 from gamay.model.types import DataType
@@ -174,9 +175,15 @@ _SPECIAL: dict[str, tuple[tuple[DataType, ...], bool | None, bool]] = {
 
 
 def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
-    listed = spec.name in indexing.json_index_columns or spec.name in indexing.json_index_configs
+    try:
+        json_config = json_index(indexing, declared, spec.name)
+    except InvalidConfigError as error:
+        yield f"the properties of the column '{spec.name}' are none of a JSON index: {error}"
+        return
+    for sentence in problems_of(json_config) if json_config is not None else ():
+        yield f"the json index of '{spec.name}' has settings that make no sense: {sentence}"
     for name, (types, single, needs_dictionary) in _SPECIAL.items():
-        if not (_is_declared(declared, name) or (name == "json" and listed)):
+        if not (_is_declared(declared, name) or (name == "json" and json_config is not None)):
             continue
         if spec.data_type not in types:
             accepted = " or ".join(t.value for t in types)

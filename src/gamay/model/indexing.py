@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gamay.model.json_index import JsonIndexConfig
 from gamay.model.parse import (
     COLUMNS,
     EMPTY_MAP,
@@ -123,7 +124,7 @@ class Indexes:
     fst: Mapping[str, Any] | None = key("fst", OBJECT)
     ifst: Mapping[str, Any] | None = key("ifst", OBJECT)
     text: Mapping[str, Any] | None = key("text", OBJECT)
-    json: Mapping[str, Any] | None = key("json", OBJECT)
+    json: JsonIndexConfig | None = key("json", section(JsonIndexConfig))
     h3: Mapping[str, Any] | None = key("h3", OBJECT)
     vector: Mapping[str, Any] | None = key("vector", OBJECT)
     open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT)
@@ -206,7 +207,7 @@ class IndexingConfig:
     range_index_columns: tuple[str, ...] = key("rangeIndexColumns", COLUMNS, ())
     range_index_version: int = key("rangeIndexVersion", INTEGER, 2)
     json_index_columns: tuple[str, ...] = key("jsonIndexColumns", COLUMNS, ())
-    json_index_configs: Mapping[str, Mapping[str, Any]] = key("jsonIndexConfigs", map_of(OBJECT), EMPTY_MAP)
+    json_index_configs: Mapping[str, JsonIndexConfig] = key("jsonIndexConfigs", map_of(section(JsonIndexConfig)), EMPTY_MAP)
     bloom_filter_columns: tuple[str, ...] = key("bloomFilterColumns", COLUMNS, ())
     bloom_filter_configs: Mapping[str, BloomConfig] = key("bloomFilterConfigs", map_of(section(BloomConfig)), EMPTY_MAP)
     no_dictionary_columns: tuple[str, ...] = key("noDictionaryColumns", COLUMNS, ())

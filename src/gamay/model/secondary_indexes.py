@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamay.model.indexing import FieldConfig, IndexingConfig
+from gamay.model.json_index import JsonIndexConfig, json_index_config, of_properties, written
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 
-SECONDARY_KINDS = ("fst", "ifst")
+SECONDARY_KINDS = ("fst", "ifst", "json")
 """The kinds that are built, as `fieldConfigList.indexes` spells them; `gamay.segment.secondary.registry` has their types."""
 
 
@@ -40,8 +41,9 @@ def _of_column(
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for kind in SECONDARY_KINDS:
         settings = index_settings(declared, kind)
-        if settings is None and kind == "json":
-            settings = _listed_json(indexing, column)
+        if kind == "json":
+            config = json_index(indexing, declared, column)
+            settings = None if config is None else written(config)
         if settings is not None:
             yield kind, settings
 
@@ -50,13 +52,25 @@ def index_settings(declared: FieldConfig | None, kind: str) -> Mapping[str, Any]
     """Return the settings of a column's index, from `indexes` or the older `properties`; None without the index."""
     if declared is None:
         return None
-    settings: Mapping[str, Any] | None = getattr(declared.indexes, kind)
+    settings = getattr(declared.indexes, kind)
+    if isinstance(settings, JsonIndexConfig):
+        settings = written(settings)
     if settings is not None:
         return None if settings.get("disabled") else settings
     return declared.properties if kind.upper() in declared.all_index_types else None
 
 
-def _listed_json(indexing: IndexingConfig, column: str) -> Mapping[str, Any] | None:
-    if column in indexing.json_index_configs:
-        return indexing.json_index_configs[column]
-    return {} if column in indexing.json_index_columns else None
+def json_index(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> JsonIndexConfig | None:
+    """Return the settings of a column's JSON index, wherever they are declared; None without the index.
+
+    Raises InvalidConfigError for `properties` that are no such settings.
+    """
+    own = None if declared is None else declared.indexes.json
+    if own is None:
+        if declared is not None and "JSON" in declared.all_index_types:
+            own = json_index_config(of_properties(declared.properties))
+        elif column in indexing.json_index_configs:
+            own = indexing.json_index_configs[column]
+        elif column in indexing.json_index_columns:
+            own = JsonIndexConfig()
+    return None if own is None or own.disabled else own

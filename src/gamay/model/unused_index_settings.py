@@ -22,6 +22,7 @@ from gamay.model.indexing import (
     RangeConfig,
     StarTreeAggregation,
 )
+from gamay.model.json_index import unused_of
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown_tiers
 
@@ -34,6 +35,8 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
     yield from _unused_overwrites(config)
     for declared in config.field_configs:
         yield from _unused_of_column(config, declared)
+    for column, json_config in config.indexing.json_index_configs.items():
+        yield from (f"tableIndexConfig.jsonIndexConfigs.{column}: {sentence}" for sentence in unused_of(json_config))
     for column, codec in config.indexing.no_dictionary_config.items():
         chosen = declared_codec(config.indexing, config.field_config(column), column)
         if codec and chosen != codec:
@@ -113,6 +116,8 @@ def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[st
     for key, (is_set, why) in settings_of_column(declared).items():
         if is_set:
             yield f"{where}: {key} has no effect: {why}"
+    if declared.indexes.json is not None:
+        yield from (f"{where}: indexes.json.{sentence}" for sentence in unused_of(declared.indexes.json))
     codec = declared_codec(config.indexing, declared, declared.name) or ""
     if codec.upper() in DICTIONARY_CODECS:
         yield f"{where}: ids of rows are stored as they are, so the compressionCodec {codec} changes nothing"

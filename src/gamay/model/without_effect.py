@@ -19,7 +19,6 @@ from gamay.model.unused_index_settings import unused_index_settings
 
 _INDEXES = {
     "text": "text index",
-    "json": "JSON index",
     "fst": "FST index",
     "ifst": "FST index",
     "h3": "H3 index",
@@ -67,16 +66,12 @@ def _tasks(config: TableConfig) -> Iterator[str]:
 
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
     indexing = config.indexing
-    if "json" not in SECONDARY_KINDS and indexing.json_index_columns:
-        yield _unbuilt("tableIndexConfig.jsonIndexColumns", "JSON index")
-    if "json" not in SECONDARY_KINDS and indexing.json_index_configs:
-        yield _unbuilt("tableIndexConfig.jsonIndexConfigs", "JSON index")
     if indexing.multi_column_text_index is not None:
         yield _unbuilt("tableIndexConfig.multiColumnTextIndexConfig", "text index of several columns")
     for field in config.field_configs:
         where = f"fieldConfigList of column '{field.name}'"
         asked = {kind.lower() for kind in field.all_index_types}
-        for kind in ("text", "json", "fst", "ifst", "h3", "vector", "open_struct"):
+        for kind in ("text", "fst", "ifst", "h3", "vector", "open_struct"):
             settings = getattr(field.indexes, kind)
             if settings is not None and not settings.get("disabled"):
                 asked.add(kind)

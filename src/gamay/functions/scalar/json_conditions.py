@@ -30,7 +30,8 @@ class Leaf:
     """A test of the value at a path, which looks at the value's text only.
 
     compare: where numbers are compared with numbers, that comparison of float64 and its bounds. listed: the texts of which
-    the value must be one, or none where it `is_negated`; None where the test is another.
+    the value must be one, or none where it `is_negated`; None where the test is another. of_texts: the test of many texts.
+    fits_any: whether every value passes.
     """
 
     path: Path
@@ -38,6 +39,8 @@ class Leaf:
     compare: tuple[Compare, Sequence[float]] | None = None
     listed: tuple[str, ...] | None = None
     is_negated: bool = False
+    of_texts: Callable[[pa.StringArray], Flags] | None = None
+    fits_any: bool = False
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -72,8 +75,17 @@ class Leaf:
         if not len(rows):
             return
         coded = found.texts(rows).dictionary_encode()
-        fits = np.array([self.test(read(text)) for text in coded.dictionary.to_pylist()], np.bool_)
+        if read is str:
+            fits = self.test_texts(coded.dictionary)
+        else:
+            fits = np.array([self.test(read(text)) for text in coded.dictionary.to_pylist()], np.bool_)
         flags[rows] = fits[coded.indices.to_numpy()]
+
+    def test_texts(self, texts: pa.StringArray) -> Flags:
+        """Tell which of different texts of values fit: bool [n]."""
+        if self.of_texts is not None:
+            return self.of_texts(texts)
+        return np.array([self.test(text) for text in texts.to_pylist()], np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,10 @@ class _Reader:
         if name in _COMPARE:
             return self._range(path, name, constants)
         texts = tuple(literal_text(constant.value) for constant in constants) if name in _LISTED else None
-        return Leaf(path, self._on_text(name, constants), listed=texts, is_negated=name.startswith("not"))
+        test, is_negated = self._on_text(name, constants), name.startswith("not")
+        pattern = literal_text(constants[0].value) if name == "like" else None
+        of_texts = None if pattern is None else lambda values: np.asarray(like(values, pattern), np.bool_)
+        return Leaf(path, test, None, texts, is_negated, of_texts, name == "isnotnull")
 
     def _wrong(self, detail: str) -> QueryError:
         return wrong(self._function, f"{detail} (in '{self._text}')")
@@ -161,7 +164,7 @@ class _Reader:
         compare = _COMPARE[name]
 
         def test(value: Any) -> bool:
-            found = _number(value) if as_numbers else json_text(value)
+            found = number_in(value) if as_numbers else json_text(value)
             return found is not None and bool(compare(found, limits))
 
         return Leaf(path, test, (compare, limits) if as_numbers else None)
@@ -174,7 +177,8 @@ class _Reader:
         return lambda value: test(json_text(value))
 
 
-def _number(value: Any) -> float | None:
+def number_in(value: Any) -> float | None:
+    """Return the number that a value is for a range of numbers, which a text can be, too; None for none."""
     try:
         return float(json_text(value))
     except ValueError:

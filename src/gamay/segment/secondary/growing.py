@@ -18,7 +18,7 @@ from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector
 from gamay.model.secondary_indexes import IndexDeclaration
 from gamay.segment.secondary.registry import index_type, missing_extra
-from gamay.segment.spi import Column, Found, SecondaryIndex
+from gamay.segment.spi import Column, Found, Ids, SecondaryIndex
 
 _log = logging.getLogger(__name__)
 BLOCK_ROWS = 1 << 16
@@ -55,6 +55,9 @@ class _BlockColumn:
 
     def values(self, start: int, stop: int) -> Vector:
         return self._column.values(self._start + start, self._start + stop)
+
+    def ids(self, start: int, stop: int) -> Ids:
+        return self._column.ids(self._start + start, self._start + stop)
 
 
 class BlockedIndex(SecondaryIndex):

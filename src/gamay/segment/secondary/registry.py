@@ -10,6 +10,7 @@ from gamay.segment.secondary.spi import IndexType
 _TYPES = {
     "fst": "gamay.segment.secondary.fst:FST",
     "ifst": "gamay.segment.secondary.fst:IFST",
+    "json": "gamay.segment.secondary.json_index.index:JSON",
 }
 
 

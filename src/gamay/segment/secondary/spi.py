@@ -8,7 +8,7 @@ from pyroaring import BitMap
 
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.segment.spi import Dictionary, SecondaryIndex
+from gamay.segment.spi import Dictionary, Ids, SecondaryIndex
 
 
 class IndexSource(Protocol):
@@ -32,6 +32,10 @@ class IndexSource(Protocol):
 
     def values(self, start: int, stop: int) -> Vector:
         """Return the values of rows [start, stop), decoded; of a null row what the column stores in its place."""
+        ...
+
+    def ids(self, start: int, stop: int) -> Ids:
+        """Return the dictionary ids of rows [start, stop). Only with a dictionary."""
         ...
 
 

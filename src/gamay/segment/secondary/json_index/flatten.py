@@ -6,7 +6,6 @@ Texts are those that JSON_MATCH compares (`gamay.functions.scalar.json_path.json
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -18,7 +17,7 @@ from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.convert import convert_values
 from gamay.functions.scalar.json_path import json_text, read_texts
 from gamay.functions.scalar.json_scan import Found
-from gamay.functions.scalar.json_steps import MISSING, Step, compact, parse_document
+from gamay.functions.scalar.json_steps import MISSING, compact, parse_document
 from gamay.kernels.json import LARGE, REAL, UNSURE
 from gamay.kernels.json import MISSING as NO_JSON
 from gamay.kernels.json_leaves import (
@@ -40,10 +39,10 @@ from gamay.kernels.json_leaves import (
     fill_slots,
     leaves_of_documents,
 )
+from gamay.model.json_index import Levels
 from gamay.model.types import DataType
 from gamay.segment.spi import Ids
 
-Path: TypeAlias = tuple[Step, ...]
 _FIRST_ROOM = 1 << 12
 _TEXT_BYTES_MAX = 1 << 30
 
@@ -56,7 +55,7 @@ class Leaves:
     are no JSON; unread: those that only JSON_MATCH itself can read (both int64, ascending).
     """
 
-    paths: Sequence[Path]
+    paths: Sequence[Levels]
     nodes: Ids
     texts: pa.StringArray
     terms: Ids
@@ -65,7 +64,7 @@ class Leaves:
     unread: Ids
 
 
-def flatten(batches: Iterable[pa.StringArray], holds: Callable[[Path], bool]) -> Leaves:
+def flatten(batches: Iterable[pa.StringArray], holds: Callable[[Levels], bool]) -> Leaves:
     """Return the terms of documents whose paths are wanted."""
     tables = _Tables()
     parts: list[_Part] = []
@@ -113,7 +112,9 @@ def _part(tables: "_Tables", documents: pa.StringArray, first: int) -> _Part:
         more, more_ends, _ = tables.add(pa.array(again, pa.string()), is_known=True)
         terms = np.insert(terms, np.repeat(ends[places], np.diff(more_ends, prepend=0)), more)
         sizes[places] = np.diff(more_ends, prepend=0)
-    return _Part(terms, sizes, first + np.sort(np.concatenate(invalid)), first + np.concatenate([np.empty(0, np.int64), *unread]))
+    return _Part(
+        terms, sizes, first + np.sort(np.concatenate(invalid)), first + np.concatenate([np.empty(0, np.int64), *unread])
+    )
 
 
 def _rewritten(document: str) -> str | None:
@@ -138,7 +139,7 @@ class _Tables:
         self._nodes[0, HELD] = 1
         self._pairs = np.empty(_FIRST_ROOM, np.int64)
         self._stack = np.empty((LEVELS_MAX + 1, STACK_WORDS), np.int64)
-        self.paths: list[Path] = [()]
+        self.paths: list[Levels] = [()]
         self._holds = np.ones(1, np.bool_)
 
     def add(self, documents: pa.StringArray, *, is_known: bool) -> tuple[Ids, Ids, Ids]:
@@ -161,11 +162,11 @@ class _Tables:
         self._pool = _longer(self._pool, int(used[BYTES]), size)
         self._pairs = _longer(self._pairs, int(used[PAIRS]), size)
 
-    def mark_held(self, holds: Callable[[Path], bool]) -> None:
+    def mark_held(self, holds: Callable[[Levels], bool]) -> None:
         """Find out which of the new nodes are wanted, so that their scalars are left out from now on where they are not."""
         known, count = len(self.paths), int(self._words[NODES])
         for parent, begin, end in self._nodes[known:count][:, [PARENT, BEGIN, END]].tolist():
-            self.paths.append((*self.paths[parent], ("all", None) if begin < 0 else ("key", self._name(begin, end))))
+            self.paths.append((*self.paths[parent], None if begin < 0 else self._name(begin, end)))
         held = np.array([holds(path) for path in self.paths[known:]], np.bool_)
         if known == 1:
             self._holds = np.array([holds(())])

@@ -1,0 +1,159 @@
+"""What a JSON index knows of conditions: from JSON_MATCH to docs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.scalar.json_conditions import Condition, Leaf, Path
+from gamay.functions.scalar.json_match import json_filter
+from gamay.model.json_index import JsonIndexConfig, Levels
+from gamay.segment.secondary.json_index.files import StoredTerms
+from gamay.segment.spi import Found, Ids, SecondaryIndex
+
+# Where one part of a conjunction leaves few docs, reading their documents costs less than uniting so many times more docs.
+_WORTH_UNITING = 50
+_FEW_DOCS = 20
+# As candidates, more than one doc in so many are no help.
+_SELECTIVE = 2
+
+Loaded: TypeAlias = tuple[BitMap, bool]
+"""Docs for which a condition may hold, and whether it holds for all of them."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The docs for which a condition may hold, about `count` of them; `load` finds them.
+
+    is_single: whether the flattened documents of a doc all have the same values, as no array is on the way.
+    """
+
+    count: int
+    load: Callable[[], Loaded]
+    is_single: bool
+
+
+class JsonIndex(SecondaryIndex):
+    """The values of a column's documents by path."""
+
+    kind = "json"
+
+    def __init__(self, column: str, terms: StoredTerms, config: JsonIndexConfig) -> None:
+        self._column = Column(column)
+        self._terms = terms
+        self._config = config
+
+    def find(self, condition: Expression) -> Found | None:
+        if not isinstance(condition, Call):
+            return None
+        if condition.name == "not":
+            found = self.find(condition.args[0])
+            return Found(self._others(found.docs)) if found is not None and found.is_exact else None
+        if condition.name != "jsonmatch" or condition.args[0] != self._column:
+            return None
+        text = condition.args[1]
+        return self._match(text.value) if isinstance(text, Literal) and isinstance(text.value, str) else None
+
+    def _match(self, text: str) -> Found | None:
+        wanted = json_filter("jsonMatch", text)
+        answer = self._answer(wanted.test)
+        if answer is None:
+            return None
+        docs, is_exact = answer.load()
+        if wanted.absent:
+            if not is_exact:
+                return None
+            docs = self._others(docs) - self._terms.rare_docs.get(0)
+        return self._found(docs, is_exact)
+
+    def _found(self, docs: BitMap, is_exact: bool) -> Found | None:
+        """Return docs with those that the index cannot tell of; None where that are too many."""
+        if unread := self._terms.rare_docs.get(1):
+            docs, is_exact = docs | unread, False
+        return Found(docs, is_exact) if is_exact or len(docs) * _SELECTIVE <= self._terms.num_docs else None
+
+    def _others(self, docs: BitMap) -> BitMap:
+        return docs.flip(0, self._terms.num_docs)
+
+    def _answer(self, condition: Condition) -> Answer | None:
+        if isinstance(condition, Leaf):
+            return self._of_leaf(condition)
+        parts = [self._answer(part) for part in condition.parts]
+        known = [part for part in parts if part is not None]
+        if condition.is_and:
+            return _all_of(known, is_whole=len(known) == len(parts)) if known else None
+        return _any_of(known) if len(known) == len(parts) else None
+
+    def _of_leaf(self, leaf: Leaf) -> Answer | None:
+        levels = levels_of_steps(leaf.path)
+        if not self._config.holds(levels):
+            return None
+        is_single = all(kind == "key" for kind, _ in leaf.path)
+        is_exact = all(kind != "index" for kind, _ in leaf.path)  # the index knows no positions
+        place = self._terms.path(levels)
+        if place is None:
+            return Answer(0, lambda: (BitMap(), True), is_single)
+        path, first, last = place
+        in_all, num_long = self._terms.path_docs.counts.item(path), self._terms.long_docs.counts.item(path)
+        fits = np.arange(first, last) if leaf.fits_any else self._fitting(leaf, first, last)
+        count = int(self._terms.docs.counts[fits].sum())
+        if leaf.fits_any or (len(fits) == last - first and not num_long):
+            return Answer(in_all, lambda: (self._terms.path_docs.get(path), is_exact), is_single)
+        if num_long and not _is_short(leaf, self._config.max_value_length):
+            with_long = lambda: self._terms.docs.union(fits) | self._terms.long_docs.get(path)  # noqa: E731
+            return Answer(count + num_long, lambda: (with_long(), False), is_single)
+        if is_single and not num_long and in_all < 2 * count:
+            rest = np.setdiff1d(np.arange(first, last), fits, assume_unique=True)
+            but_rest = lambda: self._terms.path_docs.get(path) - self._terms.docs.union(rest)  # noqa: E731
+            return Answer(count, lambda: (but_rest(), True), is_single)
+        return Answer(count, lambda: (self._terms.docs.union(fits), is_exact), is_single)
+
+    def _fitting(self, leaf: Leaf, first: int, last: int) -> Ids:
+        """Return those of the terms [first, last) of a path that fit a test: int64, ascending."""
+        if leaf.listed is not None:
+            places = (self._terms.texts.place_of(text.encode(), first, last) for text in leaf.listed)
+            found = np.unique(np.array([place for place in places if place >= 0], np.int64))
+            return np.setdiff1d(np.arange(first, last), found, assume_unique=True) if leaf.is_negated else found
+        if leaf.compare is not None:
+            compare, bounds = leaf.compare
+            return np.flatnonzero(compare(self._terms.numbers[first:last], bounds)) + first
+        return np.flatnonzero(leaf.test_texts(self._terms.texts.array(first, last))) + first
+
+
+def levels_of_steps(path: Path) -> Levels:
+    """Return a path without its positions."""
+    return tuple(name if kind == "key" else None for kind, name in path)
+
+
+def _is_short(leaf: Leaf, length_max: int) -> bool:
+    """Whether no value that is longer fits a test."""
+    return leaf.listed is not None and not leaf.is_negated and all(len(text) <= length_max for text in leaf.listed)
+
+
+def _all_of(parts: Sequence[Answer], *, is_whole: bool) -> Answer:
+    """Return where all parts may hold in one flattened document. is_whole: whether there are no other parts."""
+    ordered = sorted(parts, key=lambda part: part.count)
+
+    def load() -> Loaded:
+        docs, is_exact = ordered[0].load()
+        is_exact = is_exact and is_whole and sum(not part.is_single for part in parts) <= 1
+        for part in ordered[1:]:
+            if part.count > _WORTH_UNITING * max(len(docs), _FEW_DOCS):
+                is_exact = False
+                continue
+            more, more_is_exact = part.load()
+            docs, is_exact = docs & more, is_exact and more_is_exact
+        return docs, is_exact
+
+    return Answer(ordered[0].count, load, all(part.is_single for part in parts))
+
+
+def _any_of(parts: Sequence[Answer]) -> Answer:
+    def load() -> Loaded:
+        loaded = [part.load() for part in parts]
+        return BitMap.union(*(docs for docs, _ in loaded)), all(is_exact for _, is_exact in loaded)
+
+    return Answer(sum(part.count for part in parts), load, all(part.is_single for part in parts))
