@@ -61,7 +61,7 @@ class JsonIndexConfig:
 
     @cached_property
     def _patterns(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(pattern.split(".")) for pattern in self.index_paths)
+        return tuple(_parts(pattern) for pattern in self.index_paths)
 
 
 def levels_of(path: str) -> Levels | None:
@@ -76,6 +76,12 @@ def levels_of(path: str) -> Levels | None:
         levels.append(level["name"] if level["quoted"] is None else level["quoted"])
         position = level.end()
     return tuple(levels)
+
+
+def _parts(pattern: str) -> tuple[str, ...]:
+    """Return the parts of a pattern: `a..b` and `a[*].b` have an empty one for the elements of the array, as has `a..`."""
+    text = pattern.replace("[*]", ".")
+    return tuple((text[:-1] if text.endswith("..") else text).split("."))
 
 
 def _is_below(path: Levels, other: Levels) -> bool:
@@ -141,8 +147,8 @@ def problems_of(config: JsonIndexConfig) -> Iterator[str]:
             if levels_of(path) is None:
                 yield f"the path '{path}' in {name} is none such as $.a.b[*].c, of names and [*] alone"
     for pattern in config.index_paths:
-        if pattern.startswith("$") or "[" in pattern:
-            yield f"the pattern '{pattern}' in indexPaths is none such as a.*, a.** or a..b, in which .. stands for [*]"
+        if pattern.startswith("$") or "[" in pattern.replace("[*]", ""):
+            yield f"the pattern '{pattern}' in indexPaths is none such as a.*, a.** or a[*].b, which is also written a..b"
     if config.max_value_length < 0:
         yield f"its maxValueLength is {config.max_value_length}; it must not be negative, and 0 is no limit"
 

@@ -44,6 +44,8 @@ def flatten(node: Any, paths: Sequence[Path]) -> list[Record]:
 
 
 def _records(node: Any, depth: int, paths: Sequence[Path]) -> list[Record]:
+    if not paths:
+        return [{}]
     if isinstance(node, dict):
         by_key: dict[str, list[Path]] = {}
         for path in paths:
