@@ -14,12 +14,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from gamay.base.errors import CorruptSegmentError
+from gamay.base.errors import CorruptSegmentError, QueryError
+from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.scalar.convert import to_vector
 from gamay.functions.scalar.json_match import json_filter, number_in
 from gamay.functions.vector import Vector
 from gamay.kernels import json_leaves
+from gamay.model.schema import FieldSpec, Schema
 from gamay.model.types import DataType
+from gamay.query.bind import bind
+from gamay.query.predicate import Match
 from gamay.segment.secondary.json_index.files import StoredTerms, numbers_of
 from gamay.segment.secondary.json_index.index import JSON
 from gamay.segment.spi import Found
@@ -56,10 +61,10 @@ class Source:
 
 
 def condition_of(text: str) -> Expression:
-    """Return a condition of WHERE."""
-    condition = parse_query(f"SELECT doc FROM t WHERE {text}").filter
-    assert condition is not None
-    return condition
+    """Return a condition of WHERE as segments are asked it."""
+    found = bind(parse_query(f"SELECT doc FROM t WHERE {text}"), Schema("t", (FieldSpec("doc", DataType.STRING),))).filter
+    assert isinstance(found, Match)
+    return found.expression
 
 
 def matching(text: str) -> Expression:
@@ -160,6 +165,41 @@ def test_it_agrees_with_the_scan(
     agrees(found, documents * 2, text)
 
 
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    """Return a comparison of something extracted: with any default, or none."""
+    path = "$" + "".join(draw(st.lists(st.sampled_from([".a", ".b", "[''a.b'']", "[0]"]), max_size=2)))
+    function = draw(st.sampled_from(["jsonExtractScalar", "jsonExtractIndex"]))
+    if draw(st.booleans()):
+        of_type, constants, operators = "STRING", ["'x'", "'xy'", "'1'", "'true'", "'2.5'", "''"], ["=", "IN"]
+    else:
+        of_type, operators = draw(st.sampled_from(["INT", "LONG", "DOUBLE"])), ["=", "IN", "<", "<=", ">", ">=", "BETWEEN"]
+        constants = ["0", "1", "-3", "2.5", str(2**53), "1e30"]
+    default = draw(st.sampled_from(["", f", {draw(st.sampled_from(constants[:3]))}", ", null"]))
+    operator, one, other = draw(st.sampled_from(operators)), *[draw(st.sampled_from(constants)) for _ in range(2)]
+    compared = {"IN": f"IN ({one}, {other})", "BETWEEN": f"BETWEEN {one} AND {other}"}.get(operator, f"{operator} {one}")
+    return f"{function}(doc, '{path}', '{of_type}'{default}) {compared}"
+
+
+@given(DOCUMENTS, comparisons(), SETTINGS)
+@example(['{"a":{"b":1}}', '{"a":"x"}'], "jsonExtractScalar(doc, '$.a', 'STRING', 'y') = 'y'", {})
+@example([f'{{"a":{2**70}}}', '{"a":"x"}'], "jsonExtractScalar(doc, '$.a', 'STRING', 'y') = '1.1805916207174113E21'", {})
+def test_extracted_values_are_compared_as_they_are_without_it(
+    documents: list[str], text: str, settings: dict[str, Any]
+) -> None:
+    condition = condition_of(text)
+    found = find(documents * 2, lambda index: index.find(condition), settings)
+    try:
+        flags = to_vector(evaluate_entries(condition, Vector(DataType.STRING, pa.array(documents * 2))), 2 * len(documents))
+    except QueryError:  # some document lacks the value, or has one of another type
+        assert found is None
+        return
+    if found is None:
+        return
+    expected = set(np.flatnonzero(flags.values & ~(False if flags.nulls is None else flags.nulls)).tolist())
+    assert set(found.docs) == expected if found.is_exact else set(found.docs) >= expected
+
+
 MANY = [
     json.dumps({"a": {"b": i % 7, "c": f"v{i}"}, "l": [{"k": i % 3, "p": i}, {"k": 1, "p": i + 0.5}], "t": [i % 5, "z"]})
     for i in range(500)
@@ -214,6 +254,36 @@ def test_what_is_not_held_is_left_to_the_scan(settings: dict[str, Any], held: li
         return found, 0 if both is None else both.is_exact
 
     assert find(MANY, asked, settings) == ([True] * len(held) + [False] * len(left), False)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_exact", "count"),
+    [
+        ("jsonExtractScalar(doc, '$.a.c', 'STRING') = 'v7'", True, 1),
+        ("jsonExtractIndex(doc, '$.a.c', 'STRING', '') IN ('v7', 'v8', 'v')", True, 2),
+        ("jsonExtractScalar(doc, '$.l[1].p', 'DOUBLE', 0.0) BETWEEN 7 AND 8", False, 2),
+        ("jsonExtractScalar(doc, '$.a.b', 'LONG', 0) = 3", False, 214),
+        ("jsonExtractScalar(doc, '$.a.b', 'LONG', 3) = 3", False, 214),
+        ("jsonExtractScalar(doc, '$.x', 'STRING', 'y') = 'z'", True, 0),
+    ],
+)
+def test_extracted_values_are_found(text: str, is_exact: bool, count: int) -> None:
+    found = find(MANY, lambda index: index.find(condition_of(text)))
+    assert (found.is_exact, len(found.docs)) == (is_exact, count)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jsonExtractScalar(doc, '$.x', 'STRING') = 'z'",
+        "jsonExtractScalar(doc, '$.a.b', 'LONG') = 3",
+        "jsonExtractScalar(doc, '$.a.b', 'LONG', 0) >= 0",
+        "jsonExtractScalar(doc, '$.a', 'STRING', '') = '{\"b\":3,\"c\":\"v3\"}'",
+        "jsonExtractScalar(doc, '$.t[*]', 'STRING', '') = 'z'",
+    ],
+)
+def test_what_only_the_function_knows_is_left_to_it(text: str) -> None:
+    assert find(MANY, lambda index: index.find(condition_of(text))) is None
 
 
 def test_long_values_are_found_by_reading() -> None:

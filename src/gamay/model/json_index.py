@@ -89,7 +89,7 @@ def _is_below(path: Levels, other: Levels) -> bool:
 
 
 def _fits(path: Levels, pattern: Sequence[str]) -> bool:
-    """Tell whether a pattern fits all of a path: `*` stands for one level, `**` for any number, "" for an array's elements."""
+    """Tell whether a pattern fits all of a path: `*` stands for a level, `**` for any number, "" for an array's elements."""
     reached = {0}
     for level in path:
         reached = _skipping({at for at in reached if at < len(pattern)}, pattern)

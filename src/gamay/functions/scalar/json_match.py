@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.conditions import parse_condition
@@ -26,7 +27,7 @@ from gamay.functions.scalar.json_conditions import Compare, Condition, Joined, L
 from gamay.functions.scalar.json_path import Extraction, holds_json, json_text
 from gamay.functions.scalar.json_scan import scan
 from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps
-from gamay.functions.scalar.patterns import like
+from gamay.functions.scalar.patterns import like, needed_runs
 from gamay.functions.scalar.values import of_distinct
 from gamay.functions.text import literal_text
 from gamay.functions.vector import Operand, Scalar, Vector
@@ -143,8 +144,7 @@ class _Reader:
             return self._range(path, name, constants)
         texts = tuple(literal_text(constant.value) for constant in constants) if name in _LISTED else None
         test, is_negated = self._on_text(name, constants), name.startswith("not")
-        pattern = literal_text(constants[0].value) if name == "like" else None
-        of_texts = None if pattern is None else lambda values: np.asarray(like(values, pattern), np.bool_)
+        of_texts = _of_texts(name, [literal_text(constant.value) for constant in constants], test)
         return Leaf(path, test, None, texts, is_negated, of_texts, name == "isnotnull")
 
     def _wrong(self, detail: str) -> QueryError:
@@ -209,6 +209,23 @@ def _regexp_like(constants: list[str]) -> Callable[[str], bool]:
         raise QueryError(ErrorCode.QUERY_VALIDATION, f"the option '{constants[1]}' is neither 'i' (any case) nor 'c'")
     pattern = compiled(constants[0], constants[1:] == ["i"])
     return lambda text: pattern.fullmatch(text) is not None
+
+
+def _of_texts(name: str, constants: list[str], test: Callable[[Any], bool]) -> Callable[[pa.StringArray], Any] | None:
+    """Return a test of many texts at once: bool [n]; None where there is none but to test one after the other."""
+    if name == "like":
+        return lambda texts: np.asarray(like(texts, constants[0]), np.bool_)
+    runs = needed_runs(constants[0]) if name == "regexplike" and constants[1:] != ["i"] else []
+    if not runs:
+        return None
+
+    def of_texts(texts: pa.StringArray) -> Any:
+        flags = np.asarray(pc.match_substring(texts, max(runs, key=len)), np.bool_)
+        places = np.flatnonzero(flags)
+        flags[places] = [test(text) for text in texts.take(pa.array(places)).to_pylist()]
+        return flags
+
+    return of_texts
 
 
 _MAKERS: dict[str, Callable[[list[str]], Callable[[str], bool]]] = {

@@ -1,6 +1,6 @@
 """What a JSON index knows of conditions: from JSON_MATCH to docs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.scalar.json_conditions import Condition, Leaf, Path
 from gamay.functions.scalar.json_match import json_filter
 from gamay.model.json_index import JsonIndexConfig, Levels
+from gamay.segment.secondary.json_index.extracted import Comparison
 from gamay.segment.secondary.json_index.files import StoredTerms
 from gamay.segment.spi import Found, Ids, SecondaryIndex
 
@@ -52,10 +53,12 @@ class JsonIndex(SecondaryIndex):
         if condition.name == "not":
             found = self.find(condition.args[0])
             return Found(self._others(found.docs)) if found is not None and found.is_exact else None
-        if condition.name != "jsonmatch" or condition.args[0] != self._column:
-            return None
+        if condition.name != "jsonmatch":
+            compared = Comparison.of(condition, self._column)
+            return None if compared is None or not self._config.holds(compared.levels) else self._compared(compared)
         text = condition.args[1]
-        return self._match(text.value) if isinstance(text, Literal) and isinstance(text.value, str) else None
+        is_known = condition.args[0] == self._column and isinstance(text, Literal) and isinstance(text.value, str)
+        return self._match(str(text.value)) if is_known else None  # type: ignore[union-attr]
 
     def _match(self, text: str) -> Found | None:
         wanted = json_filter("jsonMatch", text)
@@ -67,6 +70,28 @@ class JsonIndex(SecondaryIndex):
             if not is_exact:
                 return None
             docs = self._others(docs) - self._terms.rare_docs.get(0)
+        return self._found(docs, is_exact)
+
+    def _compared(self, wanted: Comparison) -> Found | None:
+        path, first, last = self._terms.path(wanted.levels) or (None, 0, 0)
+        present = BitMap() if path is None else self._terms.path_docs.get(path)
+        if wanted.if_missing is not False and (
+            wanted.has_positions or (wanted.if_missing is None and len(present) < self._terms.num_docs)
+        ):
+            return None
+        if wanted.texts:
+            fits = self._places(wanted.texts, first, last)
+        else:
+            fits = np.flatnonzero(wanted.may_fit(self._terms.numbers[first:last])) + first
+        if int(self._terms.docs.counts[fits].sum()) * _SELECTIVE > self._terms.num_docs and not wanted.texts:
+            return None
+        docs, is_exact = self._terms.docs.union(fits), bool(wanted.texts) and not wanted.has_positions
+        is_short = wanted.texts and max(map(len, wanted.texts)) <= self._config.max_value_length
+        if path is not None and not is_short:
+            long = self._terms.long_docs.get(path)
+            docs, is_exact = docs | long, is_exact and not long
+        if wanted.if_missing:  # also where there is an object or array, which has a text of its own
+            docs, is_exact = docs | self._others(present), False
         return self._found(docs, is_exact)
 
     def _found(self, docs: BitMap, is_exact: bool) -> Found | None:
@@ -114,13 +139,17 @@ class JsonIndex(SecondaryIndex):
     def _fitting(self, leaf: Leaf, first: int, last: int) -> Ids:
         """Return those of the terms [first, last) of a path that fit a test: int64, ascending."""
         if leaf.listed is not None:
-            places = (self._terms.texts.place_of(text.encode(), first, last) for text in leaf.listed)
-            found = np.unique(np.array([place for place in places if place >= 0], np.int64))
+            found = self._places(leaf.listed, first, last)
             return np.setdiff1d(np.arange(first, last), found, assume_unique=True) if leaf.is_negated else found
         if leaf.compare is not None:
             compare, bounds = leaf.compare
             return np.flatnonzero(compare(self._terms.numbers[first:last], bounds)) + first
         return np.flatnonzero(leaf.test_texts(self._terms.texts.array(first, last))) + first
+
+    def _places(self, texts: Iterable[str], first: int, last: int) -> Ids:
+        """Return the terms [first, last) of some texts, as far as there are such: int64, ascending."""
+        places = (self._terms.texts.place_of(text.encode(), first, last) for text in texts)
+        return np.unique(np.array([place for place in places if place >= 0], np.int64))
 
 
 def levels_of_steps(path: Path) -> Levels:

@@ -174,7 +174,7 @@ class Texts:
 
 
 class StoredTerms:
-    """The index in its file. numbers: float64, of each term; docs, path_docs, long_docs: sets of docs by term and by path."""
+    """The index in its file. numbers: float64, of each term; docs: sets by term; path_docs, long_docs: sets by path."""
 
     def __init__(self, file: BufferFile, buffers: dict[str, BufferMeta], num_docs: int) -> None:
         self.num_docs = num_docs

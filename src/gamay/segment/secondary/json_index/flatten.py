@@ -178,7 +178,7 @@ class _Tables:
         return str(orjson.loads(b'"' + name + b'"')) if b"\\" in name else name.decode()
 
     def held_terms(self, occurring: Ids) -> tuple[Ids, Ids, pa.StringArray]:
-        """Number those terms that are wanted and occur; return the number of each term, -1 for the others, nodes and texts."""
+        """Number the terms that are wanted and occur; return the number of each term, -1 for the others, nodes and texts."""
         occurs = np.zeros(int(self._words[TERMS]), np.bool_)
         occurs[occurring] = True
         terms = self._terms[: len(occurs)]

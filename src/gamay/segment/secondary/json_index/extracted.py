@@ -1,0 +1,119 @@
+"""Comparisons of what jsonExtractScalar and jsonExtractIndex take out of documents with constants, as questions to terms.
+
+The index has the text of a value, but not whether it was a number or a string that says one, so what becomes of it when it
+is converted is left to the function: for numbers there are candidates, for texts exact answers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import QueryError
+from gamay.functions.evaluate import evaluate_entries
+from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.scalar.convert import to_vector
+from gamay.functions.scalar.json_match import number_in
+from gamay.functions.scalar.json_path import Extraction
+from gamay.functions.scalar.json_steps import MISSING, path_steps
+from gamay.functions.vector import Vector
+from gamay.model.json_index import Levels
+from gamay.model.types import DataType
+from gamay.segment.spi import Ids
+
+_FUNCTIONS = ("jsonextractscalar", "jsonextractscalarfast", "jsonextractscalarfirstmatch", "jsonextractscalarfory")
+_INDEX = "jsonextractindex"
+# From these sizes on numbers of a type may be cut, rounded or refused.
+_SAFE = {DataType.INT: 2.0**31, DataType.LONG: 2.0**53, DataType.DOUBLE: 2.0**53}
+_WHOLE = (DataType.INT, DataType.LONG)
+_LARGE = 2.0**63
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison with constants of what is found at a path of names and positions.
+
+    texts: the constants, where texts are compared for equality. ranges: else the numbers [lower, upper] that may fit.
+    if_missing: whether it holds for a document without a value there; None where that is an error.
+    """
+
+    levels: Levels
+    has_positions: bool
+    type: DataType
+    texts: tuple[str, ...]
+    ranges: tuple[tuple[float, float], ...]
+    if_missing: bool | None
+
+    @staticmethod
+    def of(condition: Call, column: Column) -> "Comparison | None":
+        """Read a condition; None where it is another, or compares what the index does not know."""
+        extraction = _extraction(condition.args[0], column)
+        if extraction is None or extraction.multi_value:
+            return None
+        steps = path_steps(extraction.path)
+        constants = [arg.value for arg in condition.args[1:] if isinstance(arg, Literal)]
+        if len(constants) != len(condition.args) - 1 or any(kind not in ("key", "index") for kind, _ in steps):
+            return None
+        levels = tuple(name if kind == "key" else None for kind, name in steps)
+        texts, ranges = _wanted(condition.name, extraction, constants)
+        if not texts and not ranges:
+            return None
+        return Comparison(levels, None in levels, extraction.type, texts, ranges, _if_missing(condition))
+
+    def may_fit(self, numbers: Ids) -> Ids:
+        """Tell which terms may fit a comparison of numbers, given the number of each, NaN for none: bool [n]."""
+        slack = 1.0 if self.type in _WHOLE else 0.0  # fractions are cut off
+        fits = ~(np.abs(numbers) < _SAFE[self.type])
+        for lower, upper in self.ranges:
+            fits |= (numbers >= lower - slack) & (numbers <= upper + slack)
+        return fits
+
+
+def _extraction(call: Expression, column: Column) -> Extraction | None:
+    if not isinstance(call, Call) or call.args[:1] != (column,):
+        return None
+    if call.name in _FUNCTIONS or (call.name == _INDEX and len(call.args) <= 4):
+        return Extraction.of(call.name, call, 4)
+    return None
+
+
+def _wanted(
+    name: str, extraction: Extraction, constants: Sequence[object]
+) -> tuple[tuple[str, ...], tuple[tuple[float, float], ...]]:
+    """Return the texts, or the ranges of numbers, with which something is compared; neither where that is not known."""
+    if extraction.type is DataType.STRING:
+        texts = tuple(constant for constant in constants if isinstance(constant, str) and _is_scalar(constant))
+        return (texts if name in ("equals", "in") and len(texts) == len(constants) else ()), ()
+    # without a default, what cannot be converted is an error, which only reading all documents finds
+    if extraction.type not in _SAFE or extraction.default is MISSING:
+        return (), ()
+    numbers = [float(c) for c in constants if isinstance(c, int | float) and not isinstance(c, bool)]
+    if len(numbers) != len(constants):
+        return (), ()
+    match name:
+        case "equals" | "in":
+            return (), tuple((number, number) for number in numbers)
+        case "lessthan" | "lessthanorequal":
+            return (), ((-math.inf, numbers[0]),)
+        case "greaterthan" | "greaterthanorequal":
+            return (), ((numbers[0], math.inf),)
+        case "between":
+            return (), ((numbers[0], numbers[1]),)
+    return (), ()
+
+
+def _is_scalar(text: str) -> bool:
+    """Whether a text that is found can only be that of a scalar, and of one that is written in one way."""
+    number = number_in(text)
+    return not text.startswith(("{", "[")) and (number is None or abs(number) < _LARGE)
+
+
+def _if_missing(condition: Call) -> bool | None:
+    try:
+        found = evaluate_entries(condition, Vector(DataType.STRING, pa.array(["null"])))
+    except QueryError:
+        return None
+    flags = to_vector(found, 1)
+    return bool(flags.values[0]) and (flags.nulls is None or not flags.nulls[0])
