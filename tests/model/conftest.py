@@ -100,7 +100,21 @@ EVERY_TABLE_KEY: dict[str, Any] = {
         "rangeIndexColumns": ["fare"],
         "rangeIndexVersion": 2,
         "jsonIndexColumns": ["doc"],
-        "jsonIndexConfigs": {"doc2": {"maxLevels": 2}},
+        "jsonIndexConfigs": {
+            "doc2": {
+                "maxLevels": 2,
+                "excludeArray": True,
+                "disableCrossArrayUnnest": True,
+                "includePaths": ["$.a"],
+                "excludePaths": ["$.b[*]"],
+                "excludeFields": ["c"],
+                "indexPaths": ["a.*"],
+                "maxValueLength": 100,
+                "skipInvalidJson": True,
+                "maxBytesSize": 1000000,
+                "disabled": False,
+            }
+        },
         "bloomFilterColumns": ["rideId"],
         "bloomFilterConfigs": {"tags": {"fpp": 0.01, "maxSizeInBytes": 1000, "loadOnHeap": True, "disabled": False}},
         "noDictionaryColumns": ["fare"],

@@ -1,0 +1,60 @@
+"""JSON indexes of consuming segments: blocks of rows as they become full, the rest scanned, all of it at the commit."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from gamay.segment.secondary.growing import GrowingIndexes
+
+SCHEMA = {
+    "schemaName": "t",
+    "dimensionFieldSpecs": [{"name": "id", "dataType": "INT"}, {"name": "doc", "dataType": "JSON"}],
+    "dateTimeFieldSpecs": [{"name": "ts", "dataType": "LONG", "format": "EPOCH", "granularity": "1:MILLISECONDS"}],
+}
+CONDITIONS = (
+    """'"$.n" = 3'""", """'"$.n" <> 3'""", """'"$.l[*].k" = 2 AND "$.l[*].p" < 900'""", """'"$.x" IS NULL'""",
+    """'"$.c" IN (''c5'', ''c1401'', ''c3005'')'""",
+)  # fmt: skip
+
+
+def line(number: int) -> bytes:
+    doc = {"n": number % 7, "c": f"c{number}", "l": [{"k": number % 3, "p": number}, {"k": 1, "p": 0}]}
+    if number % 11 == 0:
+        doc["x"] = "there"
+    return orjson.dumps({"id": number, "ts": 1_700_000_000_000 + number, "doc": doc})
+
+
+def test_rows_are_found_while_they_arrive_and_after_the_commit(
+    make_realtime: Callable[..., Any], eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_blocks = partial(GrowingIndexes, block_rows=400)
+    monkeypatch.setattr("gamay.segment.mutable.segment.GrowingIndexes", small_blocks)
+    realtime = make_realtime(segment_rows=3000, start=False)
+    realtime.table["tableIndexConfig"] = {"jsonIndexColumns": ["doc"]}
+    realtime.start()
+    realtime.rest("POST", "/schemas", json=SCHEMA)
+    realtime.rest("POST", "/tables", json=realtime.table)
+
+    def rows(query: str) -> Any:
+        answer = realtime.ask(query)
+        assert answer["exceptions"] == [], answer["exceptions"]
+        return answer["resultTable"]["rows"]
+
+    def shown() -> bool:
+        return "FILTER_JSON_INDEX" in str(rows(f"EXPLAIN PLAN FOR SELECT id FROM t WHERE JSON_MATCH(doc, {CONDITIONS[4]})"))
+
+    sent = 0
+    for upto, is_committed in ((1500, False), (2100, False), (4600, True)):
+        realtime.producer.send(pa.array(map(line, range(sent, upto)), pa.binary()), partition=0)
+        sent = upto
+        eventually(lambda: rows("SELECT COUNT(*) FROM t") == [[sent]])
+        eventually(lambda: ("ONLINE" in realtime.segments().values()) == is_committed)
+        eventually(shown)
+        for condition in CONDITIONS:
+            for negation in ("", "NOT "):
+                query = f"SELECT COUNT(*), SUM(id) FROM t WHERE {negation}JSON_MATCH(doc, {condition})"
+                assert rows(query) == rows(f"SET skipIndexes = 'doc=json'; {query}"), (sent, condition)
