@@ -22,7 +22,7 @@ def table_of(api: Any) -> dict[str, Any]:
 def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) -> None:
     config = table_of(trips)
     assert "warnings" not in trips.controller.put("/tables/trips", json=config).json()
-    config["tableIndexConfig"]["jsonIndexColumns"] = ["city"]
+    config["tableIndexConfig"]["jsonIndexConfigs"] = {"city": {"maxBytesSize": 1}}
     config["fieldConfigList"] = [{"name": "city", "indexTypes": ["TEXT"]}]
     config["quota"] = {"storage": "10G"}
     config["instanceAssignmentConfigMap"] = {
@@ -35,7 +35,7 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     answer = trips.controller.put("/tables/trips", json=config).json()
     assert answer["status"] == "Table config updated for trips"
     said = " ".join(answer["warnings"])
-    assert "jsonIndexColumns: this version builds no JSON index" in said
+    assert "jsonIndexConfigs.city: maxBytesSize has no effect" in said
     assert "instanceAssignmentConfigMap.OFFLINE.constraintConfig: no constraint is known by the name rack" in said
     assert "fieldConfigList of column 'city': this version builds no text index" in said
     assert "TEXT_MATCH reads the texts; useANDForMultiTermQueries, caseSensitive" in said

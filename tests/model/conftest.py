@@ -62,6 +62,19 @@ EVERY_SCHEMA_KEY: dict[str, Any] = {
     "primaryKeyColumns": ["rideId"],
 }
 
+JSON_INDEX = {
+    "maxLevels": 2,
+    "excludeArray": True,
+    "disableCrossArrayUnnest": True,
+    "includePaths": ["$.a"],
+    "excludePaths": ["$.b[*]"],
+    "excludeFields": ["c"],
+    "indexPaths": ["a.*"],
+    "maxValueLength": 100,
+    "skipInvalidJson": True,
+    "maxBytesSize": 1000000,
+    "disabled": False,
+}
 EVERY_TABLE_KEY: dict[str, Any] = {
     "tableName": "rides_OFFLINE",
     "tableType": "OFFLINE",
@@ -100,21 +113,7 @@ EVERY_TABLE_KEY: dict[str, Any] = {
         "rangeIndexColumns": ["fare"],
         "rangeIndexVersion": 2,
         "jsonIndexColumns": ["doc"],
-        "jsonIndexConfigs": {
-            "doc2": {
-                "maxLevels": 2,
-                "excludeArray": True,
-                "disableCrossArrayUnnest": True,
-                "includePaths": ["$.a"],
-                "excludePaths": ["$.b[*]"],
-                "excludeFields": ["c"],
-                "indexPaths": ["a.*"],
-                "maxValueLength": 100,
-                "skipInvalidJson": True,
-                "maxBytesSize": 1000000,
-                "disabled": False,
-            }
-        },
+        "jsonIndexConfigs": {"doc2": JSON_INDEX},
         "bloomFilterColumns": ["rideId"],
         "bloomFilterConfigs": {"tags": {"fpp": 0.01, "maxSizeInBytes": 1000, "loadOnHeap": True, "disabled": False}},
         "noDictionaryColumns": ["fare"],
@@ -248,7 +247,7 @@ EVERY_TABLE_KEY: dict[str, Any] = {
                 "fst": {},
                 "ifst": {"disabled": False},
                 "text": {"rawValue": "n"},
-                "json": {},
+                "json": JSON_INDEX,
                 "h3": {"resolutions": [5, 6]},
                 "vector": {"vectorDimension": 3},
                 "open_struct": {"maxDenseKeys": 4},

@@ -6,6 +6,7 @@ import pytest
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.schema import Schema
+from gamay.model.secondary_indexes import IndexDeclaration, declared_indexes
 from gamay.model.table_config import TableConfig
 from gamay.model.validation import validate_table_config
 from gamay.model.without_effect import without_effect
@@ -215,3 +216,36 @@ def test_defaults_and_what_acts_are_not_told() -> None:
     (text_index,) = without_effect(config(indexing, packed, searched))
     assert "text index" in text_index
     assert without_effect(TableConfig.from_json(config(indexing, packed).to_json()).value) == []
+
+
+def test_a_json_index_has_the_same_settings_in_each_form() -> None:
+    settings = {"maxLevels": 2, "includePaths": ["$.a", "$.b[*]"], "skipInvalidJson": True}
+    texts = {"maxLevels": "2", "includePaths": "$.a, $.b[*]", "skipInvalidJson": "true", "maxValueLength": "0"}
+    declared = [
+        declared_indexes(config(indexing, *fields), SCHEMA)
+        for indexing, fields in (
+            ({"jsonIndexConfigs": {"a": settings}, "jsonIndexColumns": ["a"]}, []),
+            ({}, [{"name": "a", "indexes": {"json": settings}}]),
+            ({}, [{"name": "a", "indexTypes": ["JSON"], "properties": texts}]),
+            ({}, [{"name": "a", "indexType": "JSON", "properties": {**texts, "includePaths": '["$.a", "$.b[*]"]'}}]),
+        )
+    ]
+    assert declared == [(IndexDeclaration("json", ("a",), settings),)] * 4
+    for indexing, settings in (({"jsonIndexColumns": ["a"]}, {}), ({}, {"maxLevels": -1, "maxValueLength": 0})):
+        fields = [{"name": "a", "indexes": {"json": settings}}] if settings else []
+        assert declared_indexes(config(indexing, *fields), SCHEMA) == (IndexDeclaration("json", ("a",), {}),)
+    assert declared_indexes(config({}, {"name": "a", "indexes": {"json": {"disabled": True}}}), SCHEMA) == ()
+
+
+def test_settings_of_json_indexes_without_effect_are_told() -> None:
+    settings = {"disableCrossArrayUnnest": True, "maxBytesSize": 5, "maxLevels": 3}
+    told = without_effect(config({"jsonIndexConfigs": {"a": settings}}))
+    assert [sentence.partition(" has no effect")[0] for sentence in told] == [
+        "tableIndexConfig.jsonIndexConfigs.a: disableCrossArrayUnnest",
+        "tableIndexConfig.jsonIndexConfigs.a: maxBytesSize",
+    ]
+    told = without_effect(config({}, {"name": "a", "indexes": {"json": settings}}))
+    assert [sentence.partition(" has no effect")[0] for sentence in told] == [
+        "fieldConfigList of column 'a': indexes.json.disableCrossArrayUnnest",
+        "fieldConfigList of column 'a': indexes.json.maxBytesSize",
+    ]

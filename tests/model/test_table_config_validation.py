@@ -206,6 +206,17 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({INDEX + "bloomFilterConfigs": {"id": {"maxSizeInBytes": -1}}}, "must not be negative"),
         ({INDEX + "jsonIndexColumns": ["tags"]}, "needs a single-value column"),
         ({INDEX + "jsonIndexColumns": ["fare"]}, "needs STRING or JSON"),
+        (
+            {INDEX + "jsonIndexConfigs": {"doc": {"includePaths": ["$.a"], "excludePaths": ["$.b"]}}},
+            "json index of 'doc' has settings that make no sense: it has includePaths and excludePaths; keep one",
+        ),
+        ({INDEX + "jsonIndexConfigs": {"doc": {"includePaths": ["$.a[0]"]}}}, r"'$.a[0]' in includePaths is none such as"),
+        ({INDEX + "jsonIndexConfigs": {"doc": {"indexPaths": ["$.a"]}}}, "the pattern '$.a' in indexPaths is none such as"),
+        ({INDEX + "jsonIndexConfigs": {"doc": {"maxValueLength": -1}}}, "maxValueLength is -1; it must not be negative"),
+        (
+            {"fieldConfigList+": {"name": "city", "indexTypes": ["JSON"], "properties": {"maxLevels": "deep"}}},
+            "the properties of the column 'city' are none of a JSON index",
+        ),
         ({"fieldConfigList+": {"name": "fare", "indexType": "TEXT"}}, "needs STRING"),
         ({"fieldConfigList+": {"name": "tags", "indexType": "FST"}}, "fst index, which needs a single-value"),
         ({"fieldConfigList+": {"name": "id", "indexType": "H3"}}, "needs BYTES"),

@@ -1,0 +1,113 @@
+"""JSON_MATCH with a JSON index, without it, and DuckDB on the same documents.
+
+    python -m benchmarks.index_json
+
+Documents have a few members, a nested object and an array of objects. Selective conditions hold for about one row in 10,000.
+Rows that are found are counted, and the three answers compared.
+"""
+
+import argparse
+import json
+import random
+import time
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+import gamay
+from benchmarks import report
+from benchmarks.joins import median_ms
+from benchmarks.report import Report, Shape
+
+_ITEMS = """len(list_filter(from_json(json_extract(doc, '$.items'), '[{"sku":"INT","price":"DOUBLE"}]'), lambda x: %s)) > 0"""
+# condition of JSON_MATCH or of WHERE, and what DuckDB is asked
+CASES: dict[str, tuple[str, str]] = {
+    "one value of 10,000": (
+        """JSON_MATCH(doc, '"$.customer.city" = ''city 77''')""",
+        "json_extract_string(doc, '$.customer.city') = 'city 77'",
+    ),
+    "a range of one in 10,000": (
+        """JSON_MATCH(doc, '"$.total" > 999.9')""",
+        "json_extract(doc, '$.total')::DOUBLE > 999.9",
+    ),
+    "an element of an array": (
+        """JSON_MATCH(doc, '"$.items[*].sku" = 4711')""",
+        _ITEMS % "x.sku = 4711",
+    ),
+    "two conditions on one element": (
+        """JSON_MATCH(doc, '"$.items[*].sku" BETWEEN 400 AND 420 AND "$.items[*].price" > 95')""",
+        _ITEMS % "x.sku BETWEEN 400 AND 420 AND x.price > 95",
+    ),
+    "`jsonExtractScalar` = constant": (
+        "jsonExtractScalar(doc, '$.customer.city', 'STRING', '') = 'city 77'",
+        "json_extract_string(doc, '$.customer.city') = 'city 77'",
+    ),
+    "half of the rows": (
+        """JSON_MATCH(doc, '"$.total" > 500')""",
+        "json_extract(doc, '$.total')::DOUBLE > 500",
+    ),
+}
+SHAPES = {
+    "index_json": Shape(
+        ("condition", "rows found", "gamay ms", "without index ms", "duckdb ms", "× without", "× duckdb"), tuple(CASES)
+    )
+}
+# a document in which arrays lie is read whole without the index, too slowly to be repeated
+_SLOW_MS = 2000.0
+_TIMEOUT_MS = 600_000
+
+
+def documents(count: int, seed: int) -> list[str]:
+    """Return documents of about 200 bytes."""
+    rng = random.Random(seed)
+    return [
+        json.dumps(
+            {
+                "id": row,
+                "customer": {"name": f"name {rng.randrange(count)}", "city": f"city {rng.randrange(10_000)}"},
+                "total": round(rng.random() * 1000, 2),
+                "items": [{"sku": rng.randrange(20_000), "price": round(rng.random() * 100, 2)} for _ in range(2)],
+            }
+        )
+        for row in range(count)
+    ]
+
+
+def _ms(run: Any) -> float:
+    begun = time.perf_counter()
+    run()
+    once = (time.perf_counter() - begun) * 1000
+    return once if once > _SLOW_MS else median_ms(run)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = report.arguments_of(parser)
+    rows = pa.table({"doc": documents(arguments.rows, arguments.seed)})
+    found = Report("index_json", SHAPES["index_json"])
+    schema = {"dimensionFieldSpecs": [{"name": "doc", "dataType": "JSON"}]}
+    config = {"tableIndexConfig": {"noDictionaryColumns": ["doc"], "jsonIndexColumns": ["doc"]}}
+    with gamay.connect(":memory:", threads=arguments.threads) as db, duckdb.connect(":memory:") as duck:
+        duck.execute(f"SET threads = {arguments.threads}")
+        begun = time.perf_counter()
+        db.create_table("t", rows, schema, config)
+        print(f"{rows.num_rows:,} rows loaded, the index built, in {time.perf_counter() - begun:.1f} s")
+        duck.execute("CREATE TABLE t AS SELECT * FROM rows")
+        for name, (mine, other) in CASES.items():
+            text, theirs = f"SELECT COUNT(*) FROM t WHERE {mine}", f"SELECT COUNT(*) FROM t WHERE {other}"
+            (count,) = db.sql(text, timeoutMs=_TIMEOUT_MS).rows()[0]
+            assert [(count,)] == duck.execute(theirs).fetchall(), name
+            own = _ms(lambda text=text: db.sql(text, timeoutMs=_TIMEOUT_MS).rows())
+            scanned = _ms(lambda text=text: db.sql(text, skipIndexes="doc=json", timeoutMs=_TIMEOUT_MS).rows())
+            duck_ms = _ms(lambda theirs=theirs: duck.execute(theirs).fetchall())
+            ratios = f"{scanned / own:.0f}", f"{duck_ms / own:.0f}"
+            found.add(name, f"{count:,}", f"{own:.2f}", f"{scanned:.1f}", f"{duck_ms:.1f}", *ratios)
+    found.finish(writes=arguments.write_docs)
+
+
+if __name__ == "__main__":
+    main()
