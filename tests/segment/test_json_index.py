@@ -319,6 +319,14 @@ def test_documents_are_read_no_deeper_than_the_other_reader_does() -> None:
     agrees(find(documents, lambda index: index.find(matching('"$.x" IS NULL'))), documents, '"$.x" IS NULL')
 
 
+def test_documents_that_only_the_other_reader_takes_are_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = ['{"a":1,"a":2}', '{"a":3}', *['{"b":3}'] * 4]
+    monkeypatch.setattr("gamay.segment.secondary.json_index.flatten._rewritten", lambda document: None)
+    for text, docs in (('"$.a" = 2', {0}), ('"$.a" = 3', {0, 1}), ('"$.a" = 7', {0})):
+        found = find(documents, lambda index, text=text: index.find(matching(text)))
+        assert (found.is_exact, set(found.docs)) == (False, docs)
+
+
 def test_damage_is_found(tmp_path: Path) -> None:
     source: Any = Source(MANY, encoded=False)
     content = JSON.build([source], {}, tmp_path)

@@ -49,7 +49,7 @@ class Comparison:
     @staticmethod
     def of(condition: Call, column: Column) -> "Comparison | None":
         """Read a condition; None where it is another, or compares what the index does not know."""
-        extraction = _extraction(condition.args[0], column)
+        extraction = _extraction(condition.args[0], column) if condition.args else None
         if extraction is None or extraction.multi_value:
             return None
         steps = path_steps(extraction.path)

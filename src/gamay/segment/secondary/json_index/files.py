@@ -38,7 +38,7 @@ _PATH_TERMS, _NUMBERS = "paths.terms", "terms.numbers"
 _TERM_DOCS, _PATH_DOCS, _LONG_DOCS, _RARE_DOCS = "terms.docs", "paths.docs", "paths.long", "rare"
 # numbers that Arrow reads as Python does, and what else Python may take for one
 _PLAIN_NUMBER = r"^-?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?$"
-_PERHAPS_NUMBER = r"^[\x00-\x20]*[+-]?[0-9.iInN]|[^\x00-\x7f]"
+_PERHAPS_NUMBER = r"(?i)^[\x00-\x20]*[+-]?([0-9.]|inf|nan)|[^\x00-\x7f]"
 
 
 def path_key(levels: Levels) -> bytes:

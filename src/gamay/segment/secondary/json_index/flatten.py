@@ -18,7 +18,7 @@ from gamay.functions.scalar.convert import convert_values
 from gamay.functions.scalar.json_path import json_text, read_texts
 from gamay.functions.scalar.json_scan import Found
 from gamay.functions.scalar.json_steps import MISSING, compact, parse_document
-from gamay.kernels.json import LARGE, REAL, UNSURE
+from gamay.kernels.json import LARGE, NULL, REAL, UNSURE
 from gamay.kernels.json import MISSING as NO_JSON
 from gamay.kernels.json_leaves import (
     BEGIN,
@@ -45,13 +45,14 @@ from gamay.segment.spi import Ids
 
 _FIRST_ROOM = 1 << 12
 _TEXT_BYTES_MAX = 1 << 30
+_LEAVES_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class Leaves:
     """The terms of documents. paths: by node; nodes: int64 [n], of each term; texts: [n].
 
-    terms: int32, those of all documents end to end, cut by offsets: int32 [num_documents + 1]. invalid: the documents that
+    terms: int32, those of all documents end to end, cut by offsets: int64 [num_documents + 1]. invalid: the documents that
     are no JSON; unread: those that only JSON_MATCH itself can read (both int64, ascending).
     """
 
@@ -78,12 +79,14 @@ def flatten(batches: Iterable[pa.StringArray], holds: Callable[[Levels], bool]) 
     numbers, nodes, texts = tables.held_terms(terms)
     kept = numbers[terms] >= 0
     counts = np.concatenate(([0], np.cumsum(kept)))[np.cumsum(sizes)]
+    if counts[-1] > _LEAVES_MAX:
+        raise InvalidConfigError("the documents have more than 2,147,483,647 values; exclude paths")
     return Leaves(
         tables.paths,
         nodes,
         texts,
         numbers[terms[kept]],
-        counts.astype(np.int32),
+        counts,
         np.concatenate([np.empty(0, np.int64), *(part.invalid for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.unread for part in parts)]),
     )
@@ -103,22 +106,18 @@ def _part(tables: "_Tables", documents: pa.StringArray, first: int) -> _Part:
     terms, ends, kinds = tables.add(documents, is_known=False)
     sizes = np.diff(ends, prepend=0)
     rare = np.flatnonzero(kinds == UNSURE)
-    invalid, unread = [np.flatnonzero(kinds == NO_JSON)], []
     if len(rare):
         texts = [_rewritten(documents[place].as_py()) for place in rare.tolist()]
-        invalid.append(rare[[text == "" for text in texts]])
-        unread.append(rare[[text is None for text in texts]])
-        again, places = [text for text in texts if text], rare[[bool(text) for text in texts]]
-        more, more_ends, _ = tables.add(pa.array(again, pa.string()), is_known=True)
-        terms = np.insert(terms, np.repeat(ends[places], np.diff(more_ends, prepend=0)), more)
-        sizes[places] = np.diff(more_ends, prepend=0)
-    return _Part(
-        terms, sizes, first + np.sort(np.concatenate(invalid)), first + np.concatenate([np.empty(0, np.int64), *unread])
-    )
+        more, more_ends, more_kinds = tables.add(pa.array([text or "" for text in texts], pa.string()), is_known=True)
+        sizes[rare] = np.diff(more_ends, prepend=0)
+        terms = np.insert(terms, np.repeat(ends[rare], sizes[rare]), more)
+        is_read = (more_kinds == NULL) | np.array([text == "" for text in texts])
+        kinds[rare] = np.where(is_read, more_kinds, UNSURE)
+    return _Part(terms, sizes, first + np.flatnonzero(kinds == NO_JSON), first + np.flatnonzero(kinds == UNSURE))
 
 
 def _rewritten(document: str) -> str | None:
-    """Return a document as it is read: each name once, without escapes that need none; "" for no JSON, None if too deep."""
+    """Return a document as it is read, each name once; "" for what is no JSON, None for one that cannot be written again."""
     value = parse_document(document)
     try:
         return "" if value is MISSING else compact(value)
