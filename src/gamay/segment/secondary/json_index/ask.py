@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.scalar.json_conditions import Condition, Leaf, Path
 from gamay.functions.scalar.json_match import json_filter
 from gamay.model.json_index import JsonIndexConfig, Levels
-from gamay.segment.secondary.json_index.extracted import Comparison
+from gamay.segment.secondary.json_index.extracted import Comparison, comparison
 from gamay.segment.secondary.json_index.files import StoredTerms
 from gamay.segment.spi import Found, Ids, SecondaryIndex
 
@@ -54,7 +55,7 @@ class JsonIndex(SecondaryIndex):
             found = self.find(condition.args[0])
             return Found(self._others(found.docs)) if found is not None and found.is_exact else None
         if condition.name != "jsonmatch":
-            compared = Comparison.of(condition, self._column)
+            compared = comparison(condition, self._column)
             return None if compared is None or not self._config.holds(compared.levels) else self._compared(compared)
         text = condition.args[1]
         is_known = condition.args[0] == self._column and isinstance(text, Literal) and isinstance(text.value, str)
@@ -128,13 +129,17 @@ class JsonIndex(SecondaryIndex):
         if leaf.fits_any or (len(fits) == last - first and not num_long):
             return Answer(in_all, lambda: (self._terms.path_docs.get(path), is_exact), is_single)
         if num_long and not _is_short(leaf, self._config.max_value_length):
-            with_long = lambda: self._terms.docs.union(fits) | self._terms.long_docs.get(path)  # noqa: E731
-            return Answer(count + num_long, lambda: (with_long(), False), is_single)
+            return Answer(count + num_long, partial(self._with_long, path, fits), is_single)
         if is_single and not num_long and in_all < 2 * count:
             rest = np.setdiff1d(np.arange(first, last), fits, assume_unique=True)
-            but_rest = lambda: self._terms.path_docs.get(path) - self._terms.docs.union(rest)  # noqa: E731
-            return Answer(count, lambda: (but_rest(), True), is_single)
+            return Answer(count, partial(self._but, path, rest), is_single)
         return Answer(count, lambda: (self._terms.docs.union(fits), is_exact), is_single)
+
+    def _with_long(self, path: int, terms: Ids) -> Loaded:
+        return self._terms.docs.union(terms) | self._terms.long_docs.get(path), False
+
+    def _but(self, path: int, terms: Ids) -> Loaded:
+        return self._terms.path_docs.get(path) - self._terms.docs.union(terms), True
 
     def _fitting(self, leaf: Leaf, first: int, last: int) -> Ids:
         """Return those of the terms [first, last) of a path that fit a test: int64, ascending."""

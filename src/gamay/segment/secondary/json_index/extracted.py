@@ -7,6 +7,7 @@ is converted is left to the function: for numbers there are candidates, for text
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -46,22 +47,6 @@ class Comparison:
     ranges: tuple[tuple[float, float], ...]
     if_missing: bool | None
 
-    @staticmethod
-    def of(condition: Call, column: Column) -> "Comparison | None":
-        """Read a condition; None where it is another, or compares what the index does not know."""
-        extraction = _extraction(condition.args[0], column) if condition.args else None
-        if extraction is None or extraction.multi_value:
-            return None
-        steps = path_steps(extraction.path)
-        constants = [arg.value for arg in condition.args[1:] if isinstance(arg, Literal)]
-        if len(constants) != len(condition.args) - 1 or any(kind not in ("key", "index") for kind, _ in steps):
-            return None
-        levels = tuple(name if kind == "key" else None for kind, name in steps)
-        texts, ranges = _wanted(condition.name, extraction, constants)
-        if not texts and not ranges:
-            return None
-        return Comparison(levels, None in levels, extraction.type, texts, ranges, _if_missing(condition))
-
     def may_fit(self, numbers: Ids) -> Ids:
         """Tell which terms may fit a comparison of numbers, given the number of each, NaN for none: bool [n]."""
         slack = 1.0 if self.type in _WHOLE else 0.0  # fractions are cut off
@@ -69,6 +54,23 @@ class Comparison:
         for lower, upper in self.ranges:
             fits |= (numbers >= lower - slack) & (numbers <= upper + slack)
         return fits
+
+
+@lru_cache(maxsize=512)
+def comparison(condition: Call, column: Column) -> Comparison | None:
+    """Return what a condition compares; None where it is another, or compares what the index does not know."""
+    extraction = _extraction(condition.args[0], column) if condition.args else None
+    if extraction is None or extraction.multi_value:
+        return None
+    steps = path_steps(extraction.path)
+    constants = [arg.value for arg in condition.args[1:] if isinstance(arg, Literal)]
+    if len(constants) != len(condition.args) - 1 or any(kind not in ("key", "index") for kind, _ in steps):
+        return None
+    levels = tuple(name if kind == "key" else None for kind, name in steps)
+    texts, ranges = _wanted(condition.name, extraction, constants)
+    if not texts and not ranges:
+        return None
+    return Comparison(levels, None in levels, extraction.type, texts, ranges, _if_missing(condition))
 
 
 def _extraction(call: Expression, column: Column) -> Extraction | None:
