@@ -21,6 +21,7 @@ from gamay.ingest.stream.offsets import IntegerOffset
 from gamay.ingest.stream.plugins import open_decoder
 from gamay.ingest.stream.spi import InputFields, MessageBatch
 from gamay.model.schema import Schema
+from gamay.model.secondary_indexes import declared_indexes
 from gamay.model.table_config import TableConfig
 from gamay.query.bind import BoundQuery, bind
 from gamay.query.deadline import Deadline
@@ -32,6 +33,7 @@ from gamay.query.wire.result import encode_result, receive
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.secondary.build import add_indexes
 from gamay.segment.spi import Segment
 from gamay.server.warmup_keys import warm_up_keys
 from gamay.sql.parser import parse_query
@@ -118,7 +120,8 @@ _TREES = {
                 "maxLeafRecords": 1,
                 "maxSizeRatio": 100,
             }
-        ]
+        ],
+        "jsonIndexColumns": ["doc"],
     },
 }
 _TREE_QUERIES = (
@@ -126,6 +129,7 @@ _TREE_QUERIES = (
     "SELECT few, COUNT(*), SUM(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some = 'some_00007' GROUP BY few",
     "SELECT some, few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup GROUP BY some, few LIMIT 5",
     "SELECT few, SUM(wide) FROM warmup WHERE few > 'few_1' GROUP BY few",
+    "SELECT COUNT(*) FROM warmup WHERE JSON_MATCH(doc, '\"$.a\" > 100 AND \"$.b\" <> ''few_2''')",
 )
 
 
@@ -184,12 +188,13 @@ def warm_up(
 
 
 def _with_star_tree(rows: pa.RecordBatch, schema: Schema, folder: Path, clock: Clock) -> ImmutableSegment:
-    """Return a segment of these rows that has a star-tree."""
+    """Return a segment of these rows that has a star-tree and a secondary index."""
     config = TableConfig.from_json(_TREES).value
     builder = SegmentBuilder(schema, config, "warmup_tree", folder, clock=clock)
     builder.append(rows)
     built = builder.build()
     add_star_trees(built, schema, config, clock)
+    add_indexes(built, declared_indexes(config, schema), clock)
     return open_segment(built)
 
 
