@@ -157,11 +157,13 @@ class Found:
 
     docs: of the rows below `covered`, those that satisfy it; unless `is_exact` others may be among them, which are then
     tested one by one. covered: the rows from there on are not in the index and must be scanned; None when all are in it.
+    unsure: which of the docs have to be tested, where they are not exact and the index can tell; None: all of them.
     """
 
     docs: BitMap
     is_exact: bool = True
     covered: int | None = None
+    unsure: BitMap | None = None
 
 
 class SecondaryIndex:

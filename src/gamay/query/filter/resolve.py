@@ -29,6 +29,7 @@ from gamay.query.filter.scan import (
     Mask,
     NotScan,
     OrScan,
+    PartScan,
     Scan,
     SetScan,
     TailScan,
@@ -214,15 +215,19 @@ class Resolver:
 
     def _indexed(self, condition: Expression, columns: Iterable[Column], scan: Callable[[], Scan]) -> Resolved | None:
         """Return how a secondary index answers a condition on its columns; None when none does."""
-        for index in dict.fromkeys(index for column in columns for index in self._indexes(column)):
-            found = index.find(condition)
+        columns = tuple(columns)
+        for index in dict.fromkeys(index for column in columns for index in column.indexes):
+            skipped = any(index in column.indexes and self._skips(column, index.kind) for column in columns)
+            found = None if skipped else index.find(condition)
             if found is None:
                 continue
             name = f"{index.kind}_index"
-            if found.covered is None or found.covered >= self._num_docs:
-                return Indexed(found.docs, name) if found.is_exact else Narrowed(found.docs, scan(), name)
-            docs = found.docs | BitMap(range(found.covered, self._num_docs))
-            return Narrowed(docs, TailScan(scan(), found.covered) if found.is_exact else scan(), name)
+            tail = BitMap() if found.covered is None else BitMap(range(found.covered, self._num_docs))
+            docs = found.docs | tail if tail else found.docs
+            if not found.is_exact:
+                tested = scan() if found.unsure is None else PartScan(scan(), found.unsure | tail, self._num_docs)
+                return Narrowed(docs, tested, name)
+            return Narrowed(docs, TailScan(scan(), found.covered or 0), name) if tail else Indexed(docs, name)
         return None
 
     def _indexes(self, column: Column) -> Iterator[SecondaryIndex]:

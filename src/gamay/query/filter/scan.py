@@ -251,6 +251,25 @@ class TailScan:
         return np.concatenate([np.ones(known, np.bool_), self._scan.mask_at(docs[known:])])
 
 
+class PartScan:
+    """Tests some rows only; the others have been tested by an index."""
+
+    def __init__(self, scan: Scan, unsure: DocSet, num_docs: int) -> None:
+        self._scan = scan
+        self._unsure = doc_mask(unsure, num_docs)
+        self.cost = scan.cost
+
+    def mask(self, first: int, last: int) -> Mask:
+        unsure = self._unsure[first:last]
+        return ~unsure | rows_within(self._scan, unsure, first)
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        unsure = self._unsure[docs]
+        mask = ~unsure
+        mask[unsure] = self._scan.mask_at(docs[unsure])
+        return mask
+
+
 def must_be_of_rows(error: QueryError) -> None:
     """Raise an error again, unless an expression cannot be computed for a row: perhaps for none that matters."""
     if error.code is not ErrorCode.QUERY_EXECUTION:

@@ -69,15 +69,16 @@ class BlockedIndex(SecondaryIndex):
         self._block_rows = block_rows
 
     def find(self, condition: Expression) -> Found | None:
-        parts = []
-        is_exact = True
+        parts, unsure = [], BitMap()
         for number, block in enumerate(self._blocks):
             found = block.find(condition)
             if found is None:
                 return None
-            is_exact = is_exact and found.is_exact
             parts.append(found.docs.shift(number * self._block_rows))
-        return Found(BitMap.union(*parts), is_exact, covered=len(parts) * self._block_rows)
+            if not found.is_exact:
+                untested = found.docs if found.unsure is None else found.unsure
+                unsure |= untested.shift(number * self._block_rows)
+        return Found(BitMap.union(*parts), not unsure, len(parts) * self._block_rows, unsure if unsure else None)
 
 
 class GrowingIndexes:
