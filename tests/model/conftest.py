@@ -248,7 +248,7 @@ EVERY_TABLE_KEY: dict[str, Any] = {
                 "ifst": {"disabled": False},
                 "text": {"rawValue": "n"},
                 "json": JSON_INDEX,
-                "h3": {"resolutions": [5, 6]},
+                "h3": {"resolution": [5, 6], "latitudeColumn": "lat", "disabled": False},
                 "vector": {"vectorDimension": 3},
                 "open_struct": {"maxDenseKeys": 4},
             },

@@ -249,3 +249,30 @@ def test_settings_of_json_indexes_without_effect_are_told() -> None:
         "fieldConfigList of column 'a': indexes.json.disableCrossArrayUnnest",
         "fieldConfigList of column 'a': indexes.json.maxBytesSize",
     ]
+
+
+def test_settings_of_an_h3_index_have_two_forms() -> None:
+    newer: dict[str, Any] = {"name": "a", "indexes": {"h3": {"resolution": [9, 5, 9]}}}
+    for declared, resolutions in (
+        (newer, [5, 9]),
+        ({"name": "a", "indexes": {"h3": {"resolutions": "9, 5"}}}, [5, 9]),
+        ({"name": "a", "indexType": "H3", "properties": {"resolutions": "9,5"}}, [5, 9]),
+        ({"name": "a", "indexTypes": ["H3"]}, [7]),
+        ({"name": "a", "indexes": {"h3": {}}}, [7]),
+    ):
+        subject = config(None, declared)
+        validate_table_config(subject, SCHEMA)
+        assert without_effect(subject) == []
+        assert declared_indexes(subject, SCHEMA) == (IndexDeclaration("h3", ("a",), {"resolutions": resolutions}),)
+    disabled = config(None, {"name": "a", "indexes": {"h3": {"disabled": True}}})
+    damaged = config(None, {"name": "a", "indexType": "H3", "properties": {"resolutions": "99"}})
+    assert declared_indexes(disabled, SCHEMA) == declared_indexes(damaged, SCHEMA) == ()
+    (told,) = without_effect(config(None, {"name": "a", "indexType": "H3", "properties": {"resolution": "5"}}))
+    assert "the property resolution has no effect" in told
+
+
+def test_the_library_of_an_index_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gamay.model.without_effect.find_spec", lambda name: None)
+    (told,) = without_effect(config(None, {"name": "a", "indexes": {"h3": {}}}))
+    assert "needs the package h3" in told
+    assert "pip install 'gamay[geo]'" in told

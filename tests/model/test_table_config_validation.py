@@ -219,7 +219,15 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ),
         ({"fieldConfigList+": {"name": "fare", "indexType": "TEXT"}}, "needs STRING"),
         ({"fieldConfigList+": {"name": "tags", "indexType": "FST"}}, "fst index, which needs a single-value"),
-        ({"fieldConfigList+": {"name": "id", "indexType": "H3"}}, "needs BYTES"),
+        ({"fieldConfigList+": {"name": "fare", "indexType": "H3"}}, "has a h3 index, which needs BYTES or STRING"),
+        (
+            {"fieldConfigList+": {"name": "id", "indexType": "H3", "properties": {"resolutions": "5, 16"}}},
+            '"5, 16" is not a list',
+        ),
+        ({"fieldConfigList+": {"name": "id", "indexes": {"h3": {"latitudeColumn": "fare"}}}}, "which needs DOUBLE or FLOAT"),
+        ({"fieldConfigList+": {"name": "fare", "indexes": {"h3": {"latitudeColumn": "city"}}}}, "'city', which must be a"),
+        ({"fieldConfigList+": {"name": "fare", "indexes": {"h3": {"latitudeColumn": "fares"}}}}, "Did you mean 'fare'"),
+        ({"fieldConfigList+": {"name": "fare", "indexes": {"h3": {"latitudeColumn": "fare"}}}}, "the column itself"),
         ({"fieldConfigList+": {"name": "fare", "indexes": {"vector": {}}}}, "needs FLOAT"),
         ({"fieldConfigList+": {"name": "days", "timestampConfig": {}}}, "needs LONG or TIMESTAMP"),
         (

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 
@@ -28,7 +29,7 @@ GEOGRAPHY = 0x80
 POINT = 0
 _TYPES = ("Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection")
 _CODES = {name: code for code, name in enumerate(_TYPES)} | {"LinearRing": 2}
-_POINT_BYTES = 17
+POINT_BYTES = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +64,18 @@ def point_bytes(x: float, y: float, is_geography: bool) -> bytes:
     return struct.pack(">Bdd", POINT | (GEOGRAPHY if is_geography else 0), x, y)
 
 
-def points_bytes(x: "np.ndarray[Any, Any]", y: "np.ndarray[Any, Any]", is_geography: bool) -> "np.ndarray[Any, Any]":
-    """Return the bytes of points: uint8 [n, 17]."""
-    out = np.empty((len(x), _POINT_BYTES), np.uint8)
+def points_array(x: "np.ndarray[Any, Any]", y: "np.ndarray[Any, Any]", is_geography: bool) -> pa.Array:
+    """Return the bytes of points."""
+    out = np.empty((len(x), POINT_BYTES), np.uint8)
     out[:, 0] = POINT | (GEOGRAPHY if is_geography else 0)
     out[:, 1:] = np.stack([x, y], axis=1).astype(">f8").view(np.uint8).reshape(len(x), 16)
-    return out
+    offsets = np.arange(len(out) + 1, dtype=np.int32) * POINT_BYTES
+    return pa.Array.from_buffers(pa.binary(), len(out), [None, pa.py_buffer(offsets), pa.py_buffer(out)])
 
 
 def point_of(data: bytes) -> tuple[float, float]:
     """Return x and y of a serialised point; raises ValueError for anything else."""
-    if len(data) != _POINT_BYTES or data[0] & ~GEOGRAPHY != POINT:
+    if len(data) != POINT_BYTES or data[0] & ~GEOGRAPHY != POINT:
         raise ValueError(f"a point is needed, not a {type_name(data)}")
     x, y = struct.unpack_from(">dd", data, 1)
     return x, y

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.column_index import (
@@ -19,7 +20,7 @@ from gamay.model.json_index import problems_of
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.schema import FieldSpec
 from gamay.model.search_settings import DISTANCES, vector_distance
-from gamay.model.secondary_indexes import index_settings, json_index
+from gamay.model.secondary_indexes import h3_config, is_declared, json_index
 from gamay.model.table_name import TableType
 from gamay.model.timestamp_index import INDEXED_TYPES, TimestampColumn
 from gamay.model.types import DataType
@@ -168,7 +169,7 @@ _SPECIAL: dict[str, tuple[tuple[DataType, ...], bool | None, bool]] = {
     "ifst": ((DataType.STRING,), True, True),
     "text": ((DataType.STRING, DataType.JSON), None, False),
     "json": ((DataType.STRING, DataType.JSON, DataType.MAP), True, False),
-    "h3": ((DataType.BYTES,), True, False),
+    "h3": ((DataType.BYTES, DataType.STRING), True, False),
     "vector": ((DataType.FLOAT,), False, False),
     "timestamp": (INDEXED_TYPES, True, False),
 }
@@ -185,6 +186,8 @@ def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: Field
     for name, (types, single, needs_dictionary) in _SPECIAL.items():
         if not (_is_declared(declared, name) or (name == "json" and json_config is not None)):
             continue
+        if name == "h3" and declared is not None and _has_latitude(declared):
+            types = _COORDINATES
         if spec.data_type not in types:
             accepted = " or ".join(t.value for t in types)
             yield f"the column '{spec.name}' of type {spec.data_type.value} has a {name} index, which needs {accepted}"
@@ -212,10 +215,35 @@ def _timestamps(subject: TableSubject) -> Iterator[str]:
                 )
 
 
+_COORDINATES = (DataType.DOUBLE, DataType.FLOAT)
+
+
+def _has_latitude(declared: FieldConfig) -> bool:
+    with suppress(InvalidConfigError):  # `_h3` says so
+        return h3_config(declared).latitude_column is not None
+    return False
+
+
+def _h3(subject: TableSubject) -> Iterator[str]:
+    for declared in subject.config.field_configs:
+        if not is_declared(declared, "h3"):
+            continue
+        yield from complaint(lambda declared=declared: h3_config(declared), f"fieldConfigList of '{declared.name}'")  # type: ignore[misc]
+        if not _has_latitude(declared):
+            continue
+        latitude, where = h3_config(declared).latitude_column or "", f"the h3 index of '{declared.name}'"
+        if latitude not in subject.schema:
+            yield from filter(None, [missing_column(subject.schema, latitude, f"latitudeColumn of {where}")])
+        elif latitude == declared.name:
+            yield f"{where} has the column itself as latitudeColumn; name the one of latitudes"
+        elif (spec := subject.schema.field(latitude)).data_type not in _COORDINATES or not spec.single_value:
+            yield f"{where} has the latitudeColumn '{latitude}', which must be a single-value column of DOUBLE or FLOAT"
+
+
 def _is_declared(declared: FieldConfig | None, index: str) -> bool:
     if index == "timestamp":
         return declared is not None and declared.timestamp is not None
-    return index_settings(declared, index) is not None
+    return declared is not None and is_declared(declared, index)
 
 
 def _declared_twice(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
@@ -354,6 +382,7 @@ INDEX_RULES: tuple[TableRule, ...] = (
     _each_column(_range),
     _each_column(_bloom),
     _each_column(_special),
+    _h3,
     _each_column(_declared_twice),
     _each_column(_codec),
     _forward_disabled,

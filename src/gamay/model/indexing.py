@@ -111,6 +111,27 @@ class ForwardConfig:
     configs: Any = key("configs", VERBATIM)
 
 
+_H3_RESOLUTIONS = (7,)
+
+
+def _read_resolutions(value: Any, at: At) -> tuple[int, ...]:
+    given = value.split(",") if isinstance(value, str) else value
+    if not isinstance(given, list) or not all(str(one).strip() in map(str, range(16)) for one in given):
+        raise at.bad(value, "a list of whole numbers from 0 to 15")
+    return tuple(sorted({int(one) for one in given})) or _H3_RESOLUTIONS
+
+
+@dataclass(frozen=True)
+class H3Config:
+    """An H3 index: the resolutions of its cells, ascending; of a column of longitudes also the column of latitudes."""
+
+    resolutions: tuple[int, ...] = key(
+        "resolution", Shape(_read_resolutions, list), _H3_RESOLUTIONS, aliases=("resolutions",)
+    )
+    latitude_column: str | None = key("latitudeColumn", TEXT)
+    disabled: bool = key("disabled", FLAG, False)
+
+
 @dataclass(frozen=True)
 class Indexes:
     """The `indexes` of a field config: each index by its name, an empty object switching it on with its defaults."""
@@ -125,7 +146,7 @@ class Indexes:
     ifst: Mapping[str, Any] | None = key("ifst", OBJECT)
     text: Mapping[str, Any] | None = key("text", OBJECT)
     json: JsonIndexConfig | None = key("json", section(JsonIndexConfig))
-    h3: Mapping[str, Any] | None = key("h3", OBJECT)
+    h3: H3Config | None = key("h3", section(H3Config))
     vector: Mapping[str, Any] | None = key("vector", OBJECT)
     open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT)
 

@@ -5,21 +5,26 @@ column's own buffers, such as the inverted and the range index and the bloom fil
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gamay.model.indexing import FieldConfig, IndexingConfig
+from gamay.base.errors import InvalidConfigError
+from gamay.model.indexing import FieldConfig, H3Config, IndexingConfig
 from gamay.model.json_index import JsonIndexConfig, json_index_config, of_properties, written
+from gamay.model.parse import read_document
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 
-SECONDARY_KINDS = ("fst", "ifst", "json")
+SECONDARY_KINDS = ("fst", "ifst", "json", "h3")
 """The kinds that are built, as `fieldConfigList.indexes` spells them; `gamay.segment.secondary.registry` has their types."""
+
+H3_PROPERTIES = ("resolutions", "latitudeColumn")
 
 
 @dataclass(frozen=True)
 class IndexDeclaration:
-    """A secondary index that a table wants. settings: those of its kind, as they are declared, of JSON types only."""
+    """A secondary index that a table wants. settings: those of its kind that its files depend on, of JSON types only."""
 
     kind: str
     columns: tuple[str, ...]
@@ -27,37 +32,50 @@ class IndexDeclaration:
 
 
 def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclaration, ...]:
-    """Return the secondary indexes of a table's columns, in the order of the schema, for the kinds that are built."""
+    """Return the secondary indexes of a table, in the order of the schema, but for stored ones that have no meaning."""
     return tuple(
-        IndexDeclaration(kind, (spec.name,), settings)
+        declaration
         for spec in schema.stored_fields
-        for kind, settings in _of_column(config.indexing, config.field_config(spec.name), spec.name)
-        if kind in SECONDARY_KINDS
+        for declaration in _of_column(config.indexing, config.field_config(spec.name), spec.name)
     )
 
 
-def _of_column(
-    indexing: IndexingConfig, declared: FieldConfig | None, column: str
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for kind in SECONDARY_KINDS:
-        settings = index_settings(declared, kind)
-        if kind == "json":
-            config = json_index(indexing, declared, column)
-            settings = None if config is None else written(config)
-        if settings is not None:
-            yield kind, settings
+def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> Iterator[IndexDeclaration]:
+    for kind in ("fst", "ifst"):
+        if declared is not None and is_declared(declared, kind):
+            yield IndexDeclaration(kind, (column,), {})
+    with suppress(InvalidConfigError):
+        if (json_config := json_index(indexing, declared, column)) is not None:
+            yield IndexDeclaration("json", (column,), written(json_config))
+    with suppress(InvalidConfigError):
+        if declared is not None and is_declared(declared, "h3"):
+            h3 = h3_config(declared)
+            columns = (column,) if h3.latitude_column is None else (column, h3.latitude_column)
+            yield IndexDeclaration("h3", columns, {"resolutions": list(h3.resolutions)})
 
 
-def index_settings(declared: FieldConfig | None, kind: str) -> Mapping[str, Any] | None:
-    """Return the settings of a column's index, from `indexes` or the older `properties`; None without the index."""
-    if declared is None:
+def index_settings(declared: FieldConfig, kind: str) -> Mapping[str, Any] | None:
+    """Return the settings of a column's index of a kind without typed ones, in either form; None without the index."""
+    if not is_declared(declared, kind):
         return None
+    settings: Mapping[str, Any] | None = getattr(declared.indexes, kind)
+    return declared.properties if settings is None else settings
+
+
+def is_declared(declared: FieldConfig, kind: str) -> bool:
+    """Tell whether a column has an index, in the older or the newer form."""
     settings = getattr(declared.indexes, kind)
-    if isinstance(settings, JsonIndexConfig):
-        settings = written(settings)
-    if settings is not None:
-        return None if settings.get("disabled") else settings
-    return declared.properties if kind.upper() in declared.all_index_types else None
+    if settings is None:
+        return kind.upper() in declared.all_index_types
+    return not (settings.get("disabled") if isinstance(settings, Mapping) else settings.disabled)
+
+
+def h3_config(declared: FieldConfig) -> H3Config:
+    """Return the settings of a column's H3 index, in either form; raises InvalidConfigError for properties that are none."""
+    if declared.indexes.h3 is not None:
+        return declared.indexes.h3
+    given = {name: text for name, text in declared.properties.items() if name in H3_PROPERTIES}
+    return read_document(H3Config, given, f"the H3 index of '{declared.name}'").value
 
 
 def json_index(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> JsonIndexConfig | None:

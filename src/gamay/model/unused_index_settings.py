@@ -23,6 +23,7 @@ from gamay.model.indexing import (
     StarTreeAggregation,
 )
 from gamay.model.json_index import unused_of
+from gamay.model.secondary_indexes import H3_PROPERTIES
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown_tiers
 
@@ -44,7 +45,7 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
 
 
 _PROPERTIES = {PACKED_PROPERTY, FORWARD_DISABLED_PROPERTY, DERIVE_PROPERTY}
-_SEARCHED = {"TEXT", "FST", "IFST", "H3", "JSON", "VECTOR", "OPEN_STRUCT"}
+_SEARCHED = {"TEXT", "FST", "IFST", "JSON", "VECTOR", "OPEN_STRUCT"}
 
 _LENGTHS = "entries of a dictionary of texts take as many bytes as they have"
 _MAPPED = "it is mapped with its segment, whose loadMode says whether files are read into memory"
@@ -155,7 +156,8 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
         ),
     }
     if not _SEARCHED.intersection(declared.all_index_types):  # whose settings stand among the properties
-        unknown = sorted(declared.properties.keys() - _PROPERTIES)
+        known = {*_PROPERTIES, *(H3_PROPERTIES if "H3" in declared.all_index_types else ())}
+        unknown = sorted(declared.properties.keys() - known)
         unused |= {
             f"the property {name}": (True, "it is not known, or there is nothing that it could change") for name in unknown
         }

@@ -5,12 +5,13 @@ Such keys are accepted, because configs are shared with clusters that do act on 
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
 from gamay.model.parse import keys_of
 from gamay.model.search_settings import TEXT_SETTINGS
-from gamay.model.secondary_indexes import SECONDARY_KINDS
+from gamay.model.secondary_indexes import SECONDARY_KINDS, is_declared
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.table_sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
@@ -26,6 +27,8 @@ _INDEXES = {
     "open_struct": "OPEN_STRUCT index",
 }
 
+# the module that an index needs, and the extra that brings it
+_LIBRARIES = {"h3": ("h3", "geo")}
 
 # what there is without an index
 _INSTEAD = {
@@ -72,11 +75,17 @@ def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
         where = f"fieldConfigList of column '{field.name}'"
         asked = {kind.lower() for kind in field.all_index_types}
         for kind in ("text", "fst", "ifst", "h3", "vector", "open_struct"):
-            settings = getattr(field.indexes, kind)
-            if settings is not None and not settings.get("disabled"):
+            if getattr(field.indexes, kind) is not None and is_declared(field, kind):
                 asked.add(kind)
         for name in sorted({_INDEXES[kind] for kind in asked - set(SECONDARY_KINDS) if kind in _INDEXES}):
             yield _unbuilt(where, name)
+        for kind in sorted(asked & _LIBRARIES.keys()):
+            library, extra = _LIBRARIES[kind]
+            if find_spec(library) is None:
+                yield (
+                    f"{where}: the {_INDEXES[kind]} needs the package {library}, which is not installed here; run: "
+                    f"pip install 'gamay[{extra}]'. Where it is missing, queries do without the index"
+                )
 
 
 def _unbuilt(where: str, what: str) -> str:

@@ -18,7 +18,7 @@ from gamay.functions.geometry import (
     deserialize,
     geo_library,
     point_of,
-    points_bytes,
+    points_array,
     serialize,
     type_name,
 )
@@ -48,9 +48,7 @@ EARTH_RADIUS_M = 6_371_010.0
 def st_point(x: Any, y: Any, is_geography: bool = False) -> pa.Array:
     """A point; on the globe when the third argument is true or not 0."""
     x, y = np.broadcast_arrays(np.atleast_1d(x), np.atleast_1d(y))
-    packed = points_bytes(x, y, bool(is_geography))
-    offsets = np.arange(len(packed) + 1, dtype=np.int32) * packed.shape[1]
-    return pa.Array.from_buffers(pa.binary(), len(packed), [None, pa.py_buffer(offsets), pa.py_buffer(packed)])
+    return points_array(x, y, bool(is_geography))
 
 
 def _parsed(parse: str, value: Any) -> Any:

@@ -11,6 +11,7 @@ _TYPES = {
     "fst": "gamay.segment.secondary.fst:FST",
     "ifst": "gamay.segment.secondary.fst:IFST",
     "json": "gamay.segment.secondary.json_index.index:JSON",
+    "h3": "gamay.segment.secondary.h3.index:H3",
 }
 
 
