@@ -1,8 +1,9 @@
 """TEXT_MATCH: whether a text matches a query in Lucene's syntax."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Literal
+from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.scalar.define import check_count, wrong
@@ -25,6 +26,23 @@ def search_of(call: Call) -> tuple[SearchQuery, SearchOptions]:
     text, options, settings = (*(str(arg.value) for arg in call.args[1:] if isinstance(arg, Literal)), "", "")[:3]
     found = search_options(options, settings)
     return search_query(text, found, _column(call)), found
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a condition searches, and how. text: what it searches in."""
+
+    text: Expression
+    query: SearchQuery
+    options: SearchOptions
+
+
+def searched(condition: Expression) -> Searched | None:
+    """Return what a call of TEXT_MATCH, or of a word or phrase of it, searches; None for other expressions."""
+    if not isinstance(condition, Call) or condition.name not in (NAME.lower(), TEXT_MATCH, TEXT_PART):
+        return None
+    query, options = _part_of(condition) if condition.name == TEXT_PART else search_of(condition)
+    return Searched(condition.args[0], query, options)
 
 
 def _column(call: Call) -> str:
@@ -79,13 +97,18 @@ def _part_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     return BOOLEAN, False
 
 
-def _part(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+def _part_of(call: Call) -> tuple[SearchQuery, SearchOptions]:
     place = call.args[1]
     assert isinstance(place, Literal)
     query, options = search_of(Call(TEXT_MATCH, (call.args[0], *call.args[2:])))
     for number, of_which in zip(*[iter(map(int, filter(None, str(place.value).split("."))))] * 2, strict=True):
         assert isinstance(query, Clauses)
         query = (query.must, query.should, query.must_not)[number][of_which]
+    return query, options
+
+
+def _part(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    query, options = _part_of(call)
     texts = to_vector(args[0], num_rows)
     return Vector(BOOLEAN, matching(query, texts.values, options.analysis), None, texts.nulls)
 

@@ -114,10 +114,7 @@ class _Matcher:
         marks = _Marks(words, self._analysis)
         if not isinstance(query, Phrase):
             return words.texts_with(marks.of(query))
-        elements = np.array([marks.of(word) for word in query.words])
-        if query.slop == 0:
-            return _in_a_row(elements, query.places, words)
-        return _near(elements.view(np.uint8), query, words)
+        return phrases(query, np.array([marks.of(word) for word in query.words]), words.bounds)
 
 
 class _Marks:
@@ -134,15 +131,24 @@ class _Marks:
         if self._distinct is None:
             self._distinct = self._words.distinct()
         codes, entries = self._distinct
-        found = _TESTS[type(wanted)](wanted, entries)
-        # what an index would not have
-        found = found & ~np.asarray(pc.is_in(entries, value_set=pa.array(sorted(self._analysis.stop_words), pa.string())))
-        marks: Mask = found[codes]
+        marks: Mask = words_matching(wanted, entries, self._analysis)[codes]
         return marks
 
 
+def words_matching(wanted: Pattern | Similar | Between, words: pa.StringArray, analysis: Analysis) -> Mask:
+    """Tell which of some different words match: bool [words]. Stop words do not, for Lucene's index does not have them."""
+    found = _TESTS[type(wanted)](wanted, words)
+    is_stop_word = pc.is_in(words, value_set=pa.array(sorted(analysis.stop_words), pa.string()))
+    return found & ~np.asarray(is_stop_word)
+
+
 def _matches_pattern(wanted: Pattern, entries: pa.StringArray) -> Mask:
-    return np.asarray(pc.match_substring_regex(entries, wanted.regex))
+    if not wanted.parts:
+        return np.asarray(pc.match_substring_regex(entries, wanted.regex))
+    found = LikeParts.of(wanted.parts, False, False, ignore_case=False).holds(entries)
+    candidates = np.flatnonzero(found)
+    found[candidates] = pc.match_substring_regex(take(entries, candidates), wanted.regex)
+    return found
 
 
 def _is_similar(wanted: Similar, entries: pa.StringArray) -> Mask:
@@ -184,27 +190,35 @@ def _parts(query: Leaf) -> tuple[str, ...]:
     return ()
 
 
-def _in_a_row(elements: Array, places: Sequence[int], words: Words) -> Mask:
+def phrases(query: Phrase, marks: Mask, bounds: Array) -> Mask:
+    """Tell which texts have a phrase: bool [texts].
+
+    marks: bool [words of the phrase, words], which words of the texts match each. bounds: int32 [texts + 1], as of `Words`.
+    """
+    return _in_a_row(marks, query.places, bounds) if query.slop == 0 else _near(marks.view(np.uint8), query, bounds)
+
+
+def _in_a_row(elements: Array, places: Sequence[int], bounds: Array) -> Mask:
     """Tell which texts have words that stand as in the phrase: bool [texts]."""
-    size = places[-1]
-    if len(words) <= size:
-        return np.zeros(len(words.bounds) - 1, np.bool_)
-    starts = elements[0, : len(words) - size].copy()
+    size, num_words = places[-1], elements.shape[1]
+    if num_words <= size:
+        return np.zeros(len(bounds) - 1, np.bool_)
+    starts = elements[0, : num_words - size].copy()
     for marks, place in zip(elements[1:], places[1:], strict=True):
-        starts &= marks[place : len(words) - size + place]
-    before = np.zeros(len(words) + 1, np.int32)
+        starts &= marks[place : num_words - size + place]
+    before = np.zeros(num_words + 1, np.int32)
     np.cumsum(starts, out=before[1 : len(starts) + 1])
     before[len(starts) + 1 :] = before[len(starts)]
-    first = words.bounds[:-1]
+    first = bounds[:-1]
     # the last place at which the phrase can begin and still end in the same text
-    stop = np.maximum(words.bounds[1:] - size, first)
+    stop = np.maximum(bounds[1:] - size, first)
     found: Mask = before[stop] > before[first]
     return found
 
 
-def _near(elements: Array, query: Phrase, words: Words) -> Mask:
-    out = np.empty(len(words.bounds) - 1, np.bool_)
+def _near(elements: Array, query: Phrase, bounds: Array) -> Mask:
+    out = np.empty(len(bounds) - 1, np.bool_)
     earlier = [max((k for k in range(e) if query.words[k] == word), default=-1) for e, word in enumerate(query.words)]
     places = np.array(query.places, np.int64)
-    kernels.mark_phrases(elements, words.bounds, places, np.array(earlier, np.int64), query.slop, query.in_order, out)
+    kernels.mark_phrases(elements, bounds, places, np.array(earlier, np.int64), query.slop, query.in_order, out)
     return out

@@ -27,7 +27,7 @@ def wildcard(text: str, *, begins: bool = False, ends: bool = False, marks: str 
     for run, mark in zip(runs, [*marks, ""], strict=True):
         parts += [re.escape(run), {"*": ".*", "?": ".", "": ""}[mark]]
     parts.append(".*" if ends else "")
-    return Pattern(rf"(?s)\A{''.join(parts)}\z", tuple(filter(None, runs)))
+    return Pattern(rf"(?s)\A{''.join(parts)}\z", tuple(filter(None, runs)), prefix="" if begins else runs[0])
 
 
 def regex_pattern(text: str) -> Pattern:

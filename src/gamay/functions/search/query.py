@@ -13,10 +13,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A word that matches as a whole. regex: as RE2 reads it. parts: what each such word contains."""
+    """A word that matches as a whole.
+
+    regex: as RE2 reads it. parts: what each such word contains, one behind the other. prefix: what each begins with.
+    """
 
     regex: str
     parts: tuple[str, ...] = ()
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ _TYPES = {
     "ifst": "gamay.segment.secondary.fst:IFST",
     "json": "gamay.segment.secondary.json_index.index:JSON",
     "h3": "gamay.segment.secondary.h3.index:H3",
+    "text": "gamay.segment.secondary.text.index_type:TEXT",
 }
 
 

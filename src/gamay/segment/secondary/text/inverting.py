@@ -1,0 +1,78 @@
+"""Texts as tokens: the numbers of their words among the terms of a column, batch by batch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError
+from gamay.functions.search.words import lower_case, words_of
+from gamay.model.types import DataType
+from gamay.segment.dictionary import sort_distinct
+from gamay.segment.forward import id_dtype
+from gamay.segment.secondary.spi import IndexSource
+from gamay.segment.spi import Ids
+
+# texts of a batch: what is made of them takes some ten times that while the batch is worked on
+_BATCH_BYTES = 1 << 24
+_FIRST_ROWS = 1 << 10
+_TOKENS_MAX = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The words of a column's texts in their order.
+
+    terms: BinaryArray, the different words, ascending by their UTF-8 bytes. numbers: the narrowest of uint8, uint16 and
+    uint32 [words], the term that each word is. bounds: int32 [texts + 1], text i has the words from bounds[i] to
+    bounds[i + 1]. texts: int32 [rows + 1], the first text of each row; None where each row is one text.
+    """
+
+    terms: pa.BinaryArray
+    numbers: Ids
+    bounds: Ids
+    texts: "Ids | None"
+
+    @property
+    def row_bounds(self) -> Ids:
+        """int32 [rows + 1]: the first word of each row."""
+        return self.bounds if self.texts is None else self.bounds[self.texts]
+
+
+def tokens_of(column: IndexSource, *, case_sensitive: bool) -> Tokens:
+    """Return the words of all texts of a column; raises InvalidConfigError where there are more than int32 counts."""
+    terms, codes, words, texts = [], [], [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+    for values, offsets in _batches(column):
+        found = words_of(values if case_sensitive else lower_case(values))
+        batch_codes, entries = found.distinct()
+        terms.append(entries.view(pa.binary()))
+        codes.append(batch_codes)
+        words.append(words[-1][-1] + found.bounds[1:])
+        if offsets is not None:
+            texts.append(texts[-1][-1] + offsets[1:])
+    bounds = np.concatenate(words)
+    if bounds[-1] > _TOKENS_MAX:
+        raise InvalidConfigError(
+            f"the texts of '{column.name}' have {bounds[-1]:,} words in one segment, more than {_TOKENS_MAX:,} for a text "
+            "index: make segments smaller"
+        )
+    distinct, ranks = sort_distinct(terms, DataType.STRING)
+    numbers = np.empty(bounds[-1], id_dtype(len(distinct)))
+    place = 0
+    for of_batch, rank in zip(codes, ranks, strict=True):
+        numbers[place : place + len(of_batch)] = rank[of_batch]
+        place += len(of_batch)
+    rows = None if column.single_value else np.concatenate(texts).astype(np.int32)
+    return Tokens(distinct, numbers, bounds.astype(np.int32), rows)
+
+
+def _batches(column: IndexSource) -> "Iterator[tuple[pa.StringArray, Ids | None]]":
+    """Yield the texts of successive rows, with the first text of each row where it has several."""
+    start, rows = 0, _FIRST_ROWS
+    while start < column.num_docs:
+        stop = min(start + rows, column.num_docs)
+        vector = column.values(start, stop)
+        yield vector.values, vector.offsets
+        bytes_per_row = max(1, vector.values.nbytes // (stop - start))
+        start, rows = stop, max(1, min(2 * rows, _BATCH_BYTES // bytes_per_row))
