@@ -73,11 +73,31 @@ def mark_lists(holds: Array, offsets: Array, out: Array) -> None:
 
 
 @kernel
-def first_of_repeats(starts: Array, docs: Array, out: Array) -> None:
-    """Set out[i] to whether docs[i] is the first of its kind in its group docs[starts[k]:starts[k + 1]], which ascends."""
-    for k in range(starts.size - 1):
-        for i in range(starts[k], starts[k + 1]):
-            out[i] = i == starts[k] or docs[i] != docs[i - 1]
+def count_rows(keys: Array, offsets: Array, latest: Array, counts: Array) -> None:
+    """Add to int64 counts [number of keys] in how many rows each key occurs; row i has keys[offsets[i]:offsets[i + 1]].
+
+    latest: int32 [number of keys], all -1.
+    """
+    for row in range(offsets.size - 1):
+        for i in range(offsets[row], offsets[row + 1]):
+            key = np.int64(keys[i])
+            counts[key] += latest[key] != row
+            latest[key] = row
+
+
+@kernel
+def group_rows(keys: Array, offsets: Array, latest: Array, places: Array, rows: Array) -> None:
+    """Write the rows of each key into `rows`, ascending, each once, from places[key] on; rows as of `count_rows`.
+
+    latest: int32 [number of keys], all -1. places: int64 [number of keys], which end up behind each key's rows.
+    """
+    for row in range(offsets.size - 1):
+        for i in range(offsets[row], offsets[row + 1]):
+            key = np.int64(keys[i])
+            if latest[key] != row:
+                latest[key] = row
+                rows[places[key]] = row
+                places[key] += 1
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.kernels.encoding import first_of_repeats, group_positions, list_indices, roaring_sizes
+from gamay.kernels.encoding import count_rows, group_positions, group_rows, list_indices, roaring_sizes
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
@@ -38,15 +38,15 @@ def docs_by_key(keys: Ids, num_keys: int, offsets: "Ids | None") -> "tuple[Ids, 
     ascending.
     """
     starts = np.zeros(num_keys + 1, np.int64)
-    positions = np.empty(len(keys), np.uint32)
-    group_positions(keys, starts, positions)
     if offsets is None:
+        positions = np.empty(len(keys), np.uint32)
+        group_positions(keys, starts, positions)
         return starts, positions
-    rows = np.repeat(np.arange(len(offsets) - 1, dtype=np.uint32), np.diff(offsets))
-    docs = rows[positions]
-    is_first = np.empty(len(docs), np.bool_)
-    first_of_repeats(starts, docs, is_first)
-    return np.concatenate(([0], np.cumsum(is_first)))[starts], docs[is_first]
+    count_rows(keys, offsets, np.full(num_keys, -1, np.int32), starts[1:])
+    np.cumsum(starts, out=starts)
+    rows = np.empty(starts[-1], np.uint32)
+    group_rows(keys, offsets, np.full(num_keys, -1, np.int32), starts[:-1].copy(), rows)
+    return starts, rows
 
 
 def write_sets(writer: BufferWriter, kind: str, starts: Ids, docs: Ids) -> list[BufferMeta]:
