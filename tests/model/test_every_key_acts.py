@@ -69,7 +69,6 @@ REFUSED = {
 
 _TOLD_AS = {
     "ifst": "FST index",
-    "text": "text index",
     "constraints": "constraintConfig",
 }
 """How a warning calls a key where it does not give its name."""

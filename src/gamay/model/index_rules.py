@@ -22,6 +22,7 @@ from gamay.model.schema import FieldSpec
 from gamay.model.search_settings import DISTANCES, vector_distance
 from gamay.model.secondary_indexes import h3_config, is_declared, json_index
 from gamay.model.table_name import TableType
+from gamay.model.text_index_rules import TEXT_INDEX_RULES
 from gamay.model.timestamp_index import INDEXED_TYPES, TimestampColumn
 from gamay.model.types import DataType
 from gamay.model.units import parse_data_size
@@ -388,4 +389,5 @@ INDEX_RULES: tuple[TableRule, ...] = (
     _forward_disabled,
     _timestamps,
     _partitions,
+    *TEXT_INDEX_RULES,
 )

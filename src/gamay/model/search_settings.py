@@ -1,30 +1,15 @@
-"""What the text and vector index configs of a table's columns say about the meaning of queries.
-
-No such index is built, but TEXT_MATCH and VECTOR_SIMILARITY, which scan, do what these settings say.
-"""
+"""What the text and vector index configs of a table's columns say about the meaning of queries, with an index or without."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from gamay.model.indexing import FieldConfig
+from gamay.model.indexing import FieldConfig, TextConfig
 from gamay.model.secondary_indexes import index_settings
 from gamay.model.table_config import TableConfig
+from gamay.model.text_index import text_indexes
 
-TEXT_SETTINGS = (
-    "useANDForMultiTermQueries",
-    "caseSensitive",
-    "stopWordsInclude",
-    "stopWordsExclude",
-    "enablePrefixSuffixMatchingInPhraseQueries",
-)
 DISTANCES = ("COSINE", "INNER_PRODUCT", "EUCLIDEAN", "DOT_PRODUCT", "L2")
-_OLDER = {
-    "useANDForMultiTermTextIndexQueries": "useANDForMultiTermQueries",
-    "stopWordInclude": "stopWordsInclude",
-    "stopWordExclude": "stopWordsExclude",
-}
 
 
 @dataclass(frozen=True)
@@ -40,7 +25,7 @@ class SearchSettings:
     @staticmethod
     def of(config: TableConfig) -> "SearchSettings":
         """Return the settings of a table."""
-        text = {declared.name: _text(declared) for declared in config.field_configs}
+        text = {column: _text(found) for columns in text_indexes(config) for column, found in columns.items()}
         distance = {declared.name: vector_distance(declared) for declared in config.field_configs}
         return SearchSettings(
             {column: settings for column, settings in text.items() if settings},
@@ -57,15 +42,13 @@ def vector_distance(declared: FieldConfig) -> str:
     return str(given.get("vectorDistanceFunction", "")).upper()
 
 
-def _text(declared: FieldConfig) -> str:
-    given = {_OLDER.get(name, name): value for name, value in (index_settings(declared, "text") or {}).items()}
-    settings = {name: read for name in TEXT_SETTINGS if (read := _read(name, given.get(name)))}
-    return json.dumps(settings, sort_keys=True) if settings else ""
-
-
-def _read(name: str, value: Any) -> Any:
-    """Return a setting as a flag or a list of words; older configs have texts of both."""
-    if name.startswith("stopWords"):
-        words = value.split(",") if isinstance(value, str) else value or ()
-        return [word.strip() for word in words if word.strip()]
-    return value is True or str(value).lower() == "true"
+def _text(config: TextConfig) -> str:
+    settings = {
+        "useANDForMultiTermQueries": config.use_and,
+        "caseSensitive": config.case_sensitive,
+        "stopWordsInclude": config.stop_words_include,
+        "stopWordsExclude": config.stop_words_exclude,
+        "enablePrefixSuffixMatchingInPhraseQueries": config.open_phrases,
+    }
+    given = {name: value for name, value in settings.items() if value}
+    return json.dumps(given, sort_keys=True) if given else ""

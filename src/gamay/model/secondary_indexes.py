@@ -15,8 +15,9 @@ from gamay.model.json_index import JsonIndexConfig, json_index_config, of_proper
 from gamay.model.parse import read_document
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.text_index import build_settings, text_indexes
 
-SECONDARY_KINDS = ("fst", "ifst", "json", "h3")
+SECONDARY_KINDS = ("fst", "ifst", "text", "json", "h3")
 """The kinds that are built, as `fieldConfigList.indexes` spells them; `gamay.segment.secondary.registry` has their types."""
 
 H3_PROPERTIES = ("resolutions", "latitudeColumn")
@@ -32,12 +33,17 @@ class IndexDeclaration:
 
 
 def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclaration, ...]:
-    """Return the secondary indexes of a table, in the order of the schema, but for stored ones that have no meaning."""
-    return tuple(
+    """Return the secondary indexes of a table: in the order of the schema, text indexes last.
+
+    Those that were stored and have no meaning are left out.
+    """
+    of_columns = (
         declaration
         for spec in schema.stored_fields
         for declaration in _of_column(config.indexing, config.field_config(spec.name), spec.name)
     )
+    texts = (IndexDeclaration("text", tuple(columns), build_settings(columns)) for columns in text_indexes(config))
+    return (*of_columns, *texts)
 
 
 def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> Iterator[IndexDeclaration]:

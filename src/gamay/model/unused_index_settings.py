@@ -21,10 +21,12 @@ from gamay.model.indexing import (
     IndexingConfig,
     RangeConfig,
     StarTreeAggregation,
+    TextConfig,
 )
 from gamay.model.json_index import unused_of
 from gamay.model.secondary_indexes import H3_PROPERTIES
 from gamay.model.table_config import TableConfig
+from gamay.model.text_index import TEXT_KEYS, text_indexes
 from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown_tiers
 
 
@@ -34,6 +36,7 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
         if is_set:
             yield f"tableIndexConfig.{key} has no effect: {why}"
     yield from _unused_overwrites(config)
+    yield from _unused_of_texts(config)
     for declared in config.field_configs:
         yield from _unused_of_column(config, declared)
     for column, json_config in config.indexing.json_index_configs.items():
@@ -44,14 +47,51 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
             yield f"tableIndexConfig.noDictionaryConfig: fieldConfigList has {chosen} for '{column}', not {codec}"
 
 
+_NO_LUCENE = "indexes have files of Gamay's own, each in the segment's folder"
+_WORDS_OF = "words are those of StandardAnalyzer, which caseSensitive, stopWordsInclude and stopWordsExclude change"
+_AT_ONCE = "rows of consuming segments are found at once, by indexes of blocks of rows and a scan of those that follow"
+_RAW_KEPT = "a column keeps its texts beside their index"
+
 _PROPERTIES = {PACKED_PROPERTY, FORWARD_DISABLED_PROPERTY, DERIVE_PROPERTY}
-_SEARCHED = {"TEXT", "FST", "IFST", "JSON", "VECTOR", "OPEN_STRUCT"}
+_SEARCHED = {"FST", "IFST", "JSON", "VECTOR", "OPEN_STRUCT"}
 
 _LENGTHS = "entries of a dictionary of texts take as many bytes as they have"
 _MAPPED = "it is mapped with its segment, whose loadMode says whether files are read into memory"
 _BY_BYTES = "there is one format of raw columns, whose chunks targetMaxChunkSize and targetDocsPerChunk limit"
 _ONE_RANGE_INDEX = "there is one kind of range index, which is exact for single-value and multi-value columns"
 _BUILT = "segments are built column by column, with all their indexes"
+
+
+def settings_of_text(text: TextConfig) -> dict[str, tuple[object, str]]:
+    """Return the keys of a text index without effect: whether each is set, and why it has none."""
+    usual = TextConfig()
+    return {
+        "rawValue": (text.raw_value is not None, _RAW_KEPT),
+        "noRawDataForTextIndex": (text.no_raw_data, _RAW_KEPT),
+        "queryCache": (text.query_cache, "an index finds the rows of a word as fast as a cache would"),
+        "luceneUseCompoundFile": (text.use_compound_file != usual.use_compound_file, _NO_LUCENE),
+        "luceneMaxBufferSizeMB": (text.max_buffer_size_mb != usual.max_buffer_size_mb, _NO_LUCENE),
+        "storeInSegmentFile": (text.store_in_segment_file, _NO_LUCENE),
+        "useLogByteSizeMergePolicy": (text.use_log_byte_size_merge_policy, "an index is written at once and never merged"),
+        "docIdTranslatorMode": (text.doc_id_translator_mode is not None, "docs of an index are the rows of its segment"),
+        "luceneAnalyzerClass": (text.analyzer_class != usual.analyzer_class, _WORDS_OF),
+        "luceneAnalyzerClassArgs": (text.analyzer_class_args, _WORDS_OF),
+        "luceneAnalyzerClassArgTypes": (text.analyzer_class_arg_types, _WORDS_OF),
+        "luceneQueryParserClass": (
+            text.query_parser_class != usual.query_parser_class,
+            "the third argument of TEXT_MATCH chooses the parser: 'parser=COMPLEX'",
+        ),
+        "reuseMutableIndex": (text.reuse_mutable_index, _AT_ONCE),
+        "luceneNRTCachingDirectoryMaxBufferSizeMB": (text.caching_buffer_size_mb, _AT_ONCE),
+    }
+
+
+def _unused_of_texts(config: TableConfig) -> Iterator[str]:
+    for columns in text_indexes(config):
+        for column, text in columns.items():
+            for key, (is_set, why) in settings_of_text(text).items():
+                if is_set:
+                    yield f"the text index of '{column}': {key} has no effect: {why}"
 
 
 def settings_of_table(indexing: IndexingConfig) -> dict[str, tuple[object, str]]:
@@ -155,8 +195,9 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
             "its granularities are the columns that a timestamp index derives, and there are none",
         ),
     }
-    if not _SEARCHED.intersection(declared.all_index_types):  # whose settings stand among the properties
-        known = {*_PROPERTIES, *(H3_PROPERTIES if "H3" in declared.all_index_types else ())}
+    asked = set(declared.all_index_types)
+    if not _SEARCHED & asked:  # whose settings stand among the properties
+        known = {*_PROPERTIES, *(H3_PROPERTIES if "H3" in asked else ()), *(TEXT_KEYS if "TEXT" in asked else ())}
         unknown = sorted(declared.properties.keys() - known)
         unused |= {
             f"the property {name}": (True, "it is not known, or there is nothing that it could change") for name in unknown

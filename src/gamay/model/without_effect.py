@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from gamay.model.parse import keys_of
-from gamay.model.search_settings import TEXT_SETTINGS
 from gamay.model.secondary_indexes import SECONDARY_KINDS, is_declared
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
@@ -19,7 +18,6 @@ from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 from gamay.model.unused_index_settings import unused_index_settings
 
 _INDEXES = {
-    "text": "text index",
     "fst": "FST index",
     "ifst": "FST index",
     "h3": "H3 index",
@@ -32,7 +30,6 @@ _LIBRARIES = {"h3": ("h3", "geo")}
 
 # what there is without an index
 _INSTEAD = {
-    "text index": f"TEXT_MATCH reads the texts; {', '.join(TEXT_SETTINGS)} hold for it, nothing else does",
     "vector index": "VECTOR_SIMILARITY looks at every vector; vectorDistanceFunction holds for it, nothing else does",
 }
 
@@ -68,16 +65,10 @@ def _tasks(config: TableConfig) -> Iterator[str]:
 
 
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
-    indexing = config.indexing
-    if indexing.multi_column_text_index is not None:
-        yield _unbuilt("tableIndexConfig.multiColumnTextIndexConfig", "text index of several columns")
     for field in config.field_configs:
         where = f"fieldConfigList of column '{field.name}'"
-        asked = {kind.lower() for kind in field.all_index_types}
-        for kind in ("text", "fst", "ifst", "h3", "vector", "open_struct"):
-            if getattr(field.indexes, kind) is not None and is_declared(field, kind):
-                asked.add(kind)
-        for name in sorted({_INDEXES[kind] for kind in asked - set(SECONDARY_KINDS) if kind in _INDEXES}):
+        asked = {kind for kind in _INDEXES if is_declared(field, kind)}
+        for name in sorted({_INDEXES[kind] for kind in asked - set(SECONDARY_KINDS)}):
             yield _unbuilt(where, name)
         for kind in sorted(asked & _LIBRARIES.keys()):
             library, extra = _LIBRARIES[kind]

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import binary_buffers
-from gamay.segment.forward import id_dtype
 from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.forward import id_dtype
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.spi import IndexSource
