@@ -51,7 +51,7 @@ _WORDS = st.one_of(
     st.text(_LETTERS, min_size=1, max_size=5),
 )
 _PARTS = st.sampled_from([" ", " ", " ", ", ", "-", ".", ":", "'", " 😀 ", "\u0301", ";", "  "])
-_TEXTS = st.lists(st.tuples(_WORDS, _PARTS), max_size=8).map(lambda pairs: "".join(word + part for word, part in pairs))
+TEXTS = st.lists(st.tuples(_WORDS, _PARTS), max_size=8).map(lambda pairs: "".join(word + part for word, part in pairs))
 
 _PLAIN = st.one_of(
     st.sampled_from(["fox", "foxes", "quick", "THE", "of", "error", "x9", "ångström"]),
@@ -73,14 +73,14 @@ _SEARCHED = st.one_of(
     st.builds(Near, st.lists(_PLAIN, min_size=2, max_size=4).map(tuple), st.integers(0, 4)),
 )
 _OPERATORS, _SIGNS = st.sampled_from(["", "", "AND", "OR"]), st.sampled_from(["", "", "", "+", "-"])
-_QUERIES = st.recursive(
+QUERIES = st.recursive(
     _SEARCHED,
     lambda inner: st.lists(st.tuples(_OPERATORS, _SIGNS, inner), min_size=1, max_size=4).map(tuple).map(Group),
     max_leaves=6,
 ).map(lambda part: part if isinstance(part, Group) else Group((("", "", part),)))
 
 
-@given(st.lists(_TEXTS, min_size=1, max_size=5))
+@given(st.lists(TEXTS, min_size=1, max_size=5))
 @example(
     [
         "a.b",
@@ -107,7 +107,7 @@ def test_words_are_those_of_the_rules(texts: list[str]) -> None:
 
 
 @settings(max_examples=400)
-@given(st.lists(_TEXTS, min_size=1, max_size=12), _QUERIES, st.booleans())
+@given(st.lists(TEXTS, min_size=1, max_size=12), QUERIES, st.booleans())
 def test_texts_are_found_as_by_definition(texts: list[str], query: Group, needs_all: bool) -> None:
     options = search_options("defaultOperator=AND" if needs_all else "", "")
     found = matching(search_query(query.written(), options, "x"), pa.array(texts, pa.string()), options.analysis)
@@ -149,7 +149,7 @@ class Rows:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(_TEXTS, min_size=1, max_size=3), min_size=1, max_size=10), _QUERIES)
+@given(st.lists(st.lists(TEXTS, min_size=1, max_size=3), min_size=1, max_size=10), QUERIES)
 def test_columns_of_all_forms_are_searched(tmp_path_factory: Any, lists: list[list[str]], query: Group) -> None:
     rows = Rows([values[0] for values in lists], lists, tmp_path_factory.mktemp("rows"))
     text = query.written().replace("'", "''")

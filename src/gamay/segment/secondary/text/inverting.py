@@ -43,28 +43,29 @@ class Tokens:
 def tokens_of(column: IndexSource, *, case_sensitive: bool) -> Tokens:
     """Return the words of all texts of a column; raises InvalidConfigError where there are more than int32 counts."""
     terms, codes, words, texts = [], [], [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+    num_words = num_texts = 0
     for values, offsets in _batches(column):
         found = words_of(values if case_sensitive else lower_case(values))
         batch_codes, entries = found.distinct()
         terms.append(entries.view(pa.binary()))
         codes.append(batch_codes)
-        words.append(words[-1][-1] + found.bounds[1:])
+        words.append(num_words + found.bounds[1:].astype(np.int64))
         if offsets is not None:
-            texts.append(texts[-1][-1] + offsets[1:])
-    bounds = np.concatenate(words)
-    if bounds[-1] > _TOKENS_MAX:
+            texts.append(num_texts + offsets[1:].astype(np.int64))
+        num_words, num_texts = num_words + len(found), num_texts + len(values)
+    if num_words > _TOKENS_MAX:
         raise InvalidConfigError(
-            f"the texts of '{column.name}' have {bounds[-1]:,} words in one segment, more than {_TOKENS_MAX:,} for a text "
+            f"the texts of '{column.name}' have {num_words:,} words in one segment, more than {_TOKENS_MAX:,} for a text "
             "index: make segments smaller"
         )
     distinct, ranks = sort_distinct(terms, DataType.STRING)
-    numbers = np.empty(bounds[-1], id_dtype(len(distinct)))
+    numbers = np.empty(num_words, id_dtype(len(distinct)))
     place = 0
     for of_batch, rank in zip(codes, ranks, strict=True):
         numbers[place : place + len(of_batch)] = rank[of_batch]
         place += len(of_batch)
     rows = None if column.single_value else np.concatenate(texts).astype(np.int32)
-    return Tokens(distinct, numbers, bounds.astype(np.int32), rows)
+    return Tokens(distinct, numbers, np.concatenate(words).astype(np.int32), rows)
 
 
 def _batches(column: IndexSource) -> "Iterator[tuple[pa.StringArray, Ids | None]]":
