@@ -18,6 +18,8 @@ from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
 _CONTAINER_DOCS = 1 << 16
+# A flag for each doc up to the highest is sooner set and read than docs are sorted where one of so many is there.
+_MARKED_DOCS = 64
 
 # Build
 
@@ -145,5 +147,15 @@ class DocSets:
             starts, ends = self._starts[listed] >> 2, self._starts[listed + 1] >> 2
             positions = np.empty(int((ends - starts).sum()), np.int64)
             list_indices(starts, ends, positions)
-            bitmaps.append(BitMap(np.sort(self._sets.view(np.uint32)[positions])))
+            bitmaps.append(_bitmap_of(self._sets.view(np.uint32)[positions]))
         return BitMap.union(*bitmaps) if bitmaps else BitMap()
+
+
+def _bitmap_of(docs: Ids) -> BitMap:
+    """Return a set of docs that are in no order: uint32 [n]."""
+    highest = int(docs.max(initial=0))
+    if len(docs) * _MARKED_DOCS < highest:
+        return BitMap(np.sort(docs))
+    flags = np.zeros(highest + 1, np.bool_)
+    flags[docs] = True
+    return BitMap(np.flatnonzero(flags).astype(np.uint32))
