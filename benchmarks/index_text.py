@@ -72,7 +72,8 @@ def _clickhouse(folder: str, rows: pa.Table) -> Any:
     opened = session.Session(f"{folder}/clickhouse")
     opened.query("CREATE DATABASE IF NOT EXISTS b")
     opened.query(
-        "CREATE TABLE b.t (s String, INDEX words s TYPE text(tokenizer = 'splitByNonAlpha')) ENGINE = MergeTree ORDER BY tuple()"
+        "CREATE TABLE b.t (s String, INDEX words s TYPE text(tokenizer = 'splitByNonAlpha')) "
+        "ENGINE = MergeTree ORDER BY tuple()"
     )
     opened.query(f"INSERT INTO b.t SELECT s FROM file('{folder}/rows.parquet', Parquet)")
     opened.query("OPTIMIZE TABLE b.t FINAL")

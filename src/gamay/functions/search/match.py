@@ -137,15 +137,15 @@ class _Marks:
 
 def words_matching(wanted: Pattern | Similar | Between, words: pa.StringArray, analysis: Analysis) -> Mask:
     """Tell which of some different words match: bool [words]. Stop words do not, for Lucene's index does not have them."""
-    found = _TESTS[type(wanted)](wanted, words)
-    is_stop_word = pc.is_in(words, value_set=pa.array(sorted(analysis.stop_words), pa.string()))
-    return found & ~np.asarray(is_stop_word)
+    stop_words = pa.array(sorted(analysis.stop_words), pa.string())
+    found: Mask = _TESTS[type(wanted)](wanted, words) & ~np.asarray(pc.is_in(words, value_set=stop_words))
+    return found
 
 
 def _matches_pattern(wanted: Pattern, entries: pa.StringArray) -> Mask:
     if not wanted.parts:
         return np.asarray(pc.match_substring_regex(entries, wanted.regex))
-    found = LikeParts.of(wanted.parts, False, False, ignore_case=False).holds(entries)
+    found: Mask = LikeParts.of(wanted.parts, False, False, ignore_case=False).holds(entries)
     candidates = np.flatnonzero(found)
     found[candidates] = pc.match_substring_regex(take(entries, candidates), wanted.regex)
     return found

@@ -147,11 +147,13 @@ class _Search:
         return out
 
     def _marks(self, ids: Ids, tokens: Ids) -> Mask:
+        marks: Mask
         if len(ids) == 1:
-            return tokens == ids[0]
-        table = np.zeros(len(self._postings.terms), np.bool_)
-        table[ids] = True
-        marks: Mask = table[tokens]
+            marks = tokens == ids[0]
+        else:
+            table = np.zeros(len(self._postings.terms), np.bool_)
+            table[ids] = True
+            marks = table[tokens]
         return marks
 
 
