@@ -12,9 +12,10 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.model.indexing import FieldConfig, Indexes, IndexingConfig
 from gamay.model.schema import FieldSpec, Schema
-from gamay.model.search_settings import DISTANCES, SearchSettings
+from gamay.model.search_settings import SearchSettings
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType
+from gamay.model.vector_index import DISTANCES, VectorConfig
 from gamay.query.deadline import Deadline
 from gamay.query.execute import execute
 from gamay.query.plans import BoundPlans
@@ -193,11 +194,11 @@ def test_vectors_of_another_length_are_an_error(table: Table, name: str) -> None
 
 def test_settings_of_a_vector_index_of_either_form() -> None:
     declared = (
-        FieldConfig("a", indexes=Indexes(vector={"vectorDimension": 3, "vectorDistanceFunction": "L2"})),
+        FieldConfig("a", indexes=Indexes(vector=VectorConfig(dimension=3, distance="L2"))),
         FieldConfig("b", index_type="VECTOR", properties={"vectorDistanceFunction": "inner_product"}),
         FieldConfig("c", index_type="VECTOR", properties={}),
         FieldConfig("d", properties={"vectorDistanceFunction": "L2"}),  # of no index
-        FieldConfig("e", indexes=Indexes(vector={"vectorDistanceFunction": "L2", "disabled": True})),
+        FieldConfig("e", indexes=Indexes(vector=VectorConfig(distance="L2", disabled=True))),
     )
     config = replace(TableConfig.offline("t"), field_configs=declared)
     assert SearchSettings.of(config).distance == {"a": "L2", "b": "INNER_PRODUCT"}

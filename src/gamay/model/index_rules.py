@@ -19,13 +19,13 @@ from gamay.model.indexing import FieldConfig, IndexingConfig, PartitionConfig, c
 from gamay.model.json_index import problems_of
 from gamay.model.rules import TableRule, TableSubject, complaint, duplicates, missing_column
 from gamay.model.schema import FieldSpec
-from gamay.model.search_settings import DISTANCES, vector_distance
-from gamay.model.secondary_indexes import h3_config, is_declared, json_index
+from gamay.model.secondary_indexes import h3_config, is_declared, json_index, vector_config
 from gamay.model.table_name import TableType
 from gamay.model.text_index_rules import TEXT_INDEX_RULES
 from gamay.model.timestamp_index import INDEXED_TYPES, TimestampColumn
 from gamay.model.types import DataType
 from gamay.model.units import parse_data_size
+from gamay.model.vector_index import vector_problems
 
 _NORMALIZERS = ("POSITIVE_MODULO", "ABS", "MASK", "PRE_MODULO_ABS", "NO_OP")
 _FUNCTION_KEYS = {
@@ -195,11 +195,6 @@ def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: Field
         if single is not None and spec.single_value != single:
             kind = "single-value" if single else "multi-value"
             yield f"the column '{spec.name}' has a {name} index, which needs a {kind} column"
-        if name == "vector" and declared is not None and (distance := vector_distance(declared)) not in ("", *DISTANCES):
-            yield (
-                f"the vectorDistanceFunction '{distance}' of '{spec.name}' is not one of {', '.join(DISTANCES)}."
-                f"{nearest(distance, DISTANCES)}"
-            )
         switched_off = spec.name in indexing.no_dictionary_columns or spec.name in indexing.no_dictionary_config
         if needs_dictionary and switched_off:
             yield f"the column '{spec.name}' has a {name} index, which needs the dictionary that is switched off"
@@ -239,6 +234,16 @@ def _h3(subject: TableSubject) -> Iterator[str]:
             yield f"{where} has the column itself as latitudeColumn; name the one of latitudes"
         elif (spec := subject.schema.field(latitude)).data_type not in _COORDINATES or not spec.single_value:
             yield f"{where} has the latitudeColumn '{latitude}', which must be a single-value column of DOUBLE or FLOAT"
+
+
+def _vector(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
+    try:
+        config = vector_config(declared)
+    except InvalidConfigError as error:
+        yield f"the properties of '{spec.name}': {error}"
+        return
+    if config is not None:
+        yield from vector_problems(config, spec.name)
 
 
 def _is_declared(declared: FieldConfig | None, index: str) -> bool:
@@ -384,6 +389,7 @@ INDEX_RULES: tuple[TableRule, ...] = (
     _each_column(_bloom),
     _each_column(_special),
     _h3,
+    _each_column(_vector),
     _each_column(_declared_twice),
     _each_column(_codec),
     _forward_disabled,

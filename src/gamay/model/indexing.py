@@ -24,6 +24,7 @@ from gamay.model.parse import (
     map_of,
     section,
 )
+from gamay.model.vector_index import VectorConfig
 
 PARTITION_FUNCTIONS = ("Modulo", "Murmur", "Murmur2", "Murmur3", "Fnv", "HashCode", "ByteArray", "BoundedColumnValue")
 
@@ -192,7 +193,7 @@ class Indexes:
     text: TextConfig | None = key("text", section(TextConfig))
     json: JsonIndexConfig | None = key("json", section(JsonIndexConfig))
     h3: H3Config | None = key("h3", section(H3Config))
-    vector: Mapping[str, Any] | None = key("vector", OBJECT)
+    vector: VectorConfig | None = key("vector", section(VectorConfig))
     open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT)
 
 

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from gamay.base.errors import InvalidConfigError
 from gamay.model.indexing import FieldConfig, TextConfig
-from gamay.model.secondary_indexes import index_settings
+from gamay.model.secondary_indexes import vector_config
 from gamay.model.table_config import TableConfig
 from gamay.model.text_index import text_indexes
-
-DISTANCES = ("COSINE", "INNER_PRODUCT", "EUCLIDEAN", "DOT_PRODUCT", "L2")
+from gamay.model.vector_index import DISTANCES
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class SearchSettings:
     def of(config: TableConfig) -> "SearchSettings":
         """Return the settings of a table."""
         text = {column: _text(found) for columns in text_indexes(config) for column, found in columns.items()}
-        distance = {declared.name: vector_distance(declared) for declared in config.field_configs}
+        distance = {declared.name: _distance(declared) for declared in config.field_configs}
         return SearchSettings(
             {column: settings for column, settings in text.items() if settings},
             {column: name for column, name in distance.items() if name in DISTANCES[1:]},
@@ -36,10 +37,11 @@ class SearchSettings:
 NO_SETTINGS = SearchSettings()
 
 
-def vector_distance(declared: FieldConfig) -> str:
-    """Return the distance that a vector index config names, in upper case; empty without such a config, or a name in it."""
-    given = index_settings(declared, "vector") or {}
-    return str(given.get("vectorDistanceFunction", "")).upper()
+def _distance(declared: FieldConfig) -> str:
+    with suppress(InvalidConfigError):  # stored without validation
+        if (config := vector_config(declared)) is not None:
+            return config.distance_name
+    return ""
 
 
 def _text(config: TextConfig) -> str:

@@ -16,8 +16,9 @@ from gamay.model.parse import read_document
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.text_index import build_settings, text_indexes
+from gamay.model.vector_index import VectorConfig
 
-SECONDARY_KINDS = ("fst", "ifst", "text", "json", "h3")
+SECONDARY_KINDS = ("fst", "ifst", "text", "json", "h3", "vector")
 """The kinds that are built, as `fieldConfigList.indexes` spells them; `gamay.segment.secondary.registry` has their types."""
 
 H3_PROPERTIES = ("resolutions", "latitudeColumn")
@@ -58,14 +59,9 @@ def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: s
             h3 = h3_config(declared)
             columns = (column,) if h3.latitude_column is None else (column, h3.latitude_column)
             yield IndexDeclaration("h3", columns, {"resolutions": list(h3.resolutions)})
-
-
-def index_settings(declared: FieldConfig, kind: str) -> Mapping[str, Any] | None:
-    """Return the settings of a column's index of a kind without typed ones, in either form; None without the index."""
-    if not is_declared(declared, kind):
-        return None
-    settings: Mapping[str, Any] | None = getattr(declared.indexes, kind)
-    return declared.properties if settings is None else settings
+    with suppress(InvalidConfigError):
+        if (vector := vector_config(declared)) is not None:
+            yield IndexDeclaration("vector", (column,), vector.settings())
 
 
 def is_declared(declared: FieldConfig, kind: str) -> bool:
@@ -98,3 +94,10 @@ def json_index(indexing: IndexingConfig, declared: FieldConfig | None, column: s
         elif column in indexing.json_index_columns:
             own = JsonIndexConfig()
     return None if own is None or own.disabled else own
+
+
+def vector_config(declared: FieldConfig | None) -> VectorConfig | None:
+    """Return the vector index that a column has, in either form; None without one. Raises InvalidConfigError."""
+    if declared is None or not is_declared(declared, "vector"):
+        return None
+    return declared.indexes.vector or VectorConfig.of_properties(declared.properties)

@@ -24,10 +24,11 @@ from gamay.model.indexing import (
     TextConfig,
 )
 from gamay.model.json_index import unused_of
-from gamay.model.secondary_indexes import H3_PROPERTIES
+from gamay.model.secondary_indexes import H3_PROPERTIES, vector_config
 from gamay.model.table_config import TableConfig
 from gamay.model.text_index import TEXT_KEYS, text_indexes
 from gamay.model.tier_overwrites import overwritten_tiers, unknown_keys, unknown_tiers
+from gamay.model.vector_index import VectorConfig, unused_vector_settings
 
 
 def unused_index_settings(config: TableConfig) -> Iterator[str]:
@@ -195,6 +196,8 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
             "its granularities are the columns that a timestamp index derives, and there are none",
         ),
     }
+    if (vector := _vector(declared)) is not None:
+        unused |= {f"indexes.vector: {key}": told for key, told in unused_vector_settings(vector).items()}
     asked = set(declared.all_index_types)
     if not _SEARCHED & asked:  # whose settings stand among the properties
         known = {*_PROPERTIES, *(H3_PROPERTIES if "H3" in asked else ()), *(TEXT_KEYS if "TEXT" in asked else ())}
@@ -203,3 +206,9 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
             f"the property {name}": (True, "it is not known, or there is nothing that it could change") for name in unknown
         }
     return unused
+
+
+def _vector(declared: FieldConfig) -> VectorConfig | None:
+    with suppress(InvalidConfigError):  # stored without validation
+        return vector_config(declared)
+    return None

@@ -10,28 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 from gamay.model.parse import keys_of
-from gamay.model.secondary_indexes import SECONDARY_KINDS, is_declared
+from gamay.model.secondary_indexes import is_declared
 from gamay.model.table_config import TableConfig
 from gamay.model.table_name import TableType
 from gamay.model.table_sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
 from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
 from gamay.model.unused_index_settings import unused_index_settings
 
-_INDEXES = {
-    "fst": "FST index",
-    "ifst": "FST index",
-    "h3": "H3 index",
-    "vector": "vector index",
-    "open_struct": "OPEN_STRUCT index",
-}
-
 # the module that an index needs, and the extra that brings it
 _LIBRARIES = {"h3": ("h3", "geo")}
-
-# what there is without an index
-_INSTEAD = {
-    "vector index": "VECTOR_SIMILARITY looks at every vector; vectorDistanceFunction holds for it, nothing else does",
-}
 
 
 def without_effect(config: TableConfig) -> list[str]:
@@ -67,20 +54,14 @@ def _tasks(config: TableConfig) -> Iterator[str]:
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
     for field in config.field_configs:
         where = f"fieldConfigList of column '{field.name}'"
-        asked = {kind for kind in _INDEXES if is_declared(field, kind)}
-        for name in sorted({_INDEXES[kind] for kind in asked - set(SECONDARY_KINDS)}):
-            yield _unbuilt(where, name)
-        for kind in sorted(asked & _LIBRARIES.keys()):
-            library, extra = _LIBRARIES[kind]
-            if find_spec(library) is None:
+        if is_declared(field, "open_struct"):
+            yield f"{where}: this version builds no OPEN_STRUCT index; the setting is kept, and queries do without it"
+        for kind, (library, extra) in _LIBRARIES.items():
+            if is_declared(field, kind) and find_spec(library) is None:
                 yield (
-                    f"{where}: the {_INDEXES[kind]} needs the package {library}, which is not installed here; run: "
+                    f"{where}: the {kind.upper()} index needs the package {library}, which is not installed here; run: "
                     f"pip install 'gamay[{extra}]'. Where it is missing, queries do without the index"
                 )
-
-
-def _unbuilt(where: str, what: str) -> str:
-    return f"{where}: this version builds no {what}; the setting is kept, and {_INSTEAD.get(what, 'queries do without it')}"
 
 
 _ORDER = "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before"

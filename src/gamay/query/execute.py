@@ -15,6 +15,7 @@ from gamay.query.execute_groups import execute_aggregation, execute_group_by
 from gamay.query.execute_rows import execute_ordered_selection, execute_selection
 from gamay.query.execute_sets import execute_grouping_sets
 from gamay.query.explain import SegmentPlans, explain_segments
+from gamay.query.filter.vector_options import VectorOptions
 from gamay.query.groupby.table import GroupTable, KeySet
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
@@ -104,6 +105,7 @@ def _execute(
             null_handling=bound.null_handling,
             shares_filters=bool(bound.filters),
             skipped_indexes=skipped_indexes(options),
+            vector_options=VectorOptions.of(options),
         )
         for segment in segments
     ]

@@ -20,6 +20,7 @@ from gamay.query.execute_distinct import answering_dictionary
 from gamay.query.execute_groups import known_partials
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.counters import EntryCounter
+from gamay.query.filter.nearest import NearScan
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test, conjunction
 from gamay.query.response import ResultTable
@@ -312,7 +313,7 @@ def _constant(segment: QuerySegment, *, matches: bool) -> Operator:
 
 def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     if isinstance(leaf, Near):
-        return _near(leaf)
+        return _near(leaf, segment)
     resolved = Resolver(segment, EntryCounter()).leaf(leaf, segment.num_docs)
     if isinstance(resolved, Indexed) and resolved.index in ("empty", "match_all"):
         return _constant(segment, matches=(resolved.index == "match_all") != negated)
@@ -325,14 +326,17 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     return Operator(f"{name}(indexLookUp:{resolved.index},operator:{operator},predicate:{predicate})")
 
 
-def _near(leaf: Near) -> Operator:
-    """Nothing is looked for yet: every vector would be."""
+def _near(leaf: Near, segment: QuerySegment) -> Operator:
+    """An index is asked whether it answers; without one nothing is looked for, as every vector would be."""
+    leaf = segment.vector_options.applied(leaf)
     vector = ", ".join(map(literal_text, leaf.vector))
     if leaf.count is None:
         predicate = f"vector_similarity_radius({leaf.column}, ARRAY[{vector}], {literal_text(leaf.radius)})"
         return Operator(f"VECTOR_SIMILARITY_RADIUS(distance:{leaf.distance},predicate:{predicate})")
     predicate = f"vector_similarity({leaf.column}, ARRAY[{vector}], {leaf.count})"
-    return Operator(f"VECTOR_SIMILARITY_EXACT_SCAN(distance:{leaf.distance},predicate:{predicate})")
+    scan = NearScan(segment.column(leaf.column), leaf, EntryCounter())
+    way = "EXACT_SCAN" if Resolver(segment, EntryCounter()).neighbours(leaf, scan) is None else "INDEX"
+    return Operator(f"VECTOR_SIMILARITY_{way}(distance:{leaf.distance},predicate:{predicate})")
 
 
 def _predicate(leaf: In | Range | IsNull | Match | Test, negated: bool) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from gamay.model.types import DataType
 from gamay.query.constants import repeated, values_of
 from gamay.query.filter.docset import DocFlags, Mask, doc_mask
 from gamay.query.filter.shared import SharedFilters
+from gamay.query.filter.vector_options import NO_OPTIONS, VectorOptions
 from gamay.query.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.segment.spi import (
     BloomFilter,
@@ -262,9 +263,9 @@ class QuerySegment:
     visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
     these rows, for what is kept of them. stored: the segment itself. unused_trees: why the query does
     not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
-    (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use. asks: the
-    query as this segment is asked it, over columns that others may lack; None where that is the query itself.
-    sorted_records: what finds rows that are sorted by several columns.
+    (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use.
+    vector_options: how the query searches vectors. asks: the query as this segment is asked it, over columns that others
+    may lack; None where that is the query itself. sorted_records: what finds rows that are sorted by several columns.
     """
 
     sorted_records: "SortedRecords | None" = None
@@ -278,6 +279,7 @@ class QuerySegment:
         null_handling: bool = False,
         shares_filters: bool = False,
         skipped_indexes: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        vector_options: VectorOptions = NO_OPTIONS,
     ) -> None:
         self.name = segment.name
         self.num_docs = segment.num_docs
@@ -290,6 +292,7 @@ class QuerySegment:
         self._made: dict[str, Column] = {}
         self.null_handling = null_handling
         self.skipped_indexes = skipped_indexes
+        self.vector_options = vector_options
         self._null_flags: dict[str, Mask | None] = {}
         self.visible: DocFlags | None = None
         self.keeping: VisibleSegment | None = None

@@ -166,6 +166,35 @@ class Found:
     unsure: BitMap | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NearestSearch:
+    """A search for the `count` rows whose vectors are nearest to one.
+
+    vector: float32 [dimension]. distance: one of `gamay.model.vector_index.DISTANCES`. candidates: so many rows are to be
+    found. probes: lists of an IVF index that are read; effort: nodes of a graph that are kept in sight; None: as many as the
+    index found to be enough.
+    """
+
+    vector: "np.ndarray[Any, np.dtype[np.float32]]"
+    distance: str
+    count: int
+    candidates: int
+    probes: int | None = None
+    effort: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Rows that are likely to include the nearest ones: int32 [n] ascending, and their vectors, float32 [n, dimension].
+
+    covered: as in `Found`.
+    """
+
+    docs: DocIds
+    vectors: "np.ndarray[Any, np.dtype[np.float32]]"
+    covered: int | None = None
+
+
 class SecondaryIndex:
     """One open index of a segment's column or columns. An index overrides the questions that it can answer.
 
@@ -180,6 +209,10 @@ class SecondaryIndex:
 
     def entries(self, condition: Expression) -> "Ids | None":
         """Return the ids of the dictionary entries that can satisfy a condition: int32, ascending; None when any may."""
+        return None
+
+    def nearest(self, search: NearestSearch) -> Neighbours | None:
+        """Return rows near a vector; None where every vector is better looked at."""
         return None
 
 

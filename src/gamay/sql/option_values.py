@@ -7,6 +7,7 @@ others and then have no effect; `docs/guide/sql.md` says which act.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.model.secondary_indexes import SECONDARY_KINDS
@@ -59,7 +60,7 @@ _CHOICES = {
 }
 _TEXTS = """
 database routingOptions sampler orderedPreferredPools skipPlannerRules usePlannerRules clientQueryId
-applicationName workloadName queryHash vectorDistanceThreshold invertedIndexDistinctCostRatio
+applicationName workloadName queryHash invertedIndexDistinctCostRatio
 """
 # hints, which say how Pinot is to find the answer
 _HINTS = """
@@ -85,8 +86,7 @@ skipUnavailableServers sortAggregateLimitThreshold sortAggregateSingleThreadedNu
 sortExchangeCopyThreshold stageParallelism streamStats streamingGroupByFlushThreshold traceRuleProductions
 unnestColumnPruning useBrokerPruning useIndexBasedDistinctOperator useLeafServerForIntermediateStage useLiteMode
 useMSEToFillEmptyResponseSchema usePhysicalOptimizer usePlannerRules useScanReorderOpt useSpools
-vectorDistanceThreshold vectorEfSearch vectorExactRerank vectorMaxCandidates vectorNprobe vectorUseBoundedQueue
-vectorUseRelativeDistance workloadName
+vectorExactRerank vectorUseBoundedQueue vectorUseRelativeDistance workloadName
 """
 
 
@@ -111,6 +111,13 @@ def _number_from(least: int) -> Callable[[str], bool]:
     return accepts
 
 
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _one_of(choices: tuple[str, ...]) -> OptionKind:
     folded = {choice.lower() for choice in choices}
     return OptionKind(" or ".join(choices), lambda text: text.lower() in folded)
@@ -129,6 +136,7 @@ _KINDS: dict[str, OptionKind] = {
     **dict.fromkeys(_FLAGS.split(), _FLAG),
     **dict.fromkeys(_POSITIVE.split(), OptionKind("a whole number greater than 0", _number_from(1))),
     **dict.fromkeys(_INTEGERS.split(), OptionKind("a whole number", _number_from(-_LONG_MAX))),
+    "vectorDistanceThreshold": OptionKind("a number", _is_number),
     **{name: _one_of(choices) for name, choices in _CHOICES.items()},
     SKIP_INDEXES: OptionKind(f"of the form column=kind,kind&column=kind with kinds of {', '.join(SKIPPABLE)}", _skips),
     **dict.fromkeys([*_TEXTS.split(), *_HINTS.split()], OptionKind("a text", lambda text: True)),

@@ -1,9 +1,10 @@
-"""The rows whose vectors are near one: the nearest of a segment, or all within a distance. Every vector is looked at.
+"""The rows whose vectors are near one: the nearest of a segment, or all within a distance.
 
-A row that is null, or holds only the default of a FLOAT that is missing, has no vector and is near nothing.
+Every vector is looked at, or those that a vector index names as candidates; their distances are computed and compared in the
+same way. A row that is null, or holds only the default of a FLOAT that is missing, has no vector and is near nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,16 +14,22 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector, take_rows
 from gamay.kernels.vectors import cosines, dot_products, squared_distances
 from gamay.query.filter.counters import EntryCounter
-from gamay.query.filter.docset import Mask, doc_mask
+from gamay.query.filter.docset import DocFlags, Mask, doc_mask
+from gamay.query.filter.vector_options import VectorOptions
 from gamay.query.matches import BLOCK_ROWS, AllDocs, DocIds, DocList
 from gamay.query.predicate import Near
 from gamay.query.read import read_values
-from gamay.segment.spi import Column
+from gamay.segment.spi import Column, NearestSearch, Neighbours, SecondaryIndex
+from gamay.segment.vectors import has_vector
 
 Distances: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 # the distance of a row without a vector, or whose vector has no direction
 _NONE = np.nan
+# candidates of an index for each row that is to be found
+_CANDIDATES_PER_ROW = 10
+# Finding and copying candidates is no quicker than looking at so many rows for each.
+_ROWS_PER_CANDIDATE = 4
 
 
 def _of(kernel: Callable[..., None], finish: Callable[[Distances], Distances]) -> Callable[..., Distances]:
@@ -70,8 +77,11 @@ class NearScan:
         """Return the distance of each row's vector: float64, NaN where it has none. Raises QueryError for other lengths."""
         rows = read_values(self._column, block)
         self._counter.add(len(rows.values))
-        has_vector = self._has_vector(rows, block)
-        kept = np.flatnonzero(has_vector)
+        nulls = None
+        if self._nulls is not None:
+            nulls = self._nulls[slice(block.start, block.stop) if isinstance(block, AllDocs) else block.ids]
+        kept = np.flatnonzero(has_vector(rows, len(self._vector), nulls))
+        num_rows = len(rows)
         if len(kept) < len(rows):
             taken = take_rows(rows, kept)
             assert isinstance(taken, Vector)
@@ -85,30 +95,54 @@ class NearScan:
                 f"The vectors of '{self._leaf.column}' have {length} elements in some rows, and the one that is searched "
                 f"has {len(self._vector)}",
             )
-        out = np.full(len(has_vector), _NONE)
+        out = np.full(num_rows, _NONE)
         out[kept] = self._distances(rows.values, rows.offsets, self._vector)
         return out
 
-    def _has_vector(self, rows: Vector, block: AllDocs | DocList) -> Mask:
-        assert rows.offsets is not None
-        lengths = np.diff(rows.offsets)
-        has_vector: Mask = lengths > 0
-        if len(self._vector) > 1:
-            single = np.flatnonzero(lengths == 1)
-            has_vector[single] = rows.values[rows.offsets[single]] != -np.inf
-        if self._nulls is not None:
-            rows_of = slice(block.start, block.stop) if isinstance(block, AllDocs) else block.ids
-            has_vector &= ~self._nulls[rows_of]
-        return has_vector
+    def neighbours(
+        self, indexes: Iterable[SecondaryIndex], options: VectorOptions, num_docs: int, visible: DocFlags | None
+    ) -> Neighbours | None:
+        """Return candidates of an index that count, at least `leaf.count`; None where every vector has to be looked at."""
+        count = self._leaf.count
+        assert count is not None
+        candidates = max(count, options.candidates or _CANDIDATES_PER_ROW * count)
+        if visible is not None:
+            # as many more as rows do not count, wherever these are
+            candidates = -(-candidates * num_docs // max(1, visible.count))
+        if candidates * _ROWS_PER_CANDIDATE > num_docs:
+            return None
+        search = NearestSearch(self._vector, self._leaf.distance, count, candidates, options.probes, options.effort)
+        for index in indexes:
+            found = index.nearest(search)
+            if found is None:
+                continue
+            if visible is not None:
+                kept = visible.mask[found.docs]
+                found = Neighbours(found.docs[kept], found.vectors[kept], found.covered)
+            if len(found.docs) >= count:
+                return found
+        return None
+
+    def distances_of(self, found: Neighbours) -> Distances:
+        """Return the distances of candidates: float64."""
+        rows, dimension = found.vectors.shape
+        self._counter.add(rows * dimension)
+        return self._distances(found.vectors.ravel(), np.arange(0, rows * dimension + 1, dimension), self._vector)
 
 
-def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None) -> BitMap:
+def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None, found: Neighbours | None = None) -> BitMap:
     """Return the docs with the least distances, at most so many; of equal ones the first.
 
-    visible: bool [num_docs], the docs that count; None when all do.
+    visible: bool [num_docs], the docs that count; None when all do. found: at least `count` docs that count, which stand for
+    all that they cover.
     """
-    best, docs = np.empty(0), np.empty(0, np.int64)
-    for start in range(0, num_docs, BLOCK_ROWS):
+    best, docs, first = np.empty(0), np.empty(0, np.int64), 0
+    if found is not None:
+        distances = scan.distances_of(found)
+        order = np.argsort(distances, kind="stable")[:count]
+        best, docs = distances[order], found.docs[order].astype(np.int64)
+        first = num_docs if found.covered is None else found.covered
+    for start in range(first, num_docs, BLOCK_ROWS):
         stop = min(num_docs, start + BLOCK_ROWS)
         distances = scan.distances(AllDocs(start, stop))
         if visible is not None:

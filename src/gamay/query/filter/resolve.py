@@ -40,9 +40,10 @@ from gamay.query.filter.scan import (
 from gamay.query.filter.shared import SharedScan
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
+from gamay.query.filter.vector_options import NO_OPTIONS, VectorOptions
 from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.virtual import QuerySegment
-from gamay.segment.spi import Column, Dictionary, InvertedIndex, SecondaryIndex, Segment
+from gamay.segment.spi import Column, Dictionary, InvertedIndex, Neighbours, SecondaryIndex, Segment
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
@@ -238,12 +239,24 @@ class Resolver:
         return isinstance(self._segment, QuerySegment) and kind in self._segment.skipped_indexes.get(column.name, ())
 
     def _near(self, leaf: Near, column: Column) -> Resolved:
+        leaf = self._vector_options.applied(leaf)
         scan = NearScan(column, leaf, self._counter)
         if leaf.count is None:
             return scan
         visible = self._segment.visible if isinstance(self._segment, QuerySegment) else None
-        docs = nearest_docs(scan, leaf.count, self._num_docs, None if visible is None else visible.mask)
-        return Indexed(docs, "exact_scan")
+        found = self.neighbours(leaf, scan)
+        docs = nearest_docs(scan, leaf.count, self._num_docs, None if visible is None else visible.mask, found)
+        return Indexed(docs, "exact_scan" if found is None else "vector_index")
+
+    @property
+    def _vector_options(self) -> VectorOptions:
+        return self._segment.vector_options if isinstance(self._segment, QuerySegment) else NO_OPTIONS
+
+    def neighbours(self, leaf: Near, scan: NearScan) -> Neighbours | None:
+        """Return the candidates of an index for the nearest vectors; None where every vector has to be looked at."""
+        indexes = self._indexes(self._segment.column(leaf.column))
+        visible = self._segment.visible if isinstance(self._segment, QuerySegment) else None
+        return scan.neighbours(indexes, self._vector_options, self._num_docs, visible)
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
         ids = self._ids(leaf, column, dictionary)

@@ -12,13 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector
 from gamay.model.secondary_indexes import IndexDeclaration
 from gamay.segment.secondary.registry import index_type, missing_extra
-from gamay.segment.spi import Column, Found, Ids, SecondaryIndex
+from gamay.segment.spi import Column, Found, Ids, NearestSearch, Neighbours, SecondaryIndex
 
 _log = logging.getLogger(__name__)
 BLOCK_ROWS = 1 << 16
@@ -79,6 +80,15 @@ class BlockedIndex(SecondaryIndex):
                 untested = found.docs if found.unsure is None else found.unsure
                 unsure |= untested.shift(number * self._block_rows)
         return Found(BitMap.union(*parts), not unsure, len(parts) * self._block_rows, unsure if unsure else None)
+
+    def nearest(self, search: NearestSearch) -> Neighbours | None:
+        found = [block.nearest(search) for block in self._blocks]
+        parts = [part for part in found if part is not None]
+        if len(parts) < len(found) or not parts:
+            return None
+        docs = [part.docs + np.int32(number * self._block_rows) for number, part in enumerate(parts)]
+        vectors = np.concatenate([part.vectors for part in parts])
+        return Neighbours(np.concatenate(docs), vectors, covered=len(parts) * self._block_rows)
 
 
 class GrowingIndexes:

@@ -13,6 +13,7 @@ _TYPES = {
     "json": "gamay.segment.secondary.json_index.index:JSON",
     "h3": "gamay.segment.secondary.h3.index:H3",
     "text": "gamay.segment.secondary.text.index_type:TEXT",
+    "vector": "gamay.segment.secondary.vector.index_type:VECTOR",
 }
 
 

@@ -1,0 +1,80 @@
+"""The vector index as an index type."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gamay.model.vector_index import HNSW_LIBRARY
+from gamay.segment.secondary.spi import IndexSource
+from gamay.segment.secondary.vector.space import FAMILIES, Space, UnfitError, read_vectors
+from gamay.segment.spi import SecondaryIndex
+
+_log = logging.getLogger(__name__)
+MIN_ROWS = 4096
+"""Vectors from which on there is an index, unless `minRowsForIndex` says otherwise: to look at fewer takes a millisecond."""
+_HNSW, _IVF = "HNSW", "IVF"
+
+
+class VectorIndexType:
+    """Implements `IndexType` for multi-value FLOAT columns.
+
+    Nothing tells whether the file of a library is sound, so each server makes its own.
+    """
+
+    kind = "vector"
+    needs = None
+    extra = "vector"
+    of_blocks = True
+    is_portable = False
+
+    def build(self, columns: Sequence[IndexSource], settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        (column,) = columns
+        family = FAMILIES[settings["vectorDistanceFunction"]]
+        try:
+            docs, vectors = read_vectors(column, settings["vectorDimension"], family)
+        except UnfitError as error:
+            _log.warning("the vectors of '%s' are searched without an index: %s", column.name, error)
+            return {"form": None}
+        least = settings.get("minRowsForIndex")
+        if len(docs) < max(1, MIN_ROWS if least is None else least):
+            return {"form": None}
+        space = Space.of(family, vectors)
+        if settings["vectorIndexType"] == "HNSW" and _has_library():
+            from gamay.segment.secondary.vector import hnsw
+
+            return {"form": _HNSW, **hnsw.build(docs, vectors, space, settings, folder)}
+        from gamay.segment.secondary.vector import ivf
+
+        return {"form": _IVF, **ivf.build(docs, vectors, space, settings, folder)}
+
+    def open(
+        self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource], settings: Mapping[str, Any]
+    ) -> SecondaryIndex:
+        family, dimension = FAMILIES[settings["vectorDistanceFunction"]], settings["vectorDimension"]
+        if content["form"] == _IVF:
+            from gamay.segment.secondary.vector.ivf import open_ivf
+
+            return open_ivf(folder, content, family, dimension)
+        if content["form"] == _HNSW and _has_library():
+            from gamay.segment.secondary.vector.hnsw import open_hnsw
+
+            return open_hnsw(folder, content, family, dimension)
+        return _NoIndex()
+
+    def check(self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource]) -> None:
+        raise NotImplementedError("vector indexes are not portable")
+
+
+class _NoIndex(SecondaryIndex):
+    """What there is of vectors that are better looked at one by one; it tells nothing."""
+
+    kind = "vector"
+
+
+def _has_library() -> bool:
+    return find_spec(HNSW_LIBRARY) is not None
+
+
+VECTOR = VectorIndexType()
