@@ -1,14 +1,17 @@
 """TEXT_MATCH and VECTOR_SIMILARITY through `gamay.connect`, with what the table config says about them."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import gamay
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.embedded import Database
+from gamay.segment.describe import describe
 
 _TEXTS = ["Disk is full", "disk error at start", "all is well"]
 _VECTORS = [[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]]
@@ -79,6 +82,54 @@ def test_the_distance_is_that_of_the_column(db: Database) -> None:
     assert ids(db, "t", "VECTOR_SIMILARITY(v, ARRAY[1.0, 0.1], 2)") == [0, 2]
     assert ids(db, "t", "VECTOR_SIMILARITY_RADIUS(v, ARRAY[1.0, 0.0], 2)") == [0, 2]
     assert ids(db, "plain", "VECTOR_SIMILARITY_RADIUS(v, ARRAY[1.0, 0.0])") == [0, 1]
+
+
+def test_the_vector_index_of_the_older_form_is_used_and_shown(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(1).normal(size=(2000, 8)).astype(np.float32)
+    data = pa.table({"id": pa.array(range(2000), pa.int32()), "v": pa.array(list(vectors), pa.list_(pa.float32()))})
+    schema = {"schemaName": "t", "dimensionFieldSpecs": [_SCHEMA["dimensionFieldSpecs"][place] for place in (0, 3)]}
+    older = {"vectorIndexType": "IVF_FLAT", "vectorDimension": "8", "vectorDistanceFunction": "L2", "minRowsForIndex": "1"}
+    field = {"name": "v", "encodingType": "RAW", "indexType": "VECTOR", "properties": older}
+    near = f"VECTOR_SIMILARITY(v, ARRAY[{', '.join(map(str, vectors[7] + 0.1))}], 5)"
+    wanted = sorted(np.argsort(((vectors - vectors[7] - 0.1) ** 2).sum(axis=1))[:5].tolist())
+    for _ in range(2):  # built when the segment is loaded, and opened at the next start
+        with gamay.connect(tmp_path) as database:
+            if not database.tables():
+                database.create_table("t", data, schema, {"fieldConfigList": [field]})
+            plan = database.sql(f"EXPLAIN PLAN FOR SELECT id FROM t WHERE {near}").rows()[-1][0]
+            assert plan.startswith("VECTOR_SIMILARITY_INDEX(distance:L2,predicate:vector_similarity(v, ARRAY[")
+            assert ids(database, "t", near) == wanted
+    folder = next(path.parent for path in tmp_path.rglob("indexes.json"))
+    shown = next(line for line in describe(folder).splitlines() if "vector" in line and "IVF_FLAT" in line)
+    assert "v" in shown.split()
+
+
+@pytest.mark.parametrize(
+    ("vector", "says"),
+    [
+        ({"vectorDistanceFunction": "L2"}, "vectorDimension 0; it must be how long the vectors are"),
+        ({"vectorDimension": 2}, "names no vectorDistanceFunction"),
+        (
+            {"vectorIndexType": "HSNW"},
+            "'HSNW' of 'v' is not one of HNSW, IVF_FLAT, IVF_PQ, IVF_ON_DISK",
+        ),
+        ({"properties": {"nlist": "3"}}, "the property nlist means nothing to HNSW"),
+        ({"properties": {"maxCon": "x"}}, 'maxCon: "x" is not a whole number'),
+        ({"properties": {"maxCon": "1"}}, "maxCon is 1; it must be 2 to 512"),
+        (
+            {"vectorIndexType": "IVF_FLAT", "properties": {"nlist": "9", "trainSampleSize": "8"}},
+            "at least nlist, which is 9",
+        ),
+        ({"vectorIndexType": "IVF_PQ", "properties": {"nlist": "9"}}, "IVF_PQ needs the properties pqM, pqNbits"),
+    ],
+)
+def test_settings_of_vector_indexes_without_sense_are_refused(db: Database, vector: dict[str, object], says: str) -> None:
+    given = {"vectorDimension": 2, "vectorDistanceFunction": "L2", **vector}
+    if says.startswith(("vectorDimension", "names")):
+        given = vector
+    field = {"name": "v", "encodingType": "RAW", "indexes": {"vector": given}}
+    with pytest.raises(InvalidConfigError, match=re.escape(says)):
+        db.create_table("wrong", None, {**_SCHEMA, "schemaName": "wrong"}, {"fieldConfigList": [field]})
 
 
 def test_a_distance_that_there_is_not_is_refused(db: Database) -> None:
