@@ -3,7 +3,7 @@
 graph.usearch := the library's file. Keys are docs; the vectors are those of the column, for PRODUCT with one more element.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,18 @@ import numpy as np
 from usearch.index import Index, MetricKind
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.segment.secondary.vector.space import COSINE, PRODUCT, RECALL, SAMPLED, Floats, Space, true_neighbours
+from gamay.segment.secondary.vector.space import (
+    COSINE,
+    COUNTS,
+    PRODUCT,
+    RECALL,
+    Enough,
+    Floats,
+    Space,
+    enough_for,
+    sampled,
+    true_neighbours,
+)
 from gamay.segment.spi import Ids, NearestSearch, Neighbours, SecondaryIndex
 
 _FILE = "graph.usearch"
@@ -33,15 +44,17 @@ def build(docs: Ids, vectors: Floats, space: Space, settings: Mapping[str, Any],
         connectivity=settings["maxCon"],
         expansion_add=settings["beamWidth"],
     )
-    sample = np.random.default_rng(0).choice(len(docs), min(SAMPLED, len(docs)), replace=False)
+    sample = sampled(len(docs), np.random.default_rng(0))
     others = np.setdiff1d(np.arange(len(docs)), sample)
     for rows in np.split(others, range(_ROWS_AT_ONCE, len(others), _ROWS_AT_ONCE)):
         _add(graph, space, docs[rows], vectors[rows])
     # before they are in the graph themselves: a search that begins at its goal would find all that is near
-    effort = _enough_effort(graph, docs, vectors, space, sample)
+    wanted = [docs[found] for found in true_neighbours(space, vectors, space.scales(vectors), sample)]
+    searched = [_searched(space, vector) for vector in vectors[sample]]
+    efforts = [(count, _enough_effort(graph, searched, [keys[:count] for keys in wanted], len(docs))) for count in COUNTS]
     _add(graph, space, docs[sample], vectors[sample])
     graph.save(str(folder / _FILE))
-    return {"longest": space.longest, "effort": effort, "rows": len(docs)}
+    return {"longest": space.longest, "efforts": efforts, "rows": len(docs)}
 
 
 def _add(graph: Any, space: Space, docs: Ids, vectors: Floats) -> None:
@@ -53,15 +66,13 @@ def _stored(space: Space, vectors: Floats) -> Floats:
     return space.points(vectors) if space.family == PRODUCT else vectors
 
 
-def _enough_effort(graph: Any, docs: Ids, vectors: Floats, space: Space, sample: Ids) -> int | None:
+def _enough_effort(graph: Any, searched: Sequence[Floats], wanted: Sequence[Ids], rows: int) -> int | None:
     """Return how many nodes a search must keep in sight to find most true neighbours; None when a scan is as good."""
-    wanted = list(true_neighbours(space, vectors, space.scales(vectors), sample))
-    total, effort = sum(map(len, wanted)), _EFFORT_MIN
-    while effort * _ROWS_PER_NODE <= len(docs):
-        found = 0
-        for row, neighbours in zip(sample.tolist(), wanted, strict=True):
-            keys = graph.search(_searched(space, vectors[row]), effort, threads=1).keys if len(neighbours) else ()
-            found += int(np.isin(docs[neighbours], keys).sum())
+    total = sum(map(len, wanted))
+    effort = max(_EFFORT_MIN, len(wanted[0]))
+    while effort * _ROWS_PER_NODE <= rows and total:
+        keys = (graph.search(vector, effort, threads=1).keys for vector in searched)
+        found = sum(int(np.isin(neighbours, near).sum()) for neighbours, near in zip(wanted, keys, strict=True))
         if found >= RECALL * total:
             return effort
         effort *= 2
@@ -80,24 +91,21 @@ def open_hnsw(folder: Path, content: Mapping[str, Any], family: str, dimension: 
     graph = Index.restore(str(folder / _FILE), view=True)
     if graph is None or len(graph) != content["rows"]:
         raise CorruptSegmentError(f"{folder / _FILE} is no graph of {content['rows']} vectors")
-    return HnswIndex(graph, content["effort"], Space(family, dimension, content["longest"]))
+    return HnswIndex(graph, content["efforts"], Space(family, dimension, content["longest"]))
 
 
 class HnswIndex(SecondaryIndex):
-    """A graph of a column's vectors.
-
-    effort: how many nodes a search keeps in sight; None: it is better to look at every vector.
-    """
+    """A graph of a column's vectors. efforts: how many nodes a search keeps in sight."""
 
     kind = "vector"
 
-    def __init__(self, graph: Any, effort: int | None, space: Space) -> None:
+    def __init__(self, graph: Any, efforts: Enough, space: Space) -> None:
         self._graph = graph
-        self._effort = effort
+        self._efforts = efforts
         self._space = space
 
     def nearest(self, search: NearestSearch) -> Neighbours | None:
-        effort = search.effort or self._effort
+        effort = search.effort or enough_for(search.count, self._efforts)
         if effort is None or not self._space.can_search(search.vector, search.distance):
             return None
         effort = max(effort, search.candidates)

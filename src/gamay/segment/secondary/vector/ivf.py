@@ -8,7 +8,7 @@ vectors   := f32[n, dimension]
 scales    := f32[n], or f32[0]: `space.Space.scales`
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from gamay.kernels.clusters import nearest_centroids, squared_differences
 from gamay.segment.format import BufferMeta, BufferWriter
 from gamay.segment.secondary.files import read_buffers, write_buffers
-from gamay.segment.secondary.vector.space import RECALL, SAMPLED, Floats, Space, true_neighbours
+from gamay.segment.secondary.vector.space import COUNTS, RECALL, Enough, Floats, Space, enough_for, sampled, true_neighbours
 from gamay.segment.spi import Ids, NearestSearch, Neighbours, SecondaryIndex
 
 _ROUNDS = 10
@@ -52,8 +52,11 @@ def build(docs: Ids, vectors: Floats, space: Space, settings: Mapping[str, Any],
             writer.add("scales", [scales[order] if len(scales) else scales]),
         ]
 
-    probes = _enough_probes(space, vectors, scales, origin, centroids, lists, rng)
-    return {"buffers": write_buffers(folder, write), "longest": space.longest, "probes": probes}
+    content = {"buffers": write_buffers(folder, write), "longest": space.longest}
+    sample = sampled(count, rng)
+    points = space.points(vectors[sample]) - origin
+    neighbours = [lists[found] for found in true_neighbours(space, vectors, scales, sample)]
+    return {**content, "probes": _enough_probes(points, neighbours, centroids)}
 
 
 def k_means(points: Floats, k: int, rng: np.random.Generator) -> Floats:
@@ -91,18 +94,18 @@ def _by_distance(centroids: Floats, point: Floats) -> Ids:
     return np.argsort(far, kind="stable")
 
 
-def _enough_probes(
-    space: Space, vectors: Floats, scales: Floats, origin: Floats, centroids: Floats, lists: Ids, rng: np.random.Generator
-) -> int:
-    """Return how many lists have the true neighbours of most vectors."""
-    sample = rng.choice(len(vectors), min(SAMPLED, len(vectors)), replace=False)
+def _enough_probes(points: Floats, neighbours: Sequence[Ids], centroids: Floats) -> Enough:
+    """Return how many lists have most of the true neighbours of points, the lists of which are given."""
     ranks = []
-    for row, neighbours in zip(sample.tolist(), true_neighbours(space, vectors, scales, sample), strict=True):
+    for point, lists in zip(points, neighbours, strict=True):
         rank = np.empty(len(centroids), np.int64)
-        rank[_by_distance(centroids, space.point(vectors[row]) - origin)] = np.arange(len(centroids))
-        ranks.append(rank[lists[neighbours]])
-    found = np.sort(np.concatenate(ranks))
-    return int(found[int(np.ceil(RECALL * len(found))) - 1]) + 1 if len(found) else len(centroids)
+        rank[_by_distance(centroids, point)] = np.arange(len(centroids))
+        ranks.append(rank[lists])
+    by_point = np.array(ranks)
+    return [
+        (count, int(np.quantile(by_point[:, :count], RECALL, method="higher")) + 1 if by_point.size else len(centroids))
+        for count in COUNTS
+    ]
 
 
 # Read
@@ -127,7 +130,7 @@ class IvfIndex(SecondaryIndex):
         self._docs = file.array(buffers["docs"], np.int32)
         self._vectors = file.array(buffers["vectors"], np.float32).reshape(-1, space.dimension)
         self._scales = file.array(buffers["scales"], np.float32)
-        self._probes: int = content["probes"]
+        self._probes: Enough = content["probes"]
 
     def nearest(self, search: NearestSearch) -> Neighbours | None:
         space = self._space
@@ -136,7 +139,8 @@ class IvfIndex(SecondaryIndex):
         lists = _by_distance(self._centroids, space.point(search.vector) - self._origin)
         sizes = np.cumsum(self._starts[lists + 1] - self._starts[lists])
         # more lists where these have fewer rows than are asked for
-        probes = max(search.probes or self._probes, int(np.searchsorted(sizes, search.candidates)) + 1)
+        probes = search.probes or enough_for(search.count, self._probes) or 1
+        probes = max(probes, int(np.searchsorted(sizes, search.candidates)) + 1)
         probed = np.sort(lists[:probes])
         ranges = np.column_stack([self._starts[probed], self._starts[probed + 1]])
         order = space.order(self._vectors, self._scales, ranges, search.vector)

@@ -1,6 +1,6 @@
 """The vectors of a column, and the space in which an index looks for the nearest of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -139,16 +139,35 @@ class Space:
 # Calibration
 
 SAMPLED = 64
-NEIGHBOURS = 10
+"""Vectors of the segment that are looked for."""
+COUNTS = (10, 100, 1000)
+"""So many of their neighbours: who asks for more rows has to search further."""
 RECALL = 0.98
-"""The share of the true neighbours of vectors that are looked for, on average, that an index has to find."""
+"""The share of the true neighbours, on average, that an index has to find."""
+Enough: TypeAlias = Sequence[tuple[int, int | None]]
+"""How far a search has to go for each of COUNTS; None where it is better to look at every vector."""
+
+
+def sampled(count: int, rng: np.random.Generator) -> Ids:
+    """Return the places of the vectors that are looked for."""
+    return rng.choice(count, min(SAMPLED, count), replace=False)
 
 
 def true_neighbours(space: Space, vectors: Floats, scales: Floats, sample: Ids) -> Iterator[Ids]:
-    """Yield for rows of a sample the places of the nearest others, int64 [NEIGHBOURS or fewer]."""
+    """Yield for each row of a sample the places of the nearest others, the nearest first: int64 [COUNTS[-1] or fewer]."""
     everything = np.array([[0, len(vectors)]])
+    count = min(COUNTS[-1], len(vectors) - len(sample))
     for row in sample.tolist():
         order = space.order(vectors, scales, everything, vectors[row])
         order[sample] = np.inf
-        count = min(NEIGHBOURS, len(vectors) - len(sample))
-        yield np.argpartition(order, count - 1)[:count] if count else np.empty(0, np.int64)
+        nearest = np.argpartition(order, count - 1)[:count] if count else np.empty(0, np.int64)
+        yield nearest[np.argsort(order[nearest])]
+
+
+def enough_for(count: int, enough: Enough) -> int | None:
+    """Return how far to search for so many rows; for more than were looked for, in proportion."""
+    for known, value in enough:
+        if count <= known:
+            return value
+    known, value = enough[-1]
+    return None if value is None else -(-value * count // known)

@@ -1,0 +1,109 @@
+"""The nearest vectors by an index, by a scan, and by DuckDB, which compares all vectors.
+
+    python -m benchmarks.index_vector
+
+Vectors lie around two thousand centres, as those of texts and pictures do, and what is searched for is like them. Recall is
+the share of the scan's rows that the index finds.
+"""
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import gamay
+from benchmarks import report
+from benchmarks.joins import median_ms
+from benchmarks.report import Report, Shape
+
+_CENTRES = 2000
+_CASES = {"IVF_FLAT, 10 nearest": ("ivf", 10), "IVF_FLAT, 1,000 nearest": ("ivf", 1000), "HNSW, 10 nearest": ("hnsw", 10)}
+SHAPES = {
+    "index_vector": Shape(
+        ("search", "vectors", "recall", "gamay ms", "scan ms", "duckdb ms", "× scan", "× duckdb"), tuple(_CASES), texts=1
+    )
+}
+
+
+def vectors_of(count: int, dimension: int, rng: np.random.Generator, centres: Any) -> Any:
+    """Return vectors around centres: float32 [count, dimension]."""
+    around = centres[rng.integers(0, len(centres), count)]
+    return around + rng.normal(size=(count, dimension)).astype(np.float32)
+
+
+def rows_of(vectors: Any) -> pa.Table:
+    """Return a table of `id` and the vectors `v`."""
+    count, dimension = vectors.shape
+    offsets = pa.array(np.arange(0, count * dimension + 1, dimension, dtype=np.int32))
+    return pa.table(
+        {"id": pa.array(np.arange(count, dtype=np.int32)), "v": pa.ListArray.from_arrays(offsets, pa.array(vectors.ravel()))}
+    )
+
+
+def config(index_type: str, dimension: int) -> dict[str, Any]:
+    vector = {"vectorIndexType": index_type, "vectorDimension": dimension, "vectorDistanceFunction": "L2"}
+    field = {"name": "v", "encodingType": "RAW", "compressionCodec": "PASS_THROUGH", "indexes": {"vector": vector}}
+    return {"fieldConfigList": [field]}
+
+
+_SCHEMA = {
+    "dimensionFieldSpecs": [
+        {"name": "id", "dataType": "INT"},
+        {"name": "v", "dataType": "FLOAT", "singleValueField": False},
+    ]
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--graph-rows", type=int, default=100_000, help="rows of the table with HNSW, which is slow to build")
+    parser.add_argument("--dimension", type=int, default=96)
+    parser.add_argument("--searches", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = report.arguments_of(parser)
+    rng = np.random.default_rng(arguments.seed)
+    centres = (2 * rng.normal(size=(_CENTRES, arguments.dimension))).astype(np.float32)
+    everything = vectors_of(arguments.rows, arguments.dimension, rng, centres)
+    searched = vectors_of(arguments.searches, arguments.dimension, rng, centres)
+    sizes = {"ivf": arguments.rows, "hnsw": min(arguments.graph_rows, arguments.rows)}
+    found = Report("index_vector", SHAPES["index_vector"])
+    with gamay.connect(":memory:", threads=arguments.threads) as db, duckdb.connect(":memory:") as duck:
+        duck.execute(f"SET threads = {arguments.threads}")
+        for table, index_type in (("ivf", "IVF_FLAT"), ("hnsw", "HNSW")):
+            rows, begun = rows_of(everything[: sizes[table]]), time.perf_counter()
+            db.create_table(table, rows, _SCHEMA, config(index_type, arguments.dimension))
+            print(f"{sizes[table]:,} vectors loaded and indexed by {index_type} in {time.perf_counter() - begun:.1f} s")
+            duck.execute(f"CREATE TABLE {table} AS SELECT id, v::FLOAT[{arguments.dimension}] AS v FROM rows")
+        for case, (table, count) in _CASES.items():
+            found.add(case, f"{sizes[table]:,}", *_measured(db, duck, table, count, searched))
+    found.finish(writes=arguments.write_docs)
+
+
+def _measured(db: Any, duck: Any, table: str, count: int, searched: Any) -> tuple[str, ...]:
+    times: list[tuple[float, float, float]] = []
+    shares = []
+    for vector in searched:
+        array = f"ARRAY[{', '.join(map(str, vector.tolist()))}]"
+        mine = f"SELECT id FROM {table} WHERE VECTOR_SIMILARITY(v, {array}, {count}) LIMIT {count}"
+        other = f"SELECT id FROM {table} ORDER BY array_distance(v, {array}::FLOAT[{len(vector)}]) LIMIT {count}"
+        wanted = {row[0] for row in duck.execute(other).fetchall()}
+        scanned = {row[0] for row in db.sql(mine, skipIndexes="v=vector").rows()}
+        assert len(scanned & wanted) >= count - 1, "the scan and DuckDB find other rows"  # but for rounding
+        shares.append(len(scanned & {row[0] for row in db.sql(mine).rows()}) / count)
+        own = median_ms(lambda text=mine: db.sql(text).rows())  # type: ignore[misc]
+        scan = median_ms(lambda text=mine: db.sql(text, skipIndexes="v=vector").rows())  # type: ignore[misc]
+        duck_ms = median_ms(lambda text=other: duck.execute(text).fetchall())  # type: ignore[misc]
+        times.append((own, scan, duck_ms))
+    own, scan, duck_ms = (statistics.geometric_mean(column) for column in zip(*times, strict=True))
+    recall = f"{statistics.mean(shares):.3f}"
+    return recall, f"{own:.2f}", f"{scan:.1f}", f"{duck_ms:.1f}", f"{scan / own:.0f}", f"{duck_ms / own:.0f}"
+
+
+if __name__ == "__main__":
+    main()
