@@ -20,7 +20,9 @@ from benchmarks import report
 from benchmarks.joins import median_ms
 from benchmarks.report import Report, Shape
 
-_ITEMS = """len(list_filter(from_json(json_extract(doc, '$.items'), '[{"sku":"INT","price":"DOUBLE"}]'), lambda x: %s)) > 0"""
+_ITEMS = (
+    """len(list_filter(from_json(json_extract(doc, '$.items'), '[{"sku":"INT","price":"DOUBLE"}]'), lambda x: %s)) > 0"""
+)
 # condition of JSON_MATCH or of WHERE, and what DuckDB is asked
 CASES: dict[str, tuple[str, str]] = {
     "one value of 10,000": (

@@ -61,7 +61,9 @@ _SCHEMA = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--graph-rows", type=int, default=100_000, help="rows of the table with HNSW, which is slow to build")
+    parser.add_argument(
+        "--graph-rows", type=int, default=100_000, help="rows of the table with HNSW, which is slow to build"
+    )
     parser.add_argument("--dimension", type=int, default=96)
     parser.add_argument("--searches", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
