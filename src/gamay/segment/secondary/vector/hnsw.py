@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from usearch.index import Index, MetricKind
+from usearch.index import Index
 
 from gamay.base.errors import CorruptSegmentError
 from gamay.segment.secondary.vector.space import (
@@ -39,7 +39,7 @@ def build(docs: Ids, vectors: Floats, space: Space, settings: Mapping[str, Any],
     """Write the index of rows and their vectors; return what `open_hnsw` needs to know."""
     graph = Index(
         ndim=space.width,
-        metric=MetricKind.Cos if space.family == COSINE else MetricKind.L2sq,
+        metric="cos" if space.family == COSINE else "l2sq",
         dtype="f32",
         connectivity=settings["maxCon"],
         expansion_add=settings["beamWidth"],

@@ -158,4 +158,5 @@ def _places(ranges: Ids) -> Ids:
     """Return the rows of ranges, int64 [k, 2], one range after the other."""
     sizes = ranges[:, 1] - ranges[:, 0]
     ends = np.cumsum(sizes)
-    return np.arange(ends[-1]) + np.repeat(ranges[:, 0] - (ends - sizes), sizes)
+    found: Ids = np.arange(ends[-1]) + np.repeat(ranges[:, 0] - (ends - sizes), sizes)
+    return found

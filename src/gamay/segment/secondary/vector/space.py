@@ -111,7 +111,8 @@ class Space:
         """Return the point of a vector that is searched for: float32 [width]."""
         if self.family == PRODUCT:
             return np.append(vector, np.float32(0))
-        return self.points(vector[None])[0]
+        point: Floats = self.points(vector[None])[0]
+        return point
 
     def can_search(self, vector: Floats, distance: str) -> bool:
         """Whether the nearest of a vector by a distance can be told here."""
@@ -124,7 +125,7 @@ class Space:
         """Return what products with vectors are multiplied by to order them: float32 [n], empty for EUCLID."""
         if self.family == EUCLID:
             return np.empty(0, np.float32)
-        return 1 / lengths(vectors) if self.family == COSINE else np.ones(len(vectors), np.float32)
+        return np.reciprocal(lengths(vectors)) if self.family == COSINE else np.ones(len(vectors), np.float32)
 
     def order(self, vectors: Floats, scales: Floats, ranges: Ids, vector: Floats) -> Floats:
         """Return numbers that order the vectors of row ranges, int64 [k, 2], by their distance from one."""
