@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
+from gamay.model import vector_index
 from gamay.model.schema import Schema
 from gamay.model.secondary_indexes import IndexDeclaration, declared_indexes
 from gamay.model.table_config import TableConfig
@@ -276,3 +277,43 @@ def test_the_library_of_an_index_is_named_where_it_is_missing(monkeypatch: pytes
     (told,) = without_effect(config(None, {"name": "a", "indexes": {"h3": {}}}))
     assert "needs the package h3" in told
     assert "pip install 'gamay[geo]'" in told
+
+
+VECTOR = {"vectorDimension": 8, "vectorDistanceFunction": "L2"}
+QUANTIZED = {"nlist": "9", "pqM": "4", "pqNbits": "8", "trainSampleSize": "9", "trainingSeed": "1", "quantizer": "PQ"}
+
+
+@pytest.mark.parametrize(
+    ("vector", "told"),
+    [
+        ({"vectorIndexType": "IVF_FLAT", "properties": {"nlist": "9", "quantizer": "FLAT"}}, []),
+        ({"vectorIndexType": "IVF_FLAT", "properties": {"quantizer": "SQ8"}}, ["quantizer"]),
+        ({"vectorIndexType": "IVF_PQ", "properties": QUANTIZED}, ["quantizer", "pqM, pqNbits"]),
+        ({"version": 2, "storeInSegmentFile": True}, ["version", "storeInSegmentFile"]),
+        ({"properties": {"maxCon": "8", "commitDocs": "5", "mode": "x"}}, ["mode, commitDocs"]),
+    ],
+)
+def test_what_a_vector_index_does_not_do_is_told(vector: dict[str, Any], told: list[str]) -> None:
+    subject = config(None, {"name": "v", "encodingType": "RAW", "indexes": {"vector": VECTOR | vector}})
+    found = without_effect(subject)
+    assert [sentence.split(" has no effect")[0].rpartition("indexes.vector: ")[2] for sentence in found] == told
+
+
+def test_a_library_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = config(None, {"name": "v", "indexes": {"vector": VECTOR}})
+    assert without_effect(subject) == []
+    monkeypatch.setattr(vector_index, "find_spec", lambda name: None)
+    (sentence,) = without_effect(subject)
+    assert "usearch is not installed here (pip install 'gamay[vector]'), and servers without it build IVF_FLAT" in sentence
+
+
+def test_both_forms_of_a_vector_index_give_the_same_settings() -> None:
+    newer = config(None, {"name": "v", "indexes": {"vector": {**VECTOR, "properties": {"maxCon": "8"}}}})
+    older = {"vectorIndexType": "hnsw", "vectorDimension": "8", "vectorDistanceFunction": "l2", "maxCon": "8"}
+    both = (newer, config(None, {"name": "v", "indexType": "VECTOR", "properties": older}))
+    schema = Schema.from_json(
+        {"schemaName": "t", "dimensionFieldSpecs": [{"name": "v", "dataType": "FLOAT", "singleValueField": False}]}
+    ).value
+    first, second = (declared_indexes(subject, schema) for subject in both)
+    assert first == second
+    assert first[0].settings == {**VECTOR, "vectorIndexType": "HNSW", "maxCon": 8, "beamWidth": 100}

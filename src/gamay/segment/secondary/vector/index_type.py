@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from gamay.base.errors import CorruptSegmentError
 from gamay.model.vector_index import HNSW_LIBRARY
 from gamay.segment.secondary.spi import IndexSource
 from gamay.segment.secondary.vector.space import FAMILIES, Space, UnfitError, read_vectors
@@ -64,7 +65,7 @@ class VectorIndexType:
         return _NoIndex()
 
     def check(self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource]) -> None:
-        raise NotImplementedError("vector indexes are not portable")
+        raise CorruptSegmentError(f"{folder} came with its segment; vector indexes of unknown origin are not used")
 
 
 class _NoIndex(SecondaryIndex):
