@@ -23,9 +23,7 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     config = table_of(trips)
     assert "warnings" not in trips.controller.put("/tables/trips", json=config).json()
     config["tableIndexConfig"]["jsonIndexConfigs"] = {"city": {"maxBytesSize": 1}}
-    config["fieldConfigList"] = [
-        {"name": "city", "indexTypes": ["TEXT"], "properties": {"luceneUseCompoundFile": "false"}}
-    ]
+    config["fieldConfigList"] = [{"name": "city", "indexTypes": ["TEXT"], "properties": {"luceneUseCompoundFile": "false"}}]
     config["quota"] = {"storage": "10G"}
     config["instanceAssignmentConfigMap"] = {
         "OFFLINE": {
