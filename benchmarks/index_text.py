@@ -34,7 +34,7 @@ _NONE = ""
 _TIMEOUT_MS = 60_000
 # name: TEXT_MATCH, DuckDB's condition, ClickHouse's
 QUERIES = {
-    "one word, 1 row in 10,000": ("w1000", r"regexp_matches(lower(s), '\bw1000\b')", "hasToken(s, 'w1000')"),
+    "one word, 1 in 1,000": ("w1000", r"regexp_matches(lower(s), '\bw1000\b')", "hasToken(s, 'w1000')"),
     "one word, 1 in 4": ("w3", r"regexp_matches(lower(s), '\bw3\b')", "hasToken(s, 'w3')"),
     "two words": (
         "w3 AND w1000",

@@ -338,7 +338,7 @@ def test_without_the_library_there_are_lists(pool: WorkPool, tmp_path: Path, mon
 
 
 def test_rows_are_found_while_they_arrive(pool: WorkPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growing.GrowingIndexes.__init__, "__defaults__", (500,))
+    monkeypatch.setattr(growing, "BLOCK_ROWS", 500)
     vectors = made("clustered", 2300, 8)
     consuming = MutableSegment("t_1", SCHEMA, table_config(8, "L2"), tmp_path, clock=SYSTEM_CLOCK)
     near = f"VECTOR_SIMILARITY(v, {array(vectors[3] + 0.1)}, 10)"

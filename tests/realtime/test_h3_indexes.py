@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gamay.functions.geometry import points_array
-from gamay.segment.secondary.growing import GrowingIndexes
+from gamay.segment.secondary import growing
 
 pytest.importorskip("shapely")
 pytest.importorskip("h3")
@@ -42,7 +42,7 @@ def fields(*resolutions: int) -> list[dict[str, Any]]:
 def test_rows_are_found_while_and_after_they_are_consumed(
     make_realtime: Callable[..., Any], eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(GrowingIndexes.__init__, "__defaults__", (64,))  # rows of a block
+    monkeypatch.setattr(growing, "BLOCK_ROWS", 64)
     table = make_realtime(segment_rows=1000, start=False)
     table.table["fieldConfigList"] = fields(3, 6)
     table.start()

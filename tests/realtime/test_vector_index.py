@@ -36,7 +36,7 @@ def field(**properties: str) -> list[dict[str, Any]]:
 def test_rows_are_found_in_whatever_form_they_are(
     make_realtime: Callable[..., Any], eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growing.GrowingIndexes.__init__, "__defaults__", (500,))
+    monkeypatch.setattr(growing, "BLOCK_ROWS", 500)
     realtime = make_realtime(start=False, segment_rows=2000)
     realtime.table["fieldConfigList"] = field(minRowsForIndex="100", nlist="10")
     realtime.start()

@@ -103,9 +103,10 @@ def test_every_row_is_found_however_far_the_index_is(make: Any, kit: Any) -> Non
     assert found(segment) == odd(25)  # nothing is built yet
     held = segment.view()
     OddType.may_build.set()
-    eventually(lambda: OddType.builds == 2)
-    add(kit, segment, 25, 3)
     eventually(lambda: covered(segment) == 20)
+    assert OddType.builds == 2
+    assert segment.view() is segment.view()
+    add(kit, segment, 25, 3)
     assert found(segment) == odd(28)
     assert found(segment, Not(IS_ODD)) == sorted(set(range(28)) - set(odd(28)))
     for start in range(28, 60, 4):

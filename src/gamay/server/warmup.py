@@ -123,12 +123,14 @@ _TREES = {
         ],
         "jsonIndexColumns": ["doc"],
     },
+    "fieldConfigList": [{"name": "some", "indexes": {"fst": {}, "text": {}}}],
 }
 _TREE_QUERIES = (
     "SELECT COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some > 'some_00100'",
     "SELECT few, COUNT(*), SUM(raw_long), MIN(wide), MAX(wide) FROM warmup WHERE some = 'some_00007' GROUP BY few",
     "SELECT some, few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup GROUP BY some, few LIMIT 5",
     "SELECT few, SUM(wide) FROM warmup WHERE few > 'few_1' GROUP BY few",
+    "SELECT COUNT(*) FROM warmup WHERE TEXT_MATCH(some, '\"some 00100\" OR some_0010*') AND some LIKE '%00100%'",
     "SELECT COUNT(*) FROM warmup WHERE JSON_MATCH(doc, '\"$.a\" > 100 AND \"$.b\" <> ''few_2''')",
 )
 

@@ -92,6 +92,8 @@ class MutableSegment:
         self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
         self.shapes = buffers.shapes()
         self._indexes = GrowingIndexes(declared_indexes(config, schema), self._folder)
+        # the last view with fewer indexes than there were when it was asked for, and the same rows with them
+        self._reindexed: tuple[SegmentView, SegmentView] | None = None
         self._failed: BaseException | None = None
         # only where metrics are aggregated: held while they change, and while they are copied
         self._changing = threading.Lock()
@@ -202,12 +204,19 @@ class MutableSegment:
         return [*self._columns, *(column for _, column in self._timestamps)]
 
     def view(self) -> SegmentView:
-        """Return the rows appended so far; the same object until there are more."""
+        """Return the rows appended so far; the same object until there are more rows, or more of them are indexed."""
         view = self._view
         if view is None:
             with self._changing:
                 view = self._view = self._view or self._make_view()
-        return view
+        indexes = self._indexes.of_columns
+        if view.indexes is indexes:
+            return view
+        known = self._reindexed
+        if known is None or known[0] is not view or known[1].indexes is not indexes:
+            # not `self._view`: the thread that appends may have gone on
+            known = self._reindexed = view, view.with_indexes(indexes)
+        return known[1]
 
     def _dimension_states(self) -> dict[str, ColumnState]:
         columns = (column for column in self._all_columns if isinstance(column, MutableColumn))

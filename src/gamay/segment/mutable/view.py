@@ -141,8 +141,12 @@ class SegmentView:
         self.states = states
         self._created_ms = created_ms
         self._timestamp_columns = timestamp_columns
-        self._indexes = indexes
+        self.indexes = indexes
         self._columns: dict[str, ViewColumn] = {}
+
+    def with_indexes(self, indexes: Mapping[str, Sequence[SecondaryIndex]]) -> "SegmentView":
+        """Return the same rows with other indexes."""
+        return SegmentView(self.name, self.states, self.num_docs, self._created_ms, self._timestamp_columns, indexes)
 
     @cached_property
     def column_names(self) -> tuple[str, ...]:
@@ -161,5 +165,5 @@ class SegmentView:
             state = next((state for state in self.states if state.plan.spec.name == name), None)
             if state is None:
                 raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self.column_names)}")
-            column = self._columns.setdefault(name, ViewColumn(state, self._indexes.get(name, ())))
+            column = self._columns.setdefault(name, ViewColumn(state, self.indexes.get(name, ())))
         return column
