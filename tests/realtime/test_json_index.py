@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pytest
 
-from gamay.segment.secondary.growing import GrowingIndexes
+from gamay.segment.secondary import growing
 
 SCHEMA = {
     "schemaName": "t",
@@ -32,8 +31,7 @@ def line(number: int) -> bytes:
 def test_rows_are_found_while_they_arrive_and_after_the_commit(
     make_realtime: Callable[..., Any], eventually: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_blocks = partial(GrowingIndexes, block_rows=400)
-    monkeypatch.setattr("gamay.segment.mutable.segment.GrowingIndexes", small_blocks)
+    monkeypatch.setattr(growing, "BLOCK_ROWS", 400)
     realtime = make_realtime(segment_rows=3000, start=False)
     realtime.table["tableIndexConfig"] = {"jsonIndexColumns": ["doc"]}
     realtime.start()
