@@ -351,6 +351,11 @@ def test_rows_are_found_while_they_arrive(pool: WorkPool, tmp_path: Path, monkey
     asked = Asked(pool, "L2", consuming.view())
     assert asked.plan(near).startswith("VECTOR_SIMILARITY_INDEX(")
     assert 2303 in asked.ids(near)
+    # of one block hardly any of the nearest rows count, of the others all
+    counts = np.ones(2310, np.bool_)
+    counts[[row for row in asked.ids(near.replace(", 10)", ", 400)"), SCANNED) if row < 500]] = False
+    partly = Asked(pool, "L2", VisibleSegment(consuming.view(), VisibleDocs(np.packbits(counts, bitorder="little"), 2310)))
+    assert partly.ids(near, "SET vectorNprobe = 1000; ") == partly.ids(near, SCANNED)
     # all blocks but the rows behind them, whose vectors are all compared
     candidates = 4 * 100 + 310
     _, found = asked.result(f"SELECT id FROM t WHERE {near} LIMIT 100")

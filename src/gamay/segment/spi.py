@@ -172,7 +172,7 @@ class NearestSearch:
 
     vector: float32 [dimension]. distance: one of `gamay.model.vector_index.DISTANCES`. candidates: so many rows are to be
     found. probes: lists of an IVF index that are read; effort: nodes of a graph that are kept in sight; None: as many as the
-    index found to be enough.
+    index found to be enough. visible: bool [num_docs], the rows that count; None when all do.
     """
 
     vector: "np.ndarray[Any, np.dtype[np.float32]]"
@@ -181,13 +181,14 @@ class NearestSearch:
     candidates: int
     probes: int | None = None
     effort: int | None = None
+    visible: "np.ndarray[Any, np.dtype[np.bool_]] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Rows that are likely to include the nearest ones: int32 [n] ascending, and their vectors, float32 [n, dimension].
+    """Rows that count and are likely to include the nearest ones, not fewer than are asked for unless these are all.
 
-    covered: as in `Found`.
+    docs: int32 [n], ascending. vectors: theirs, float32 [n, dimension]. covered: as in `Found`.
     """
 
     docs: DocIds

@@ -102,7 +102,7 @@ class NearScan:
     def neighbours(
         self, indexes: Iterable[SecondaryIndex], options: VectorOptions, num_docs: int, visible: DocFlags | None
     ) -> Neighbours | None:
-        """Return candidates of an index that count, at least `leaf.count`; None where every vector has to be looked at."""
+        """Return candidates of an index that count; None where every vector has to be looked at."""
         count = self._leaf.count
         assert count is not None
         candidates = max(count, options.candidates or _CANDIDATES_PER_ROW * count)
@@ -111,17 +111,9 @@ class NearScan:
             candidates = -(-candidates * num_docs // max(1, visible.count))
         if candidates * _ROWS_PER_CANDIDATE > num_docs:
             return None
-        search = NearestSearch(self._vector, self._leaf.distance, count, candidates, options.probes, options.effort)
-        for index in indexes:
-            found = index.nearest(search)
-            if found is None:
-                continue
-            if visible is not None:
-                kept = visible.mask[found.docs]
-                found = Neighbours(found.docs[kept], found.vectors[kept], found.covered)
-            if len(found.docs) >= count:
-                return found
-        return None
+        mask = None if visible is None else visible.mask
+        search = NearestSearch(self._vector, self._leaf.distance, count, candidates, options.probes, options.effort, mask)
+        return next((found for index in indexes if (found := index.nearest(search)) is not None), None)
 
     def distances_of(self, found: Neighbours) -> Distances:
         """Return the distances of candidates: float64."""
@@ -133,8 +125,8 @@ class NearScan:
 def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None, found: Neighbours | None = None) -> BitMap:
     """Return the docs with the least distances, at most so many; of equal ones the first.
 
-    visible: bool [num_docs], the docs that count; None when all do. found: at least `count` docs that count, which stand for
-    all that they cover.
+    visible: bool [num_docs], the docs that count; None when all do. found: docs that count, which stand for all that they
+    cover.
     """
     best, docs, first = np.empty(0), np.empty(0, np.int64), 0
     if found is not None:

@@ -8,6 +8,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -82,13 +83,19 @@ class BlockedIndex(SecondaryIndex):
         return Found(BitMap.union(*parts), not unsure, len(parts) * self._block_rows, unsure if unsure else None)
 
     def nearest(self, search: NearestSearch) -> Neighbours | None:
-        found = [block.nearest(search) for block in self._blocks]
+        found = [block.nearest(self._within(search, number)) for number, block in enumerate(self._blocks)]
         parts = [part for part in found if part is not None]
         if len(parts) < len(found) or not parts:
             return None
         docs = [part.docs + np.int32(number * self._block_rows) for number, part in enumerate(parts)]
         vectors = np.concatenate([part.vectors for part in parts])
         return Neighbours(np.concatenate(docs), vectors, covered=len(parts) * self._block_rows)
+
+    def _within(self, search: NearestSearch, number: int) -> NearestSearch:
+        if search.visible is None:
+            return search
+        first = number * self._block_rows
+        return replace(search, visible=search.visible[first : first + self._block_rows])
 
 
 class GrowingIndexes:

@@ -19,6 +19,7 @@ from gamay.segment.secondary.vector.space import (
     Enough,
     Floats,
     Space,
+    counting,
     enough_for,
     sampled,
     true_neighbours,
@@ -115,4 +116,5 @@ class HnswIndex(SecondaryIndex):
         keys = self._graph.search(_searched(self._space, search.vector), effort, threads=1).keys[: search.candidates]
         docs = np.sort(keys)
         vectors = np.asarray(self._graph.get(docs)).reshape(-1, self._space.width)[:, : self._space.dimension]
-        return Neighbours(docs.astype(np.int32), np.ascontiguousarray(vectors))
+        found = Neighbours(docs.astype(np.int32), np.ascontiguousarray(vectors))
+        return counting(found, search, len(self._graph))

@@ -17,7 +17,17 @@ import numpy as np
 from gamay.kernels.clusters import nearest_centroids, squared_differences
 from gamay.segment.format import BufferMeta, BufferWriter
 from gamay.segment.secondary.files import read_buffers, write_buffers
-from gamay.segment.secondary.vector.space import COUNTS, RECALL, Enough, Floats, Space, enough_for, sampled, true_neighbours
+from gamay.segment.secondary.vector.space import (
+    COUNTS,
+    RECALL,
+    Enough,
+    Floats,
+    Space,
+    counting,
+    enough_for,
+    sampled,
+    true_neighbours,
+)
 from gamay.segment.spi import Ids, NearestSearch, Neighbours, SecondaryIndex
 
 _ROUNDS = 10
@@ -151,7 +161,7 @@ class IvfIndex(SecondaryIndex):
             kept = np.arange(len(order))
         places = _places(ranges)[kept]
         places = places[np.argsort(self._docs[places])]
-        return Neighbours(self._docs[places], self._vectors[places])
+        return counting(Neighbours(self._docs[places], self._vectors[places]), search, len(self._docs))
 
 
 def _places(ranges: Ids) -> Ids:

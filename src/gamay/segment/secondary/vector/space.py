@@ -9,7 +9,7 @@ import numpy as np
 from gamay.functions.vector import Vector
 from gamay.kernels.clusters import scaled_products, squared_differences
 from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import Ids
+from gamay.segment.spi import Ids, NearestSearch, Neighbours
 from gamay.segment.vectors import has_vector
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
@@ -135,6 +135,15 @@ class Space:
         else:
             scaled_products(vectors, scales, ranges, vector, out)
         return out
+
+
+def counting(found: Neighbours, search: NearestSearch, num_vectors: int) -> Neighbours | None:
+    """Return those candidates that count; None where so few do that nearer ones than theirs may be left out."""
+    kept = found
+    if search.visible is not None:
+        counts = search.visible[found.docs]
+        kept = Neighbours(found.docs[counts], found.vectors[counts])
+    return kept if len(kept.docs) >= search.count or len(found.docs) == num_vectors else None
 
 
 # Calibration
