@@ -66,8 +66,8 @@ def make(request: Any, kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(growing, "BLOCK_ROWS", BLOCK)
     OddType.may_build, OddType.builds = threading.Event(), 0
 
-    def segment(**settings: Any) -> MutableSegment:
-        declared = (IndexDeclaration("odd", ("s",), {"exact": request.param, **settings}),)
+    def segment(*each: dict[str, Any]) -> MutableSegment:
+        declared = tuple(IndexDeclaration("odd", ("s",), {"exact": request.param, **more}) for more in each or ({},))
         monkeypatch.setattr("gamay.segment.mutable.segment.declared_indexes", lambda config, schema: declared)
         schema = kit.schema(kit.field("s", DataType.STRING))
         return MutableSegment("m", schema, kit.config(noDictionaryColumns=["s"]), tmp_path / "buffers")
@@ -120,13 +120,24 @@ def test_every_row_is_found_however_far_the_index_is(make: Any, kit: Any) -> Non
 
 
 def test_rows_are_scanned_where_an_index_cannot_be_built(make: Any, kit: Any, caplog: pytest.LogCaptureFixture) -> None:
-    segment = make(fails=True)
+    segment = make({"fails": True})
     OddType.may_build.set()
     add(kit, segment, 0, 25)
     eventually(lambda: "cannot be built" in caplog.text)
     add(kit, segment, 25, 25)
     assert found(segment) == odd(50)
     assert covered(segment) == 0
+
+
+def test_an_index_grows_on_where_another_cannot_be_built(make: Any, kit: Any, caplog: pytest.LogCaptureFixture) -> None:
+    segment = make({"fails": True, "name": "one"}, {})
+    OddType.may_build.set()
+    add(kit, segment, 0, 25)
+    eventually(lambda: covered(segment) == 20)
+    add(kit, segment, 25, 25)
+    eventually(lambda: covered(segment) == 50)
+    assert found(segment) == odd(50)
+    assert caplog.text.count("cannot be built") == 1
 
 
 def test_a_closed_segment_builds_nothing_more(make: Any, kit: Any, tmp_path: Path) -> None:

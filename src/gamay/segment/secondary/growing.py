@@ -8,7 +8,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -98,6 +98,19 @@ class BlockedIndex(SecondaryIndex):
         return replace(search, visible=search.visible[first : first + self._block_rows])
 
 
+@dataclass
+class _Growing:
+    """One declared index: the blocks that are built, and whether one could not be: then there will be no more.
+
+    folder: of its files.
+    """
+
+    declaration: IndexDeclaration
+    folder: Path
+    blocks: list[SecondaryIndex] = field(default_factory=list)
+    is_failed: bool = False
+
+
 class GrowingIndexes:
     """The secondary indexes of one consuming segment. of_columns: by column, the blocks that are ready.
 
@@ -106,14 +119,14 @@ class GrowingIndexes:
 
     def __init__(self, declarations: Sequence[IndexDeclaration], folder: Path) -> None:
         """folder: that of the segment's buffers."""
-        self._declarations = [
-            declaration
-            for declaration in declarations
+        self._folder = folder / "indexes"
+        self._every = [
+            _Growing(declaration, self._folder / str(number))
+            for number, declaration in enumerate(declarations)
             if missing_extra(declaration.kind) is None and index_type(declaration.kind).of_blocks
         ]
-        self._folder = folder / "indexes"
         self._block_rows = BLOCK_ROWS
-        self._built: list[list[SecondaryIndex]] = [[] for _ in self._declarations]
+        self._num_blocks = 0
         self._lock = threading.Lock()
         self._latest: View | None = None
         self._is_building = self._is_closed = False
@@ -121,7 +134,7 @@ class GrowingIndexes:
 
     def follow(self, view: View) -> None:
         """Take note of the rows that there are now; blocks that have become full are built by another thread."""
-        if not self._declarations or view.num_docs < (self._num_blocks + 1) * self._block_rows:
+        if not self._every or view.num_docs < (self._num_blocks + 1) * self._block_rows:
             return
         with self._lock:
             self._latest = view
@@ -129,10 +142,6 @@ class GrowingIndexes:
                 return
             self._is_building = True
         threading.Thread(target=self._build_blocks, name="index-blocks", daemon=True).start()
-
-    @property
-    def _num_blocks(self) -> int:
-        return min(map(len, self._built), default=0)
 
     def close(self) -> None:
         """Build no more; the files go, and what is open stays readable."""
@@ -142,16 +151,9 @@ class GrowingIndexes:
 
     def _build_blocks(self) -> None:
         while (view := self._next()) is not None:
-            number = self._num_blocks
-            try:
-                for declaration, blocks in zip(self._declarations, self._built, strict=True):
-                    blocks.append(self._block(view, declaration, number))
-            except Exception:  # noqa: BLE001 - whatever is wrong with an index, the rows can be read without it
-                with self._lock:
-                    is_closed, self._is_closed, self._is_building = self._is_closed, True, False
-                if not is_closed:
-                    _log.exception("rows from %d on are scanned, their indexes cannot be built", number * self._block_rows)
-                return
+            for growing in self._every:
+                self._grow(growing, view)
+            self._num_blocks += 1
             self.of_columns = self._by_column()
 
     def _next(self) -> View | None:
@@ -163,20 +165,33 @@ class GrowingIndexes:
                 return None
             return view
 
-    def _block(self, view: View, declaration: IndexDeclaration, number: int) -> SecondaryIndex:
-        start = number * self._block_rows
+    def _grow(self, growing: _Growing, view: View) -> None:
+        if growing.is_failed:
+            return
+        try:
+            growing.blocks.append(self._block(view, growing))
+        except Exception:  # noqa: BLE001 - whatever is wrong with an index, the rows can be read without it
+            growing.is_failed = True
+            if not self._is_closed:  # else its folder is gone
+                declared, first = growing.declaration, self._num_blocks * self._block_rows
+                named = ", ".join(declared.columns)
+                _log.exception("rows from %d on have no %s index of %s, it cannot be built", first, declared.kind, named)
+
+    def _block(self, view: View, growing: _Growing) -> SecondaryIndex:
+        declaration, start = growing.declaration, self._num_blocks * self._block_rows
         columns = [_BlockColumn(view.column(name), start, start + self._block_rows) for name in declaration.columns]
-        folder = self._folder / f"{declaration.kind}-{'-'.join(declaration.columns)}-{number}"
+        folder = growing.folder / str(self._num_blocks)
         self._folder.mkdir(exist_ok=True)  # fails once the segment's own folder is gone
-        folder.mkdir()
+        folder.mkdir(parents=True)
         wanted = index_type(declaration.kind)
         content = wanted.build(columns, declaration.settings, folder)
         return wanted.open(folder, content, columns, declaration.settings)
 
     def _by_column(self) -> Mapping[str, Sequence[SecondaryIndex]]:
         found: dict[str, tuple[SecondaryIndex, ...]] = {}
-        for declaration, blocks in zip(self._declarations, self._built, strict=True):
-            index = BlockedIndex(declaration.kind, tuple(blocks), self._block_rows)
-            for column in declaration.columns:
-                found[column] = (*found.get(column, ()), index)
+        for growing in self._every:
+            if growing.blocks:
+                index = BlockedIndex(growing.declaration.kind, tuple(growing.blocks), self._block_rows)
+                for column in growing.declaration.columns:
+                    found[column] = (*found.get(column, ()), index)
         return MappingProxyType(found)
