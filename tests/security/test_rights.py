@@ -162,7 +162,7 @@ def test_a_route_without_a_right_cannot_be_registered() -> None:
 def test_what_changes_state_is_no_read() -> None:
     """A GET needs READ alone only where its level is that of reading; names of what reads by POST are few and listed."""
     reads = {"Query", "ValidateSchema", "ValidateTableConfigs", "NotOffered", "EstimateUpsertMemory", "GetInstance"}
-    reads |= {"GetSegmentReloadStatus", "GetMetadata"}
+    reads |= {"GetSegmentReloadStatus", "GetMetadata", "DownloadSegment"}
     asked = {
         r.action for rights in RIGHTS.values() for (m, _), r in rights.items() if m != "GET" and r.level.value == "read"
     }

@@ -121,15 +121,13 @@ def test_a_failed_write_leaves_nothing(spark, cluster, write):
     before = cluster.segments("failing")
     broken = frame(spark, 50, 100).withColumn("n", expr("if(n = 99, raise_error('broken'), n)"))
     with pytest.raises(Exception, match="broken"):
-        write(broken.withColumn("n", expr("cast(n as bigint)")), "failing", rowsPerSegment=10)
+        write(broken.withColumn("n", expr("cast(n as bigint)")), "failing", rowsPerSegment=10, jobId="again")
     assert cluster.client.list_segments("failing", queried_only=True) == list(before)
     settles(cluster, "failing", sums(range(50)))
-
-    def only_what_was_there() -> bool:  # tasks that were cancelled may have been uploading still: what they left is hidden
-        cluster.client.json("GET", "/periodictask/run", params={"taskname": "RetentionManager", "tableName": "failing"})
-        return cluster.segments("failing") == before
-
-    eventually(only_what_was_there)
+    # a task that was cancelled may have been uploading still: what it left is hidden, and removed by the next attempt
+    write(frame(spark, 50, 100), "failing", jobId="again")
+    settles(cluster, "failing", sums(range(100)))
+    assert sorted(cluster.segments("failing")) == sorted(cluster.client.list_segments("failing", queried_only=True))
 
 
 def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, write):

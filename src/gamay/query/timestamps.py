@@ -16,9 +16,8 @@ from gamay.query.bind import BoundQuery, QueryKind
 from gamay.query.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate
 from gamay.query.predicate import And, Filter, In, Match, Not, Or, Range, Test, disjunction, negation
 from gamay.query.virtual import QuerySegment
-from gamay.segment.column import ImmutableColumn
 from gamay.segment.metadata import TIMESTAMP_COLUMNS
-from gamay.segment.mutable.view import ViewColumn
+from gamay.segment.spi import KnowsMillis
 
 # a column with more values than one for so many rows is as costly to compute with as the times
 _ROWS_PER_VALUE = 4
@@ -99,7 +98,7 @@ def _available(segment: QuerySegment, derived: Sequence[TimestampColumn], bases:
         if column.base not in bases:
             continue
         stored = segment.column(column.name)
-        assert isinstance(stored, ImmutableColumn | ViewColumn)
+        assert isinstance(stored, KnowsMillis)
         segment.attach(stored.millis)
         unit = column.base, column.granularity
         units.add(unit)

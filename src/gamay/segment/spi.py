@@ -218,6 +218,16 @@ class SecondaryIndex:
 
 
 @runtime_checkable
+class KnowsMillis(Protocol):
+    """A column of TIMESTAMP that can be read as milliseconds since the epoch."""
+
+    @property
+    def millis(self) -> "Column":
+        """A column of LONG with the same rows and indexes, under another name."""
+        ...
+
+
+@runtime_checkable
 class KnowsLengths(Protocol):
     """A column that may know how long its texts are without reading them."""
 
