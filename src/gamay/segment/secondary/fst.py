@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyroaring import BitMap
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import binary_buffers
@@ -34,6 +33,8 @@ _SIZE = 3
 _TRIGRAMS = 1 << 24
 # trigrams of a pattern that are looked up: the rarest; the others hardly exclude anything more
 _LOOKED_UP = 6
+# To match so few entries is cheaper than to read another set.
+_FEW = 64
 # Matching a candidate costs more than matching a neighbour of a text in a row.
 _WORTH_IT = 4
 
@@ -118,8 +119,12 @@ class TrigramIndex(SecondaryIndex):
         sizes = self._sets.counts[places]
         if int(sizes.min()) * _WORTH_IT > self._num_entries:
             return None
-        rarest = places[np.argsort(sizes, kind="stable")][:_LOOKED_UP]
-        found = BitMap.intersection(*(self._sets.get(int(place)) for place in rarest))
+        first, *others = places[np.argsort(sizes, kind="stable")][:_LOOKED_UP].tolist()
+        found = self._sets.get(first)
+        for place in others:
+            if len(found) <= _FEW:
+                break
+            found &= self._sets.get(place)
         return np.frombuffer(found.to_array(), np.uint32).astype(np.int32)
 
     def _runs(self, condition: Expression) -> list[bytes]:
