@@ -19,9 +19,8 @@ _BY_FUNCTION = {"like": "fst", "regexplike": "fst", "jsonmatch": "json", "textma
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """What is known of a column. cardinality: of its values in a segment, None where it is not known."""
+    """How a column is stored, as far as that decides which index can help."""
 
-    cardinality: int | None = None
     is_sorted: bool = False
     has_dictionary: bool = True
 
@@ -53,10 +52,7 @@ class Candidates:
 
 def facts_of(info: SegmentMetadata) -> dict[str, ColumnFacts]:
     """Return what a segment tells of its columns."""
-    return {
-        name: ColumnFacts(column.stats.cardinality, column.stats.is_sorted, column.id_bits is not None)
-        for name, column in info.columns.items()
-    }
+    return {name: ColumnFacts(column.stats.is_sorted, column.id_bits is not None) for name, column in info.columns.items()}
 
 
 def candidates(queries: Iterable[str], schema: Schema, facts: Mapping[str, ColumnFacts]) -> Candidates:

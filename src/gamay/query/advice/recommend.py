@@ -10,7 +10,7 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError
 from gamay.model.schema import Schema
 from gamay.model.types import FieldRole
-from gamay.query.advice.indexes import Candidate, Candidates, ColumnFacts, candidates
+from gamay.query.advice.indexes import Candidate, Candidates, candidates
 
 # A bloom filter rules segments out where each holds a small part of a column's values; a partition needs as many.
 _MANY_VALUES = 1000
@@ -30,8 +30,7 @@ def recommend(document: Any) -> dict[str, Any]:
     taken and have no influence. Raises InvalidConfigError.
     """
     schema, cardinalities, weights = _input(document)
-    facts = {name: ColumnFacts(cardinality) for name, cardinality in cardinalities.items()}
-    found = candidates(weights, schema, facts)
+    found = candidates(weights, schema, {})
     votes = _votes(found, weights)
     sorted_column = _sorted_column(votes, schema)
     lists: dict[str, list[str]] = {name: [] for name in _LISTS.values()}
