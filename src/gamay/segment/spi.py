@@ -240,8 +240,11 @@ class KnowsLengths(Protocol):
         ...
 
 
-class Column(Protocol):
-    """One column of a segment. Absent indexes are None."""
+class IndexSource(Protocol):
+    """The rows of a column that an index is built of: those of a sealed segment, or a block of a consuming one's.
+
+    A block has no dictionary; its docs are numbered from 0.
+    """
 
     @property
     def name(self) -> str: ...
@@ -252,9 +255,24 @@ class Column(Protocol):
     @property
     def num_docs(self) -> int: ...
     @property
-    def stats(self) -> ColumnStats: ...
-    @property
     def dictionary(self) -> Dictionary | None: ...
+    @property
+    def null_docs(self) -> BitMap | None: ...
+
+    def values(self, start: int, stop: int) -> Vector:
+        """Return the values of rows [start, stop), decoded; of a null row what the column stores in its place."""
+        ...
+
+    def ids(self, start: int, stop: int) -> Ids:
+        """Return the dictionary ids of rows [start, stop). Only with a dictionary."""
+        ...
+
+
+class Column(IndexSource, Protocol):
+    """One column of a segment. Absent indexes are None."""
+
+    @property
+    def stats(self) -> ColumnStats: ...
     @property
     def sorted_index(self) -> SortedIndex | None: ...
     @property
@@ -265,8 +283,6 @@ class Column(Protocol):
     def range_index(self) -> RangeIndex | None: ...
     @property
     def bloom_filter(self) -> BloomFilter | None: ...
-    @property
-    def null_docs(self) -> BitMap | None: ...
     @property
     def indexes(self) -> Sequence[SecondaryIndex]:
         """The secondary indexes of the column, alone or with others."""

@@ -27,8 +27,7 @@ from gamay.segment.format import (
     write_metadata_file,
 )
 from gamay.segment.secondary.registry import index_type, missing_extra
-from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import SecondaryIndex
+from gamay.segment.spi import IndexSource, SecondaryIndex
 
 INDEXES_FILE = "indexes.json"
 INDEXES_FOLDER = "indexes"

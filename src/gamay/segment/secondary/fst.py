@@ -23,8 +23,7 @@ from gamay.kernels.trigrams import mark_trigrams, number_trigrams
 from gamay.segment.format import BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
-from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import Ids, SecondaryIndex
+from gamay.segment.spi import Ids, IndexSource, SecondaryIndex
 from gamay.segment.verify.buffers import BufferChecker
 
 _SETS = "trigrams"

@@ -4,39 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyroaring import BitMap
-
-from gamay.functions.vector import Vector
-from gamay.model.types import DataType
-from gamay.segment.spi import Dictionary, Ids, SecondaryIndex
-
-
-class IndexSource(Protocol):
-    """The rows of a column that an index is built of: those of a sealed segment, or a block of a consuming one's.
-
-    A block has no dictionary; its docs are numbered from 0.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def data_type(self) -> DataType: ...
-    @property
-    def single_value(self) -> bool: ...
-    @property
-    def num_docs(self) -> int: ...
-    @property
-    def dictionary(self) -> Dictionary | None: ...
-    @property
-    def null_docs(self) -> BitMap | None: ...
-
-    def values(self, start: int, stop: int) -> Vector:
-        """Return the values of rows [start, stop), decoded; of a null row what the column stores in its place."""
-        ...
-
-    def ids(self, start: int, stop: int) -> Ids:
-        """Return the dictionary ids of rows [start, stop). Only with a dictionary."""
-        ...
+from gamay.segment.spi import IndexSource, SecondaryIndex
 
 
 class IndexType(Protocol):

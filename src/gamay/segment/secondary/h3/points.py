@@ -11,8 +11,7 @@ from gamay.functions.arrow import binary_buffers
 from gamay.functions.geometry import GEOGRAPHY, POINT, POINT_BYTES, geo_library
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import Ids
+from gamay.segment.spi import Ids, IndexSource
 
 _BATCH_ROWS = 1 << 16
 _Found: TypeAlias = "tuple[Ids, Ids, Ids, Ids]"

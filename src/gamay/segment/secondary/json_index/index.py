@@ -20,8 +20,7 @@ from gamay.model.types import DataType
 from gamay.segment.secondary.json_index.ask import JsonIndex
 from gamay.segment.secondary.json_index.files import StoredTerms, check_index, write_index
 from gamay.segment.secondary.json_index.flatten import flatten
-from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import Ids
+from gamay.segment.spi import Ids, IndexSource
 
 _TYPES = (DataType.STRING, DataType.JSON, DataType.MAP)
 _BATCH_ROWS = 1 << 16

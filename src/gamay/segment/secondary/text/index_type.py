@@ -24,9 +24,9 @@ from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.forward import id_dtype
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
-from gamay.segment.secondary.spi import IndexSource
 from gamay.segment.secondary.text.inverting import Tokens, tokens_of
 from gamay.segment.secondary.text.search import Postings, TextIndex
+from gamay.segment.spi import IndexSource
 from gamay.segment.storage_form import binary_array
 from gamay.segment.verify.buffers import BufferChecker
 

@@ -11,8 +11,7 @@ from gamay.functions.search.words import lower_case, words_of
 from gamay.model.types import DataType
 from gamay.segment.dictionary import sort_distinct
 from gamay.segment.forward import id_dtype
-from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import Ids
+from gamay.segment.spi import Ids, IndexSource
 
 # texts of a batch: what is made of them takes some ten times that while the batch is worked on
 _BATCH_BYTES = 1 << 24

@@ -8,9 +8,8 @@ from typing import Any
 
 from gamay.base.errors import CorruptSegmentError
 from gamay.model.vector_index import HNSW_LIBRARY
-from gamay.segment.secondary.spi import IndexSource
 from gamay.segment.secondary.vector.space import FAMILIES, Space, UnfitError, read_vectors
-from gamay.segment.spi import SecondaryIndex
+from gamay.segment.spi import IndexSource, SecondaryIndex
 
 _log = logging.getLogger(__name__)
 MIN_ROWS = 4096

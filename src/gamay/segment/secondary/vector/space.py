@@ -8,8 +8,7 @@ import numpy as np
 
 from gamay.functions.vector import Vector
 from gamay.kernels.clusters import scaled_products, squared_differences
-from gamay.segment.secondary.spi import IndexSource
-from gamay.segment.spi import Ids, NearestSearch, Neighbours
+from gamay.segment.spi import Ids, IndexSource, NearestSearch, Neighbours
 from gamay.segment.vectors import has_vector
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
