@@ -18,13 +18,14 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
+from gamay.query import execute_distinct
 from gamay.query.bind import bind
 from gamay.query.budget import Budget, ProcessBudget
 from gamay.query.deadline import CancellableDeadline, Deadline
 from gamay.query.execute import execute
 from gamay.query.groupby import growing
 from gamay.query.groupby import segment as group_segments
-from gamay.query.partitioned import spilling
+from gamay.query.partitioned import groups, spilling
 from gamay.query.partitioned.files import SpillFile, SpillSpace
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
@@ -222,3 +223,85 @@ def test_an_older_broker_is_sent_one_table(segments: Any, folder: Path) -> None:
         assert comparable(answer.table.rows()) == Run(segments, folder, NO_LIMIT).rows(sql)
     budget.close()
     assert kinds == ["parts", "groups"]
+
+
+@pytest.mark.parametrize(
+    "asked", ["ARRAYAGG(g, 'INT')", "LISTAGG(raw, ',')", "ARRAYAGG(k, 'LONG'), LASTWITHTIME(g, k, 'INT')"]
+)
+def test_values_are_listed_in_the_order_of_rows_wherever_groups_lie(segments: Any, folder: Path, asked: str) -> None:
+    sql = f"SELECT s, g % 3, {asked} FROM many GROUP BY s, g % 3 ORDER BY s, g % 3 LIMIT 100000"
+    expected = Run(segments, folder, NO_LIMIT).rows(sql)
+    for servers, on_wire in ((1, False), (1, True), (2, True)):
+        run = Run(segments, folder, MEMORY)
+        assert run.rows(sql, servers=servers, on_wire=on_wire) == expected
+        assert run.spilled > 0
+
+
+def test_partitions_that_are_too_large_are_divided_again(
+    segments: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = set()
+    divide = groups.partitions_of
+
+    def partitions(keys: Any, num_groups: int, level: int) -> Any:
+        levels.add(level)
+        return divide(keys, num_groups, level)
+
+    monkeypatch.setattr(groups, "partitions_of", partitions)
+    monkeypatch.setattr(groups, "_PARTITION_SHARE", 20_000)
+    for sql in (
+        "SELECT k, g, COUNT(*), SUM(d) FROM many GROUP BY k, g ORDER BY 3 DESC, k, g LIMIT 500",
+        "SELECT s, g, DISTINCTCOUNT(raw) FROM many GROUP BY s, g ORDER BY s, g LIMIT 100000",
+    ):
+        for servers, on_wire in ((1, False), (2, True)):
+            levels.clear()
+            run = Run(segments, folder, MEMORY)
+            assert run.rows(sql, servers=servers, on_wire=on_wire) == Run(segments, folder, NO_LIMIT).rows(sql)
+            assert levels >= {0, 1}
+            assert_nothing_left(run, folder)
+
+
+def test_ordered_distinct_rows_need_no_more_memory_than_the_answer(segments: Any, folder: Path) -> None:
+    sql = "SELECT DISTINCT s, g, d FROM many {} ORDER BY {} LIMIT 20 OFFSET 3"
+    for where, order in (
+        ("", "g DESC, s"),
+        ("WHERE k > 5", "s"),
+        ("", "d DESC NULLS LAST"),
+        ("WHERE mv = 3", "g, d, s"),
+    ):
+        asked = sql.format(where, order)
+        run = Run(segments, folder, 150_000, disk=0)
+        expected = Run(segments, folder, NO_LIMIT).rows(asked)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(execute_distinct, "_ORDERED_STEP_ROWS", 300)
+            patch.setattr(execute_distinct, "_UNTRIMMED_GROUPS", 100)
+            assert run.rows(asked, servers=2, on_wire=True) == expected
+        assert len(expected) == 20
+
+
+DISTINCT = "DISTINCTCOUNT(raw), COUNT(*)"
+
+
+@pytest.mark.parametrize(
+    ("keys", "sets", "aggregates", "having"),
+    [
+        (("k", "g"), "ROLLUP(k, g)", NUMBERS, "HAVING GROUPING(g) = 1 OR k > 1000"),
+        (("k", "g"), "ROLLUP(k, g)", DISTINCT, "HAVING COUNT(*) > 2 AND k IS NOT NULL"),
+        (("s", "g"), "CUBE(s, g)", "MAX(d) FILTER (WHERE g > 5), COUNT(*)", ""),
+        (("k", "s", "g", "mv"), "GROUPING SETS ((k, mv), (k), (s, g), (g, s), ())", NUMBERS, ""),
+        (("s", "raw", "g"), "GROUPING SETS ((s), (raw, g), (s))", DISTINCT, "HAVING COUNT(*) > 1"),
+    ],
+)
+def test_grouping_sets_spill(
+    segments: Any, folder: Path, keys: tuple[str, ...], sets: str, aggregates: str, having: str
+) -> None:
+    order = ", ".join([*(f"GROUPING({key})" for key in keys), *keys])
+    for limit in (60, 100_000):
+        sql = f"SELECT {', '.join(keys)}, {aggregates} FROM many GROUP BY {sets} {having} ORDER BY {order} LIMIT {limit}"
+        expected = Run(segments, folder, NO_LIMIT).rows(sql)
+        assert len(expected) > 40
+        for servers, on_wire in ((1, limit == 60), (2, limit != 60)):
+            run = Run(segments, folder, MEMORY)
+            assert run.rows(sql, servers=servers, on_wire=on_wire) == expected
+            assert run.spilled > 0
+            assert_nothing_left(run, folder)

@@ -49,7 +49,7 @@ class ServerResult:
     stats: QueryStats = field(default_factory=QueryStats)
     rows: Rows | None = None
     groups: GroupTable | PartitionedGroups | None = None
-    sets: dict[KeySet, GroupTable] | None = None
+    sets: dict[KeySet, GroupTable | PartitionedGroups] | None = None
     plans: SegmentPlans | None = None
     trace: Trace | None = None
     pruning_s: float = 0.0

@@ -24,13 +24,17 @@ from gamay.sql.option_values import number
 # a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
 _FIRST_STEP_ROWS = 1 << 14
 _STEP_GROWTH = 4
+# a DISTINCT with ORDER BY keeps no more than it needs after each step; fewer groups are merged faster than put in order
+_ORDERED_STEP_ROWS = 1 << 20
+_UNTRIMMED_GROUPS = 1 << 14
 
 
 def distinct_groups(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the distinct rows, as groups without aggregates.
 
-    Without ORDER BY the search ends as soon as LIMIT rows are found; with it, only the first LIMIT rows are returned. With
-    the options that bound the search, segments are searched one after the other, until a bound is met.
+    Without ORDER BY the search ends as soon as LIMIT rows are found; with it, only the first LIMIT rows are kept of what was
+    looked at: either way memory is bounded by the answer. With the options that bound the search, segments are searched one
+    after the other, until a bound is met.
     """
     bound, limit = work.bound, work.bound.limit_with_offset
     bounds = _Bounds.of(work)
@@ -38,11 +42,11 @@ def distinct_groups(work: Work, segments: Sequence[QuerySegment]) -> GroupTable 
         found = _bounded(work, bounds, segments)
         return found if found is None or not bound.order_by else first_groups(bound, found, limit)
     if bound.order_by:
-        tables = work.over_segments(segments, lambda segment: _distinct(work, segment, None))
+        tables = work.over_segments(segments, lambda segment: _distinct(work, segment))
         return first_groups(bound, merge_group_tables(tables, ()), limit) if tables else None
     found = None
     for segment in segments:
-        found = _merged(found, _distinct(work, segment, limit))
+        found = _merged(found, _distinct(work, segment))
         if found.num_groups >= limit:
             break
     return found
@@ -52,20 +56,24 @@ def _merged(found: GroupTable | None, table: GroupTable) -> GroupTable:
     return table if found is None else merge_group_tables([found, table], ())
 
 
-def _distinct(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable:
+def _distinct(work: Work, segment: QuerySegment) -> GroupTable:
+    """Return the distinct rows of a segment: LIMIT of them, or with ORDER BY at least the first LIMIT."""
+    bound, limit = work.bound, work.bound.limit_with_offset
     filtered = work.filter(segment)
-    if filtered.matches_all and (known := _dictionary_values(work, segment, limit)) is not None:
+    if filtered.matches_all and (known := _dictionary_values(work, segment)) is not None:
         work.count(filtered, segment.num_docs, known.num_groups)
         return known
     options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
     table: GroupTable | None = None
     scanned = 0
-    for step in _steps(filtered.matches(), limit):
+    for step in _steps(filtered.matches(), is_ordered=bool(bound.order_by)):
         table = _merged(
             table, group_segment(work.asked(segment).rows, (), step, segment_reader(segment), work.pool, options)
         )
         scanned += filtered.walked(step)
-        if limit is not None and table.num_groups >= limit:
+        if bound.order_by and table.num_groups > max(limit, _UNTRIMMED_GROUPS):
+            table = first_groups(bound, table, limit)
+        elif not bound.order_by and table.num_groups >= limit:
             break
     assert table is not None
     work.count(filtered, scanned, scanned * work.columns_read())
@@ -81,26 +89,24 @@ def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary
     return segment.column(key.name).dictionary
 
 
-def _dictionary_values(work: Work, segment: QuerySegment, limit: int | None) -> GroupTable | None:
+def _dictionary_values(work: Work, segment: QuerySegment) -> GroupTable | None:
     """Return the values of the only key from its dictionary; None where that does not answer."""
     dictionary = answering_dictionary(work.asked(segment), segment)
     if dictionary is None:
         return None
-    size = len(dictionary) if limit is None else min(limit, len(dictionary))
+    size = len(dictionary) if work.bound.order_by else min(work.bound.limit_with_offset, len(dictionary))
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)
 
 
-def _steps(matches: Matches, limit: int | None) -> list[Matches]:
-    """Cut the matches in pieces that grow, where the search may end early; at least one piece."""
-    if limit is None:
-        return [matches]
+def _steps(matches: Matches, *, is_ordered: bool) -> list[Matches]:
+    """Cut the matches in pieces, which grow where the search may end early; at least one piece."""
     pieces: list[Matches] = []
     rest: Matches = matches
-    rows = _FIRST_STEP_ROWS
+    rows, growth = (_ORDERED_STEP_ROWS, 1) if is_ordered else (_FIRST_STEP_ROWS, _STEP_GROWTH)
     while span_of(rest) > rows:
         first, rest = cut(rest, rows)
         pieces.append(first)
-        rows *= _STEP_GROWTH
+        rows *= growth
     return [*pieces, rest]
 
 

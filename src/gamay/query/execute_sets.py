@@ -1,23 +1,27 @@
 """GROUP BY with GROUPING SETS, ROLLUP or CUBE over the segments of a server.
 
 Rows are grouped by the finest sets only; the groups of the others are merged from theirs, which costs as much as there
-are groups. A set is merged from another one only if both have the same multi-value keys: these multiply rows. Where a
-segment had more groups of a finest set than its limit, the coarser sets are grouped by themselves, so that they miss none.
+are groups. A set is merged from another one only if both have the same multi-value keys: these multiply rows. With a limit
+on groups, each segment has tables of all sets: where its limit cuts a finest set, the coarser ones are grouped by
+themselves, so that they miss none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gamay.functions.aggregate.coding import CODES_MAX
 from gamay.functions.aggregate.spi import Partial
 from gamay.query.bind import BoundQuery
 from gamay.query.filter.docset import SPARSE
 from gamay.query.filter_clauses import FilterClauses
 from gamay.query.group_limits import GroupLimits, group_limits
-from gamay.query.groupby.merge import merge_group_tables, regroup
+from gamay.query.groupby.merge import regroup
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
 from gamay.query.groupby.states import Reader
 from gamay.query.groupby.table import GroupTable, KeySet
 from gamay.query.matches import DocList, DocMask, DocScan, Matches
+from gamay.query.partitioned.groups import PartitionedGroups
+from gamay.query.partitioned.spilling import FoundGroups
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
 
@@ -54,60 +58,82 @@ def plan_sets(bound: BoundQuery) -> SetPlan:
     return SetPlan(tuple(finest), sources)
 
 
-def execute_grouping_sets(work: Work, segments: Sequence[QuerySegment]) -> dict[KeySet, GroupTable] | None:
+def execute_grouping_sets(
+    work: Work, segments: Sequence[QuerySegment]
+) -> dict[KeySet, GroupTable | PartitionedGroups] | None:
     """Return the groups of each set, those of the set without keys being one group; None when no segment was left.
 
-    Sets are not trimmed. Raises QueryError 245 where reaching numGroupsLimit is an error.
+    Sets are not trimmed; those that do not fit the memory are by partition. Raises QueryError 245 where reaching
+    numGroupsLimit is an error, and for more groups than fit memory and disk.
     """
-    plan, limits = plan_sets(work.bound), group_limits(work.bound)
-    found = work.over_segments(segments, lambda segment: _segment(work, plan, segment, limits))
-    if not found:
+    if not segments:
         return None
-    merged: dict[KeySet, GroupTable] = {}
-    for keys in (*plan.finest, *plan.sources):
+    bound, limits = work.bound, group_limits(work.bound).untrimmed()
+    plan = plan_sets(bound)
+    all_sets = (*plan.finest, *plan.sources)
+    of_segments = all_sets if limits.num_groups < CODES_MAX else plan.finest
+    found = {keys: FoundGroups(work, limits, len(all_sets)) for keys in all_sets}
+    work.over_segments(
+        list(enumerate(segments)), lambda item: _segment(work, plan, of_segments, item[0], item[1], limits, found)
+    )
+    merged: dict[KeySet, GroupTable | PartitionedGroups] = {}
+    for keys in all_sets:
         work.deadline.check()
-        source = plan.sources.get(keys)
-        if source is not None and not any(keys in tables for tables in found):
-            merged[keys] = _merged_from(work.bound, merged[source], source, keys)
-            continue
-        base = plan.base(keys)
-        parts = [tables[keys] if keys in tables else _merged_from(work.bound, tables[base], base, keys) for tables in found]
-        merged[keys] = merge_group_tables(parts, work.bound.aggregates)
+        if keys not in of_segments:
+            source = plan.sources[keys]
+            for number, table in enumerate(_tables(merged[source])):
+                found[keys].add((number,), _merged_from(bound, table, source, keys))
+        groups = found[keys].result(bound)
+        assert groups is not None
+        merged[keys] = groups
     return merged
+
+
+def _tables(groups: GroupTable | PartitionedGroups) -> Iterator[GroupTable]:
+    if isinstance(groups, GroupTable):
+        yield groups
+    else:
+        yield from (table for _, table in groups.partitions())
 
 
 def _merged_from(bound: BoundQuery, table: GroupTable, source: KeySet, keys: KeySet) -> GroupTable:
     return regroup(table, [source.index(key) for key in keys], bound.aggregates)
 
 
-def _segment(work: Work, plan: SetPlan, segment: QuerySegment, limits: GroupLimits) -> dict[KeySet, GroupTable]:
-    """Return the groups of the finest sets, and of those that would be incomplete if they were merged."""
+def _segment(
+    work: Work,
+    plan: SetPlan,
+    sets: Sequence[KeySet],
+    number: int,
+    segment: QuerySegment,
+    limits: GroupLimits,
+    found: Mapping[KeySet, FoundGroups],
+) -> None:
+    """Find the groups of some sets in the segment of a number, from rows where no table of another set has them all."""
     filtered = work.filter(segment)
     matches = filtered.matches()
     bound = work.asked(segment)
     clauses = FilterClauses(bound, segment)
     reader = clauses.reader()
     tables: dict[KeySet, GroupTable] = {}
-    pending = list(plan.finest)
 
     def restart() -> None:
         filtered.walked(matches)
         clauses.restart()
 
-    while pending:
-        keys = pending.pop(0)
-        walk = matches if len(plan.finest) == 1 and not tables else _known(matches)
-        options = GroupOptions(limits.num_groups, work.deadline.check, restart)
-        tables[keys] = _grouped(work, bound, keys, walk, reader, options)
+    for keys in sets:
+        base = plan.base(keys)
+        if keys != base and not tables[base].limit_reached:
+            tables[keys] = _merged_from(bound, tables[base], base, keys)
+        else:
+            walk = _known(matches) if tables or len(plan.finest) > 1 else matches
+            options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found[keys].overflow(number))
+            tables[keys] = _grouped(work, bound, keys, walk, reader, options)
+            if len(tables) == 1:  # rows count once, though they are walked again
+                clauses.count(work, filtered, filtered.walked(matches) if walk is matches else len(walk))
+            matches = walk
         limits.note(tables[keys], work.stats)
-        work.keep_groups(tables[keys])
-        if len(tables) == 1:  # rows count once, though they are walked again
-            scanned = filtered.walked(matches) if walk is matches else len(walk)
-            clauses.count(work, filtered, scanned)
-        matches = walk
-        if tables[keys].limit_reached and keys in plan.finest:
-            pending += [other for other in plan.sources if plan.base(other) == keys]
-    return tables
+        found[keys].add((number,), tables[keys])
 
 
 def _grouped(

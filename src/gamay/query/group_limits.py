@@ -12,7 +12,7 @@ Where the order is by keys alone and there is no HAVING, the first LIMIT groups 
 answer, so that the others are dropped early and the answer stays exact.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.coding import CODES_MAX
@@ -58,6 +58,10 @@ class GroupLimits:
     def keep_all(self) -> bool:
         """Whether no group is dropped that may be in the answer, and nothing has to be told of a segment's groups."""
         return self.num_groups >= CODES_MAX and not (self.warning or self.segment_size or self.server_size)
+
+    def untrimmed(self) -> "GroupLimits":
+        """Return the same limits on how many groups a segment has, with all that are found kept."""
+        return replace(self, segment_size=0, server_size=0, broker_size=0, is_safe=False)
 
     def note(self, table: GroupTable, stats: QueryStats) -> None:
         """Set the flags that the groups of a segment call for; raises QueryError 245 where a limit is an error."""

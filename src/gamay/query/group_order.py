@@ -1,6 +1,6 @@
 """Tables of groups after merging: aggregates finished, HAVING, ORDER BY, and the expressions of the SELECT list."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -22,49 +22,36 @@ _KEY_PREFIX = "key:"
 _TOTAL_ORDER = "order of groups"
 
 
-def first_groups(bound: BoundQuery, table: GroupTable, size: int) -> GroupTable:
-    """Return the first `size` groups in the query's order; in the order of their keys where the query has none."""
+def first_groups(bound: BoundQuery, table: GroupTable, size: int, keys: KeySet | None = None) -> GroupTable:
+    """Return the first `size` groups in the query's order; in the order of their keys where the query has none.
+
+    keys: those of a grouping set; None for all.
+    """
     if table.num_groups <= size:
         return table
-    order_by = _total_order(bound, len(table.keys))
+    order_by = _total_order(bound)
     read = {name for key in order_by for name in column_names(key.expression)}
-    operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
-    for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
-        if aggregate_column(i).name in read:
-            guard.check()
-            operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
-    for i in range(len(bound.groupings)):
-        operands[grouping_column(i).name] = Scalar(0, DataType.INT)
+    operands = _operands(bound, table, keys, read)
     return select_groups(table, bound.aggregates, _order(order_by, operands, table.num_groups, size))
 
 
-def candidate_groups(bound: BoundQuery, table: GroupTable) -> GroupTable:
-    """Return those of some groups, all of them complete, that may be in the answer: that satisfy HAVING and come first."""
+def candidate_groups(bound: BoundQuery, table: GroupTable, keys: KeySet | None = None) -> GroupTable:
+    """Return those of some groups, all of them complete, that may be in the answer: that satisfy HAVING and come first.
+
+    keys: those of a grouping set; None for all.
+    """
     if bound.having is not None:
-        operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
-        for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
-            if aggregate_column(i).name in column_names(bound.having):
-                guard.check()
-                operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
-        for i in range(len(bound.groupings)):
-            operands[grouping_column(i).name] = Scalar(0, DataType.INT)
+        operands = _operands(bound, table, keys, column_names(bound.having))
         kept = np.flatnonzero(truth(_computed(bound.having, operands, table.num_groups), table.num_groups))
         table = select_groups(table, bound.aggregates, kept)
     if bound.order_by or table.num_groups <= bound.limit_with_offset:
-        return first_groups(bound, table, bound.limit_with_offset)
+        return first_groups(bound, table, bound.limit_with_offset, keys)
     return select_groups(table, bound.aggregates, np.arange(bound.limit_with_offset))
 
 
 def finished_rows(bound: BoundQuery, table: GroupTable) -> Rows:
     """Return the result's columns: groups that satisfy HAVING, in order, with LIMIT and OFFSET applied."""
-    operands: dict[str, Operand] = {key_column(i).name: key for i, key in enumerate(table.keys)}
-    for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
-        guard.check()
-        operands[aggregate_column(i).name] = aggregate.aggregate.finish(partial)
-    guard.check()
-    for i in range(len(bound.groupings)):  # nothing is rolled up
-        operands[grouping_column(i).name] = Scalar(0, DataType.INT)
-    return _finished(bound, operands, table.num_groups)
+    return _finished(bound, _operands(bound, table, None, None), table.num_groups)
 
 
 def finished_sets(bound: BoundQuery, tables: Mapping[KeySet, GroupTable]) -> Rows:
@@ -72,17 +59,32 @@ def finished_sets(bound: BoundQuery, tables: Mapping[KeySet, GroupTable]) -> Row
     parts: dict[str, list[Vector]] = {}
     for keys in bound.grouping_sets:
         table = tables[keys]
-        for i, (data_type, _) in enumerate(bound.row_types):
-            key = as_vector(table.keys[keys.index(i)], table.num_groups) if i in keys else None
-            part = repeated(None, data_type, table.num_groups) if key is None else key
-            parts.setdefault(key_column(i).name, []).append(part)
-        for i, (aggregate, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
-            parts.setdefault(aggregate_column(i).name, []).append(aggregate.aggregate.finish(partial))
-        for i, arguments in enumerate(bound.groupings):
-            bits = "".join("01"[argument not in keys] for argument in arguments)
-            parts.setdefault(grouping_column(i).name, []).append(repeated(int(bits, 2), DataType.INT, table.num_groups))
+        for name, operand in _operands(bound, table, keys, None).items():
+            parts.setdefault(name, []).append(as_vector(operand, table.num_groups))
     operands: dict[str, Operand] = {name: concat_vectors(columns) for name, columns in parts.items()}
     return _finished(bound, operands, sum(tables[keys].num_groups for keys in bound.grouping_sets))
+
+
+def _operands(bound: BoundQuery, table: GroupTable, keys: KeySet | None, read: Collection[str] | None) -> dict[str, Operand]:
+    """Return what expressions over groups read. keys: of a grouping set, others being null. read: names; None for all."""
+    operands: dict[str, Operand] = {}
+    if keys is None:
+        operands = {key_column(i).name: key for i, key in enumerate(table.keys)}
+    else:
+        for i, (data_type, _) in enumerate(bound.row_types):
+            rolled_up = i not in keys
+            key = repeated(None, data_type, table.num_groups) if rolled_up else table.keys[keys.index(i)]
+            operands[key_column(i).name] = key
+    for i, (call, partial) in enumerate(zip(bound.aggregates, table.partials, strict=True)):
+        name = aggregate_column(i).name
+        if read is None or name in read:
+            guard.check()
+            operands[name] = call.aggregate.finish(partial)
+    guard.check()
+    for i, arguments in enumerate(bound.groupings):
+        bits = "".join("01"[keys is not None and argument not in keys] for argument in arguments)
+        operands[grouping_column(i).name] = Scalar(int(bits, 2), DataType.INT)
+    return operands
 
 
 def _finished(bound: BoundQuery, operands: dict[str, Operand], num_rows: int) -> Rows:
@@ -90,7 +92,7 @@ def _finished(bound: BoundQuery, operands: dict[str, Operand], num_rows: int) ->
         kept = np.flatnonzero(truth(_computed(bound.having, operands, num_rows), num_rows))
         operands, num_rows = _picked(operands, kept), len(kept)
     if bound.order_by:
-        order_by = _total_order(bound, len(bound.rows))
+        order_by = _total_order(bound)
         order = _order(order_by, operands, num_rows, bound.limit_with_offset)
         operands, num_rows = _picked(operands, order), len(order)
     if bound.offset or num_rows > bound.limit:
@@ -105,16 +107,16 @@ def is_ordered_by_keys(bound: BoundQuery) -> bool:
     return bool(bound.order_by) and all(name.startswith(_KEY_PREFIX) for name in names)
 
 
-def _total_order(bound: BoundQuery, num_keys: int) -> tuple[SortKey, ...]:
+def _total_order(bound: BoundQuery) -> tuple[SortKey, ...]:
     """Return the query's order; where it is by keys, the other keys settle ties, so that all parts drop the same groups."""
-    order: tuple[SortKey, ...] | None = bound.shared.get((_TOTAL_ORDER, num_keys))
+    order: tuple[SortKey, ...] | None = bound.shared.get(_TOTAL_ORDER)
     if order is None:
         order = bound.order_by
         if not order or is_ordered_by_keys(bound):
             written = {key.expression for key in order}
-            others = [key_column(i) for i in range(num_keys) if key_column(i) not in written]
+            others = [key_column(i) for i in range(len(bound.rows)) if key_column(i) not in written]
             order = (*order, *(SortKey(key, False, True) for key in others))
-        bound.shared[_TOTAL_ORDER, num_keys] = order
+        bound.shared[_TOTAL_ORDER] = order
     return order
 
 

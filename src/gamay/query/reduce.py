@@ -148,7 +148,7 @@ def _selected(bound: BoundQuery, parts: Sequence[Rows]) -> Rows:
     return tuple(rows[positions[output]] for output in bound.outputs)
 
 
-def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable]]) -> Rows:
+def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable | PartitionedGroups]]) -> Rows:
     """Return the groups of all sets; the set without keys always has one, even of no rows."""
     if not parts:
         if () not in bound.grouping_sets:
@@ -157,23 +157,33 @@ def _sets(bound: BoundQuery, parts: Sequence[Mapping[KeySet, GroupTable]]) -> Ro
         partials = tuple(call.aggregate.seal(call.aggregate.allocate(0)) for call in bound.aggregates)
         nothing = {one: GroupTable(tuple(keys[i] for i in one), partials, 0) for one in bound.grouping_sets}
         parts = [nothing | {(): GroupTable((), _nothing(bound), 1)}]
-    tables = {one: merge_group_tables([part[one] for part in parts], bound.aggregates) for one in parts[0]}
-    return finished_sets(bound, tables)
+    return finished_sets(bound, {one: _merged(bound, [part[one] for part in parts], one) for one in parts[0]})
 
 
-def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups]) -> GroupTable:
-    """Return the groups that may be in the answer, looking at one partition of all groups after the other."""
+def _merged(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], keys: KeySet | None = None) -> GroupTable:
+    """Return the groups of all servers in one table; those that may be in the answer where all do not fit the memory."""
+    tables = [part for part in parts if isinstance(part, GroupTable)]
+    if len(tables) < len(parts) or _is_large(tables):
+        return _candidates(bound, parts, keys)
+    return merge_group_tables(tables, bound.aggregates)
+
+
+def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], keys: KeySet | None) -> GroupTable:
+    """Return the groups that may be in the answer, looking at one partition of all groups after the other.
+
+    keys: those of a grouping set; None for all.
+    """
     wanted = bound.limit_with_offset
     found: list[GroupTable] = []
     num_found = 0
     holder = guard.holder("groups")
     for _, table in PartitionedGroups.joined(parts, bound.aggregates).partitions():
-        found.append(candidate_groups(bound, table))
+        found.append(candidate_groups(bound, table, keys))
         num_found += found[-1].num_groups
         if not bound.order_by and num_found >= wanted:
             break
         if num_found > _CANDIDATES_FACTOR * max(wanted, _FEW_CANDIDATES):
-            found = [first_groups(bound, merge_group_tables(found, bound.aggregates), wanted)]
+            found = [first_groups(bound, merge_group_tables(found, bound.aggregates), wanted, keys)]
             num_found = found[0].num_groups
         holder.hold(held_bytes(found))
     return merge_group_tables(found, bound.aggregates)
@@ -186,13 +196,10 @@ def _is_large(tables: Sequence[GroupTable]) -> bool:
 
 
 def _grouped(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroups], stats: QueryStats) -> Rows:
-    tables = [part for part in parts if isinstance(part, GroupTable)]
     if bound.kind is QueryKind.AGGREGATION:
-        partials = merge_partials([table.partials for table in tables], bound.aggregates) if tables else _nothing(bound)
+        found = [part.partials for part in parts if isinstance(part, GroupTable)]
+        partials = merge_partials(found, bound.aggregates) if found else _nothing(bound)
         return finished_rows(bound, GroupTable((), partials, 1))
     if not parts:
         return _no_rows(bound)
-    if len(tables) < len(parts) or _is_large(tables):
-        return finished_rows(bound, _candidates(bound, parts))
-    merged = merge_group_tables(tables, bound.aggregates)
-    return finished_rows(bound, group_limits(bound).of_broker(bound, merged, stats))
+    return finished_rows(bound, group_limits(bound).of_broker(bound, _merged(bound, parts), stats))

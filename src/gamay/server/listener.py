@@ -205,7 +205,7 @@ class QueryListener:
     ) -> "Sequence[bytes | memoryview]":
         before = guard.enter(deadline)  # groups that did not fit the memory are merged only now
         try:
-            return encode_result(plan.bound, result, missing, takes_parts=header.takes_parts)
+            return encode_result(plan.bound, result, missing, header.takes_parts, header.takes_set_parts)
         finally:
             guard.enter(before)
 

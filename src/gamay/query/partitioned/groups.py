@@ -10,7 +10,7 @@ import numpy as np
 
 from gamay.base import guard
 from gamay.query.groupby.merge import merge_group_tables, regroup
-from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups, slice_groups
+from gamay.query.groupby.table import AggregateCall, GroupTable, KeySet, select_groups, slice_groups
 from gamay.query.held import held_bytes
 from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.files import SpillFile
@@ -153,7 +153,7 @@ class PartitionedGroups:
         """Return what another process has `encoded`; the groups are read when they are asked for."""
         parts = cls(aggregates)
         for shape, buffers in tables:
-            parts._pieces[shape.positions[0]].append(_Sent(shape, buffers))
+            parts._pieces[shape.positions[-1]].append(_Sent(shape, buffers))
             parts.limit_reached |= shape.limit_reached
         return parts
 
@@ -195,15 +195,18 @@ class PartitionedGroups:
             pieces += [_Whole(table, True) for table in tables]
         return merged
 
-    def encoded(self) -> tuple[list[TableShape], list[memoryview]]:
-        """Return the tables of all partitions, to be sent; where groups were stored, the buffers lie in the file."""
+    def encoded(self, keys: KeySet = ()) -> tuple[list[TableShape], list[memoryview]]:
+        """Return the tables of all partitions, to be sent; where groups were stored, the buffers lie in the file.
+
+        keys: of a grouping set. The positions of each table are these, and the number of its partition.
+        """
         shapes: list[TableShape] = []
         if self._file is None:
             buffers: list[bytes | memoryview] = []
             for partition, table in self.partitions():
-                shapes.append(put_groups(self._aggregates, table, (partition,), buffers))
+                shapes.append(put_groups(self._aggregates, table, (*keys, partition), buffers))
             return shapes, [memoryview(buffer) for buffer in buffers]
-        stored = [self._stored(self._file, table, (partition,)) for partition, table in self.partitions()]
+        stored = [self._stored(self._file, table, (*keys, partition)) for partition, table in self.partitions()]
         return [one.shape for one in stored], self._file.mapped([(one.start, one.sizes) for one in stored])
 
     def merged(self) -> GroupTable:

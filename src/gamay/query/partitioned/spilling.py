@@ -31,13 +31,16 @@ _MEMORY_LEAST = 1 << 20
 
 
 class FoundGroups:
-    """The groups of the segments that are done; may be added to from several threads, in any order of their places."""
+    """The groups of the segments that are done; may be added to from several threads, in any order of their places.
 
-    def __init__(self, work: Work, limits: GroupLimits) -> None:
+    shares: how many of these the query's memory is divided among.
+    """
+
+    def __init__(self, work: Work, limits: GroupLimits, shares: int = 1) -> None:
         self._work = work
         self._limits = limits
         limit = work.deadline.memory_limit
-        self._memory = _NO_LIMIT if limit is None else max(limit, _MEMORY_LEAST)
+        self._memory = _NO_LIMIT if limit is None else max(limit // shares, _MEMORY_LEAST)
         self._lock = threading.Lock()
         self._tables: list[tuple[Place, GroupTable]] = []
         self._aside: list[tuple[Place, PartitionedGroups]] = []

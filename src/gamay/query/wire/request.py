@@ -93,8 +93,8 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
     memory_bytes: what the query may hold at a server; None leaves it to the server. scan: (rows, values in WHERE, values
     after WHERE, whether passing them ends the query); None where nothing limits what is read.
     known: in place of template and values; then the server merges what it found, and sends the rows of the answer.
-    latest: segments behind which nobody is asked for rows of their partitions. takes_parts: whether the broker can read
-    groups by partition, which those of earlier versions cannot.
+    latest: segments behind which nobody is asked for rows of their partitions. takes_parts, takes_set_parts: whether the
+    broker can read groups, and those of grouping sets, by partition, which those of earlier versions cannot.
     """
 
     id: str
@@ -106,6 +106,7 @@ class RequestHeader(msgspec.Struct, array_like=True, frozen=True):
     known: KnownQuery | None = None
     latest: tuple[str, ...] = ()
     takes_parts: bool = False
+    takes_set_parts: bool = False
 
     def budget(self, process: ProcessBudget) -> Budget:
         """Return what the query may use in a process."""
@@ -128,7 +129,7 @@ def encode_request(
         if (limits := budget.scan) is not None:
             scan = (limits.docs, limits.entries_in_filter, limits.entries_post_filter, limits.is_enforced)
     last = tuple([name for name in segments if name in latest]) if latest else ()
-    header = RequestHeader(query_id, table, tuple(segments), deadline.timeout_ms, memory, scan, None, last, True)
+    header = RequestHeader(query_id, table, tuple(segments), deadline.timeout_ms, memory, scan, None, last, True, True)
     return [encode_header(header), *encode_query(bound)]
 
 

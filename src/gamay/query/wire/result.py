@@ -20,6 +20,7 @@ from gamay.functions.vector import EncodedVector, Vector
 from gamay.query.bind import BoundQuery
 from gamay.query.execute import ServerResult
 from gamay.query.explain import Operator, SegmentPlans
+from gamay.query.groupby.table import KeySet
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.reduce import Answer, types_of
 from gamay.query.response import BrokerResponse, EncodedTable, ResultTable, encode_rows, is_long
@@ -32,9 +33,10 @@ _STATS = attrgetter(*(field.name for field in fields(QueryStats) if not field.me
 
 
 class ResultHeader(msgspec.Struct, array_like=True, frozen=True):
-    """kind: `rows`, `groups`, `parts`, `sets`, `plans`, `answer`, `text` or empty. stats: the counters of `QueryStats`.
+    """kind: `rows`, `groups`, `parts`, `sets`, `parts of sets`, `plans`, `answer`, `text` or empty.
 
-    missing: segments not there. tables: of `parts` those of the partitions of groups, whose numbers are their positions.
+    stats: the counters of `QueryStats`. missing: segments not there. tables: of `sets` their positions are those of their
+    keys; of `parts` and `parts of sets` the last position is the number of a partition.
     plans: (operator, number of segments), an operator being [text, child, …]. spans: of the trace. num_rows: of a text.
     """
 
@@ -52,12 +54,16 @@ _decode = msgspec.msgpack.Decoder(ResultHeader).decode
 
 
 def encode_result(
-    bound: BoundQuery, result: ServerResult, missing: Sequence[str], *, takes_parts: bool = True
+    bound: BoundQuery,
+    result: ServerResult,
+    missing: Sequence[str],
+    takes_parts: bool = True,
+    takes_set_parts: bool = True,
 ) -> "list[bytes | memoryview]":
     """Return the buffers of a result and of the names of the segments that it lacks.
 
-    takes_parts: whether the receiver can read groups by partition; else they are merged into one table. Raises QueryError
-    245 where that takes more memory than the query may have.
+    takes_parts, takes_set_parts: whether the receiver can read groups, and those of grouping sets, by partition; else they
+    are merged into one table. Raises QueryError 245 where that takes more memory than the query may have.
     """
     tables: list[TableShape] = []
     buffers: list[bytes | memoryview] = [b""]
@@ -74,8 +80,16 @@ def encode_result(
         whole = result.groups.merged() if isinstance(result.groups, PartitionedGroups) else result.groups
         tables.append(put_groups(bound.aggregates, whole, (), buffers))
     elif result.sets is not None:
-        kind = "sets"
-        tables = [put_groups(bound.aggregates, table, positions, buffers) for positions, table in result.sets.items()]
+        is_divided = takes_set_parts and any(isinstance(groups, PartitionedGroups) for groups in result.sets.values())
+        kind = "parts of sets" if is_divided else "sets"
+        for keys, groups in result.sets.items():
+            if is_divided:
+                shapes, parts = PartitionedGroups.joined([groups], bound.aggregates).encoded(keys)
+                tables += shapes
+                buffers += parts
+            else:
+                whole = groups.merged() if isinstance(groups, PartitionedGroups) else groups
+                tables.append(put_groups(bound.aggregates, whole, keys, buffers))
     elif result.plans is not None:
         kind = "plans"
     header = ResultHeader(
@@ -145,6 +159,15 @@ class Received:
             elif header.kind == "sets":
                 sets = ((shape.positions, read_groups(bound.aggregates, shape, arrays)) for shape, arrays in self._arrays())
                 result.sets = dict(sets)
+            elif header.kind == "parts of sets":
+                by_keys: dict[KeySet, list[tuple[TableShape, Sequence[memoryview]]]] = {
+                    keys: [] for keys in bound.grouping_sets
+                }
+                for shape, buffers in self._shapes():
+                    by_keys[shape.positions[:-1]].append((shape, buffers))
+                result.sets = {
+                    keys: PartitionedGroups.received(bound.aggregates, iter(tables)) for keys, tables in by_keys.items()
+                }
             elif header.kind == "plans":
                 result.plans = SegmentPlans(tuple((_planned(plan), count) for plan, count in header.plans))
             if header.spans is not None:
