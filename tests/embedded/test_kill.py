@@ -35,7 +35,7 @@ def run_and_kill(arguments: list[str], rng: random.Random) -> list[str]:
     return [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
 
-@pytest.fixture(params=[2, pytest.param(count_of("GAMAY_KILLS", 15), marks=pytest.mark.slow)])
+@pytest.fixture(params=[2, pytest.param(count_of("GAMAY_KILLS", 6), marks=pytest.mark.slow)])
 def rounds(request: pytest.FixtureRequest) -> int:
     count: int = request.param
     return count

@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-INPUTS = int(os.environ.get("GAMAY_FUZZ_INPUTS", "4000"))
+INPUTS = int(os.environ.get("GAMAY_FUZZ_INPUTS", "2000"))
 SEED = int(os.environ.get("GAMAY_FUZZ_SEED", "1"))
 
 

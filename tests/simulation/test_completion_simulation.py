@@ -2,7 +2,7 @@ import pytest
 from tests.seeds import by_first, chunks, count_of
 from tests.simulation.cluster import Simulation
 
-SEEDS = count_of("GAMAY_SIMULATION_SEEDS", 200)
+SEEDS = count_of("GAMAY_SIMULATION_SEEDS", 100)
 _CHUNK = 50
 
 
