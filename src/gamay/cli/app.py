@@ -392,7 +392,7 @@ def quickstart_partial_upsert(
 
 @app.command("warmup")
 def warmup() -> None:
-    """Compile the query kernels ahead of time, so that the first query does not wait for them."""
+    """Compile all kernels ahead of time, on all cores, so that no query waits for the compiler."""
     from gamay.cli.run import run_warmup
 
     run_warmup()

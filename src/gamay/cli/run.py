@@ -1,6 +1,7 @@
 """What the commands call: each function is one command, with its imports."""
 
 import logging
+import os
 import signal
 import tempfile
 import threading
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gamay.base import spans
 from gamay.base.allocator import share_one_arena
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.base.tls import TlsSettings
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 OUTPUT_FORMATS = ("table", "csv", "json")
 _LOOK_S = 0.2
 _SHOWN_EVERY_S = 3.0
+_COMPILERS_MAX = 8
 
 
 def run_cluster(
@@ -143,13 +146,19 @@ def show_segment(path: Path) -> None:
 
 
 def run_warmup() -> None:
-    """Compile every kernel that queries commonly need, into the cache on disk."""
+    """Compile every kernel that queries and ingestion are known to need, into the cache on disk."""
+    from gamay.kernels.catalog import compiling
     from gamay.kernels.jit import cache_dir
     from gamay.server.warmup import warm_up
 
-    print("compiling what queries run: a minute or two, the first time ...", flush=True)
-    seconds = warm_up() + warm_up(over_wire=True)
-    print(f"kernels are ready in {cache_dir()} after {seconds:.1f} s")
+    begun_s = SYSTEM_CLOCK.monotonic_s()
+    if not compiling.is_compiled():
+        processes = min(os.cpu_count() or 1, _COMPILERS_MAX)
+        print(f"compiling kernels in {processes} processes: some minutes, the first time ...", flush=True)
+        compiling.finish(compiling.start(processes))
+    warm_up()
+    warm_up(over_wire=True)
+    print(f"kernels are ready in {cache_dir()} after {SYSTEM_CLOCK.monotonic_s() - begun_s:.1f} s")
 
 
 def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Compiling what queries run before a process says that it is ready."""
+"""Compiling what queries run: the most common before a process says that it is ready, the rest while it works."""
 
 import logging
 import threading
@@ -6,10 +6,13 @@ import threading
 from gamay.embedded.memory import release
 
 _log = logging.getLogger(__name__)
+_LOOK_S = 0.5
 
 
 class Warming:
     """Compiles kernels, or loads those compiled before, on a thread that ends soon after `stop`, or when the program does.
+
+    Those that these leave out are compiled by another process of low priority after that, once for an installation.
 
     of_broker: also those that merge what servers in other processes found.
     """
@@ -53,6 +56,18 @@ class Warming:
             _log.info("kernels are ready after %.1f s", seconds)
             release()
         self._done.set()
+        self._compile_others()
+
+    def _compile_others(self) -> None:
+        from gamay.kernels.catalog import compiling
+
+        if not self._is_wanted() or compiling.is_compiled():
+            return
+        (process,) = compiling.start()
+        while process.poll() is None and self._is_wanted():
+            self._stopped.wait(_LOOK_S)
+        process.terminate()
+        process.wait()
 
     def _tell(self, done: int, total: int) -> None:
         self.progress = (done, total)

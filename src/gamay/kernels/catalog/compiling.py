@@ -1,0 +1,77 @@
+"""Compiling the catalog in processes of their own, so that no query waits meanwhile: Numba compiles under one lock."""
+
+import fcntl
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import llvmlite.binding
+import numba
+from numba.core.errors import NumbaError
+
+from gamay.kernels.cache import stamp_of
+from gamay.kernels.catalog.entries import FILE, read_entries, shared
+from gamay.kernels.jit import cache_dir
+
+_NICENESS = 19
+
+
+def is_compiled() -> bool:
+    """Whether the catalog has been compiled of the present sources, for this processor and these versions."""
+    return _mark().exists()
+
+
+def start(processes: int = 1) -> list[subprocess.Popen[bytes]]:
+    """Start to compile the catalog in so many processes, of the lowest priority where it is one."""
+    command = [sys.executable, "-m", "gamay.kernels.catalog"]
+    return [
+        subprocess.Popen([*command, str(part), str(processes)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        for part in range(processes)
+    ]
+
+
+def finish(children: "list[subprocess.Popen[bytes]]") -> None:
+    """Wait for all processes of a `start`, and note where they have compiled everything."""
+    codes = [child.wait() for child in children]
+    if not any(codes):
+        _mark().touch()
+
+
+def compile_part(part: int, parts: int, tell: Callable[[str], None]) -> bool:
+    """Compile one of so many parts. tell: is told of entries that cannot be. Return whether nobody else does so already."""
+    if parts == 1:
+        os.nice(_NICENESS)
+    with (cache_dir() / f"{_name()}.{part}-of-{parts}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        for entry in shared(read_entries(), parts)[part]:
+            try:
+                entry.compile()
+            except (
+                ImportError,
+                AttributeError,
+                TypeError,
+                ValueError,
+                NumbaError,
+            ) as error:  # of other sources than the catalog
+                tell(f"{entry.module}.{entry.name} ({entry.types}): {error}")
+    if parts == 1:
+        _mark().touch()
+    return True
+
+
+def _mark() -> Path:
+    return cache_dir() / f"{_name()}.complete"
+
+
+def _name() -> str:
+    """Return what is another text for other sources, versions or processors."""
+    parts = [stamp_of(path) for path in sorted(FILE.parents[1].glob("*.py"))]
+    parts += [FILE.read_text(), numba.__version__, platform.python_version(), llvmlite.binding.get_host_cpu_name()]
+    return f"catalog-{sha256(' '.join(parts).encode()).hexdigest()[:16]}"

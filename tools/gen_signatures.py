@@ -1,0 +1,38 @@
+"""Write the catalog of kernels anew, from what the tests have compiled.
+
+    GAMAY_CACHE_DIR=/tmp/fresh python -m pytest tests --ignore tests/kernels --ignore tests/naive
+    python tools/gen_signatures.py /tmp/fresh
+
+Kernels that only other kernels call are left out: these are compiled with their callers.
+"""
+
+import pickle
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from gamay.kernels.catalog.entries import Entry, write_entries
+from gamay.kernels.catalog.types import text_of
+
+
+def main() -> None:
+    (folder,) = map(Path, sys.argv[1:])
+    entries: set[Entry] = set()
+    for path in (folder / "kernels").rglob("*.nbi"):
+        module, _, name = path.name.partition("-")[0].rpartition(".")
+        if not module or not hasattr(import_module(f"gamay.kernels.{module}"), name):
+            print(f"left out: {path.name}")
+            continue
+        with path.open("rb") as file:
+            pickle.load(file)  # noqa: S301 - the version of Numba; this machine has written it
+            _, overloads = pickle.loads(file.read())  # noqa: S301
+        for arguments, *_ in overloads:
+            texts = [text_of(kind) for kind in arguments]
+            if None not in texts:
+                entries.add(Entry(module, name, " ".join(map(str, texts))))
+    write_entries(list(entries))
+    print(f"{len(entries)} signatures of {len({(entry.module, entry.name) for entry in entries})} kernels")
+
+
+if __name__ == "__main__":
+    main()
