@@ -11,7 +11,7 @@ from gamay.model.schema import FieldSpec, Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 
-SCHEMA = Schema("t", (FieldSpec("a", DataType.INT), FieldSpec("m", DataType.LONG, FieldRole.METRIC)))
+SCHEMA = Schema("t", (FieldSpec("a", DataType.INT), FieldSpec("m", DataType.DOUBLE, FieldRole.METRIC)))
 
 
 def folded(
@@ -111,6 +111,23 @@ def test_dictionaries_can_be_optimised_away_unless_an_index_needs_them() -> None
         indexing |= {"invertedIndexColumns": ["a", "m"]} if inverted else {}
         assert folded(indexing, column="a").optimize_dictionary == (everywhere and not inverted)
         assert folded(indexing, column="m").optimize_dictionary == ((everywhere or metrics) and not inverted)
+
+
+def test_only_metrics_of_which_nothing_is_said_may_be_raw_by_cost() -> None:
+    assert folded({}, column="m").by_cost
+    assert folded({}, column="m").may_drop_dictionary
+    assert not folded({}, column="a").by_cost
+    for indexing in (
+        {"noDictionaryColumns": ["m"]}, {"invertedIndexColumns": ["m"]}, {"rangeIndexColumns": ["m"]},
+        {"optimizeDictionary": True}, {"optimizeDictionaryForMetrics": True},
+    ):  # fmt: skip
+        assert not folded(indexing, column="m").by_cost
+    for field in (
+        {"encodingType": "DICTIONARY"}, {"indexes": {"dictionary": {}}},
+        {"indexes": {"forward": {"encodingType": "DICTIONARY"}}},
+        {"properties": {"forwardIndexBitPacked": "true"}},
+    ):  # fmt: skip
+        assert not folded(None, field, column="m").by_cost
 
 
 def test_chunks_and_partitions() -> None:

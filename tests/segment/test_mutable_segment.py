@@ -15,7 +15,8 @@ from gamay.functions.arrow import conformed_schema
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
 from gamay.model.tier_overwrites import overwritten
-from gamay.model.types import DataType
+from gamay.model.types import DataType, FieldRole
+from gamay.segment import column_writer
 from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
 from gamay.segment.reader import open_segment
@@ -405,11 +406,18 @@ def test_zones_of_many_rows_while_more_come(kit, consume):
             assert np.array_equal(np.array(found, np.int64), np.flatnonzero((shown >= low) & (shown < high)))
 
 
-def test_a_dictionary_that_does_not_pay_is_given_up(kit, consume, tmp_path):
+@pytest.mark.parametrize(
+    ("indexing", "role"),
+    [({"optimizeDictionary": True}, FieldRole.DIMENSION), ({}, FieldRole.METRIC)],
+    ids=["asked", "by cost"],
+)
+def test_a_dictionary_that_does_not_pay_is_given_up(kit, consume, tmp_path, monkeypatch, indexing, role):
     """Where the sealed segment would have none, the values go over to raw ones; older views keep the dictionary."""
+    monkeypatch.setattr(column_writer, "_CACHED_BYTES", 100_000)
+    data_type = DataType.DOUBLE if role is FieldRole.METRIC else DataType.LONG
     rows = {"x": [i * 3 for i in range(40_000)], "y": [i % 7 for i in range(40_000)]}
-    schema = kit.schema(kit.field("x", DataType.LONG), kit.field("y", DataType.LONG))
-    config = kit.config(optimizeDictionary=True)
+    schema = kit.schema(kit.field("x", data_type, role=role), kit.field("y", data_type, role=role))
+    config = kit.config(**indexing)
     segment = consume(schema, config, {name: values[:10_000] for name, values in rows.items()})
     early = segment.view()
     segment.append(kit.batch(schema, {name: values[10_000:] for name, values in rows.items()}))

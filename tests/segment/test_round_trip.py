@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ConflictError, CorruptSegmentError, RecordError
 from gamay.model.types import DataType, FieldRole
+from gamay.segment import column_writer
 from gamay.segment.builder import SegmentBuilder
 from gamay.segment.describe import describe
 from gamay.segment.metadata import Encoding, read_metadata
@@ -259,6 +260,28 @@ def test_optimize_dictionary_drops_what_does_not_pay(kit):
     assert strict.column("unique").dictionary is not None
     for name, values in columns.items():
         assert kit.plain(segment.column(name).values(0, n)) == values
+
+
+def test_metrics_are_raw_where_a_dictionary_would_outgrow_the_cache(kit, monkeypatch):
+    monkeypatch.setattr(column_writer, "_CACHED_BYTES", 4000)
+    n = 2000
+    names = ("unique", "repeated", "half", "dimension", "asked", "whole")
+    roles = {name: {"role": FieldRole.METRIC} for name in names if name != "dimension"}
+    types = {"whole": DataType.LONG}
+    schema = kit.schema(*(kit.field(name, types.get(name, DataType.DOUBLE), **roles.get(name, {})) for name in names))
+    values = [i * 0.25 for i in range(n)][::-1]
+    columns = dict.fromkeys(names, values)
+    columns |= {"repeated": [float(i % 500) for i in range(n)], "half": [float(i % 600) for i in range(n)]}
+    columns |= {"whole": list(range(n))}
+    config = kit.config([{"name": "asked", "encodingType": "DICTIONARY"}])
+    segment = kit.open(schema, config, columns)
+    assert [name for name in names if segment.column(name).dictionary is None] == ["unique"]
+    monkeypatch.setattr(column_writer, "_RAW_MOST", 3)
+    segment = kit.open(schema, config, columns, name="roomy")
+    assert [name for name in names if segment.column(name).dictionary is None] == ["unique", "half"]
+    for name in names:
+        assert kit.plain(segment.column(name).values(0, n)) == columns[name]
+        assert segment.column(name).stats.cardinality == len(set(columns[name]))
 
 
 def test_equal_rows_give_equal_bytes_whatever_the_batches(kit):

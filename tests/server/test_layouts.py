@@ -12,7 +12,9 @@ from gamay.cluster.records import SegmentRecord
 from gamay.ingest.pipeline import Pipeline
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.segment import column_writer
 from gamay.segment.builder import SegmentBuilder
+from gamay.segment.metadata import Encoding
 from gamay.segment.reader import ImmutableSegment, open_segment
 from gamay.server.loader import SegmentLoader
 from gamay.server.rebuild import TableLayout, rebuild
@@ -26,7 +28,7 @@ SCHEMA = Schema.from_json(
             {"name": "a", "dataType": "STRING"},
             {"name": "tags", "dataType": "STRING", "singleValueField": False},
         ],
-        "metricFieldSpecs": [{"name": "m", "dataType": "LONG"}],
+        "metricFieldSpecs": [{"name": "m", "dataType": "DOUBLE"}],
         "dateTimeFieldSpecs": [
             {"name": "ts", "dataType": "LONG", "format": "EPOCH", "granularity": "1:MILLISECONDS"},
             {"name": "day", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"},
@@ -96,6 +98,17 @@ def test_a_rebuilt_segment_is_as_if_built_by_the_new_settings(
     rebuilt = open_segment(rebuild(old, layout, tmp_path / "rebuilt", SYSTEM_CLOCK))
     assert layout.matches(rebuilt.info)
     assert rebuilt.info.crc == new.info.crc
+
+
+def test_metrics_may_have_a_dictionary_or_not_until_the_config_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = build(config(), tmp_path / "kept").info
+    monkeypatch.setattr(column_writer, "_CACHED_BYTES", 0)
+    dropped = build(config(), tmp_path / "dropped").info
+    assert (kept.columns["m"].encoding, dropped.columns["m"].encoding) == (Encoding.DICTIONARY, Encoding.RAW)
+    said = {"fieldConfigList": [{"name": "m", "encodingType": "DICTIONARY"}]}
+    for wanted, matches in (({}, (True, True)), (said, (True, False))):
+        layout = TableLayout(SCHEMA, config(wanted))
+        assert (layout.matches(kept), layout.matches(dropped)) == matches
 
 
 MODES = {

@@ -21,7 +21,8 @@ DICTIONARY_CODECS = ("MV_ENTRY_DICT",)  # compresses dictionary ids of multi-val
 class ColumnIndexConfig:
     """How a column is stored and indexed.
 
-    dictionary: distinct values and ids rather than raw values. optimize_dictionary: unless that takes more room.
+    dictionary: distinct values and ids rather than raw values. optimize_dictionary: unless that takes more room. by_cost:
+    unless rows are read faster without it.
     forward: the values of rows are stored; without it, dictionary and inverted index tell what they can.
     codec: of raw values, one of RAW_CODECS; None where none is declared: then the rows decide. target_max_chunk_size: bytes.
     """
@@ -29,6 +30,7 @@ class ColumnIndexConfig:
     dictionary: bool = True
     forward: bool = True
     optimize_dictionary: bool = False
+    by_cost: bool = False
     codec: str | None = None
     inverted: bool = False
     range: bool = False
@@ -37,6 +39,11 @@ class ColumnIndexConfig:
     target_max_chunk_size: int = 1 << 20
     partition: PartitionConfig | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def may_drop_dictionary(self) -> bool:
+        """Whether the values of a segment decide if it has the dictionary."""
+        return self.optimize_dictionary or self.by_cost
 
     @property
     def packed(self) -> bool:
@@ -55,12 +62,15 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     forward = indexes.forward or ForwardConfig()
     inverted = has_inverted(indexing, declared, column)
     dictionary = has_dictionary(indexing, declared, spec)
-    optimize = indexing.optimize_dictionary or (indexing.optimize_dictionary_for_metrics and spec.role is FieldRole.METRIC)
+    is_metric = spec.role is FieldRole.METRIC
+    optimize = indexing.optimize_dictionary or (indexing.optimize_dictionary_for_metrics and is_metric)
+    is_measured = is_metric and spec.data_type in (DataType.FLOAT, DataType.DOUBLE)  # whole numbers may be keys of groups
     partitions = indexing.segment_partition.columns if indexing.segment_partition else {}
     return ColumnIndexConfig(
         dictionary=dictionary,
         forward=not (forward_disabled(declared) and inverted),
         optimize_dictionary=dictionary and optimize and not inverted,
+        by_cost=dictionary and is_measured and not (optimize or names_encoding(indexing, declared, spec)),
         codec=None if dictionary else raw_codec(indexing, declared, spec),
         inverted=inverted,
         range=has_range(indexing, declared, column),
@@ -86,6 +96,16 @@ def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSp
 def has_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
     """Whether the column is stored by a dictionary: unless it is raw and nothing declared needs one."""
     return asks_for_dictionary(indexing, declared, spec.name) or not is_raw(indexing, declared, spec)
+
+
+def names_encoding(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
+    """Whether something declared says how the column is stored, or needs it stored that way."""
+    if is_raw(indexing, declared, spec) or asks_for_dictionary(indexing, declared, spec.name):
+        return True
+    forward = declared.indexes.forward if declared else None
+    named = (declared and declared.encoding_type, forward and forward.encoding_type)
+    is_packed = declared is not None and declared.properties.get(PACKED_PROPERTY, "").lower() == "true"
+    return any(named) or is_packed or has_range(indexing, declared, spec.name)
 
 
 def asks_for_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:

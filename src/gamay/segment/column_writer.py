@@ -16,7 +16,7 @@ from gamay.model.types import DataType, FieldRole
 from gamay.segment.accumulate import ColumnAccumulator, EncodedColumn, RawColumn
 from gamay.segment.dictionary import write_dictionary
 from gamay.segment.format import BufferMeta, BufferWriter
-from gamay.segment.forward import packed_bits, write_ids
+from gamay.segment.forward import id_dtype, packed_bits, write_ids
 from gamay.segment.index.bloom import write_bloom
 from gamay.segment.index.inverted import write_inverted
 from gamay.segment.index.null import write_nulls
@@ -28,6 +28,10 @@ from gamay.segment.raw import PASS_THROUGH, write_raw
 from gamay.segment.spi import ColumnStats, PartitionInfo
 from gamay.segment.stats import encoded_stats, id_counts, raw_stats
 from gamay.segment.storage_form import Stored, fixed_dtype, to_values
+
+# of a dictionary: what stays in the cache of a core; and how many times as much room raw values may take
+_CACHED_BYTES = 1 << 20
+_RAW_MOST = 1.6
 
 
 @dataclass(frozen=True)
@@ -75,16 +79,29 @@ class ColumnPlan:
         return ColumnAccumulator(self.spec.data_type, self.spec.single_value, self.default, self.config.dictionary)
 
     def dictionary_pays(self, num_values: int, cardinality: int) -> bool:
-        """Return False when `optimizeDictionary` asks to drop a dictionary that does not save enough room."""
-        if not self.config.optimize_dictionary or not self.spec.single_value:
+        """Return False when a dictionary saves too little room, as `optimizeDictionary` has it, or costs queries time."""
+        if not self.config.may_drop_dictionary or not self.spec.single_value:
             return True
         dtype = fixed_dtype(self.spec.data_type)
+        if self.config.by_cost:
+            return dtype is None or not _costs_time(num_values, cardinality, dtype.itemsize)
         if dtype is None:
             ratio = self.indexing.no_dictionary_cardinality_ratio_threshold
             return ratio is None or cardinality < ratio * num_values
         raw_bytes = num_values * dtype.itemsize
         encoded_bytes = cardinality * dtype.itemsize + -(-num_values * packed_bits(cardinality) // 8)
         return raw_bytes > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
+
+
+def _costs_time(num_values: int, cardinality: int, width: int) -> bool:
+    """Whether rows of metrics are added up faster where they are raw, in not much more room.
+
+    A dictionary beyond the cache of a core costs a cache miss for each value, which is some times what reading it costs.
+    """
+    if cardinality * width <= _CACHED_BYTES:
+        return False
+    encoded_bytes = cardinality * width + num_values * id_dtype(cardinality).itemsize
+    return num_values * width <= _RAW_MOST * encoded_bytes
 
 
 class FinishedColumn(Protocol):

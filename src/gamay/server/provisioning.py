@@ -260,7 +260,7 @@ def _run_docs(ids: Ids) -> float:
 
 def _raw_line(plan: ColumnPlan, values: Stored, is_sorted: bool) -> Line:
     config = plan.config
-    if config.dictionary and not config.optimize_dictionary:
+    if config.dictionary and not config.may_drop_dictionary:
         return Line(0, 0, 0, 0)
 
     def size(part: Stored) -> int:

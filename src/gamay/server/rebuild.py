@@ -125,7 +125,7 @@ class TableLayout:
     def _matches_column(self, spec: FieldSpec, column: ColumnMeta, num_docs: int) -> bool:
         wanted = self.config.column_index(self.schema, spec.name)
         has_dictionary = column.encoding is Encoding.DICTIONARY
-        if has_dictionary != wanted.dictionary and not wanted.optimize_dictionary:
+        if has_dictionary != wanted.dictionary and not wanted.may_drop_dictionary:
             return False
         if not has_dictionary and wanted.codec is not None and column.codec != wanted.codec:
             return False

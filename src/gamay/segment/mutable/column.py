@@ -95,7 +95,7 @@ class MutableColumn:
         cardinality = min(num_values, sizing.cardinality)
         pays = is_row_key or num_values < FIRST_CHECK or plan.dictionary_pays(num_values, cardinality)
         if plan.config.dictionary and pays:
-            inverted = plan.config.inverted or (is_sort_key and not plan.config.optimize_dictionary)
+            inverted = plan.config.inverted or (is_sort_key and not plan.config.may_drop_dictionary)
             self._forward = _EncodedForward(spec.data_type, buffers, num_values, sizing, inverted)
         else:
             self._forward = self._raw_forward(sizing.width)
@@ -164,7 +164,7 @@ class MutableColumn:
         return _TextForward(self._buffers, self._expected, width)
 
     def _drop_useless_dictionary(self) -> None:
-        """Go over to raw values where `optimizeDictionary` would leave the dictionary out of the sealed segment."""
+        """Go over to raw values where the sealed segment would not have the dictionary."""
         old = self._forward
         if not isinstance(old, _EncodedForward) or self.plan.dictionary_pays(old.num_values, old.num_entries):
             return

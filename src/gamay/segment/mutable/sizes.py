@@ -28,7 +28,7 @@ def column_memory(
         id_bytes = max(id_dtype(entries).itemsize, id_dtype(min(expected, sizing.cardinality)).itemsize)
         total += dictionary_bytes(plan.spec.data_type, entries, shape.entry_bytes, sizing.cardinality, sizing.width)
         total += reserved_bytes(num_values, id_bytes, expected)
-        if plan.config.inverted or (is_sort_key and not plan.config.optimize_dictionary):
+        if plan.config.inverted or (is_sort_key and not plan.config.may_drop_dictionary):
             total += reserved_bytes(entries, 4, sizing.cardinality) + reserved_bytes(num_values, 4, expected)
     else:
         total += _raw(plan, shape, expected, shape.value_bytes if plan.config.dictionary else sizing.width)
