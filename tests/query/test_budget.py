@@ -243,7 +243,7 @@ def test_a_scan_is_ended_within_its_segment(segments: Any, monkeypatch: pytest.M
     monkeypatch.setattr(DocScan.blocks, "__defaults__", (1000, 0))
     budget = Budget(1 << 38, ProcessBudget(1 << 40, 1 << 40), limits)
     with pytest.raises(QueryError, match="more than the") as raised:
-        run(segments[:1], "SELECT k, g FROM many WHERE g <> 3 ORDER BY k DESC LIMIT 5", budget, threads=1)
+        run(segments[:1], "SELECT k, g FROM many WHERE g <> 3 ORDER BY g DESC LIMIT 5", budget, threads=1)
     assert raised.value.code is ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED
     done = budget.stats()
     assert 3000 <= done.num_docs_scanned <= done.num_entries_scanned_in_filter <= 7000

@@ -116,7 +116,7 @@ def test_parts_share_the_tightest_bound(descending: bool) -> None:
         first = top_rows([sort_array(key, descending, True)], 10)
         own = bound_of(EncodedVector(ids[first], dictionary.values), descending, True)
         assert own is not None
-        common.offer(own, dictionary)
+        common.offer(own, D.INT, dictionary)
         lasts.append(values[first[-1]])
 
 

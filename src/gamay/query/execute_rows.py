@@ -1,11 +1,12 @@
 """Selections over the segments of a server."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from gamay.query.bind import physical_columns
+from gamay.functions.expression import Column
+from gamay.query.bind import SortKey, physical_columns
 from gamay.query.columns import take_rows
 from gamay.query.filter.apply import FilterResult
 from gamay.query.gathered import gather_first
@@ -17,11 +18,13 @@ from gamay.query.selection import (
     Rows,
     concat_rows,
     first_rows,
+    lies_in_order,
     merge_ordered,
     read_ordered,
     sort_rows,
     top_docs,
 )
+from gamay.query.server_prune import bounds_of
 from gamay.query.spans import span_of
 from gamay.query.virtual import QuerySegment
 from gamay.query.work import Work
@@ -130,22 +133,45 @@ def _count(work: Work, filtered: FilterResult, taken: int) -> None:
 
 
 def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
-    """Return the first rows in the query's order; ties keep the order of segments and docs."""
+    """Return the first rows in the query's order; ties keep the order of segments and docs.
+
+    Segments are looked at in the order of what they have first; those that have nothing before the last row that is found
+    by then are left out.
+    """
     if work.bound.limit == 0:
         return None
     common = CommonBound(work.bound.order_by[0].descending)
-    found = work.over_segments(segments, lambda segment: _ordered(work, segment, common))
-    parts = [rows for rows in found if rows is not None]
+    firsts = _firsts(work.bound.order_by[0], segments)
+    order = sorted(firsts, key=firsts.__getitem__, reverse=work.bound.order_by[0].descending)
+    order += [place for place in range(len(segments)) if place not in firsts]
+
+    def task(place: int) -> Rows | None:
+        if place in firsts and common.excludes(firsts[place]):
+            work.leave_out()
+            return None
+        return _ordered(work, segments[place], common)
+
+    found = dict(zip(order, work.over_segments(order, task), strict=True))
+    parts = [rows for place in range(len(segments)) if (rows := found[place]) is not None]
     if len(parts) == 1:
         return parts[0]  # in order already, and no more than are wanted
     return sort_rows(work.bound, concat_rows(parts), work.bound.limit_with_offset) if parts else None
+
+
+def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
+    """Return the value of a sort key that comes first in each segment, by its place, where that is known."""
+    if len(segments) == 1 or not isinstance(key.expression, Column):
+        return {}
+    bounds = {place: bounds_of(segment, key.expression.name) for place, segment in enumerate(segments)}
+    return {place: known[key.descending] for place, known in bounds.items() if known is not None}
 
 
 def _ordered(work: Work, segment: QuerySegment, common: CommonBound) -> Rows | None:
     bound, limit = work.asked(segment), work.bound.limit_with_offset
     filtered = work.filter(segment)
     matches = filtered.matches()
-    pieces = matches.split(min(work.pool.usable_threads, max(1, span_of(matches) // BLOCK_ROWS)))
+    threads = 1 if lies_in_order(segment, bound.order_by) else work.pool.usable_threads
+    pieces = matches.split(min(threads, max(1, span_of(matches) // BLOCK_ROWS)))
 
     def task(piece: Matches) -> Callable[[], Ordered]:
         return lambda: top_docs(segment, piece, bound.order_by, limit, work.deadline, common)

@@ -109,6 +109,12 @@ class Bound:
             inside = inside & ~key.nulls if self.nulls_last else inside | key.nulls
         return np.flatnonzero(inside)
 
+    def excludes(self, value: Any) -> bool:
+        """Whether a row with this id or number is beyond the bound, no NaN. Texts are not compared."""
+        if hasattr(self.value, "as_py"):
+            return False
+        return bool(value < self.value if self.descending else value > self.value)
+
     def _of_ids(self, ids: "np.ndarray[Any, np.dtype[Any]]") -> Indices:
         first, last = (self.value, int(np.iinfo(ids.dtype).max)) if self.descending else (0, self.value)
         if first > last:  # a bound of another segment, beyond all values of this one
@@ -128,17 +134,22 @@ class CommonBound:
         self._lock = threading.Lock()
         self._value: Any = None
 
-    def offer(self, bound: Bound, dictionary: Dictionary) -> None:
-        """Take the bound of one part, an id of its dictionary."""
-        if dictionary.data_type not in _SHARED:
+    def offer(self, bound: Bound, data_type: DataType, dictionary: Dictionary | None = None) -> None:
+        """Take the bound of one part: an id of its dictionary, or a value where it has none."""
+        if data_type not in _SHARED:
             return
-        value = dictionary.values.values[bound.value]
+        value = bound.value if dictionary is None else dictionary.values.values[bound.value]
         value = value.as_py() if hasattr(value, "as_py") else value.item()
         if value != value:
             return
         with self._lock:
             if self._value is None or (value > self._value if self._descending else value < self._value):
                 self._value = value
+
+    def excludes(self, first: Any) -> bool:
+        """Whether rows are all beyond the bound, the first of which has this value or comes later."""
+        value = self._value
+        return value is not None and (first < value if self._descending else first > value)
 
     def tightened(self, bound: Bound | None, dictionary: Dictionary, nulls_last: bool) -> Bound | None:
         """Return the tighter one of a part's bound and this, by the ids of the part's dictionary."""

@@ -153,15 +153,15 @@ def top_docs(
 ) -> Ordered:
     """Return the first `limit` matching rows in the order of the keys; only the keys are read.
 
-    Keys that are columns with a sorted dictionary are compared and returned as ids. Ties keep the order of the docs.
+    Keys that are columns with a sorted dictionary are compared and returned as ids. Ties keep the order of the docs. Rows
+    that lie in the order of the first key are walked from the end that comes first, no further than needed.
     common: what other parts have found; rows that it leaves out are missing, and it is told what is found here.
     """
     dictionary = _sorted_dictionary(segment, order_by[0])
     best = _Best(order_by, limit, dictionary, common)
     scanned = 0
-    ascends = _ascends_with_docs(segment, order_by)
-    full = _full_block_rows(segment, order_by)
-    for block in _growing_blocks(matches, limit) if ascends else _rising_blocks(matches, limit, full):
+    is_in_order = lies_in_order(segment, order_by)
+    for block in _ordered_blocks(segment, matches, order_by, limit, is_in_order):
         deadline.check()
         scanned += len(block)
         # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
@@ -179,7 +179,7 @@ def top_docs(
                 chosen = DocList(_docs_at(looked_at, rows))
                 best.add([take_key(first, rows), *_Keys(segment, chosen, order_by).others], chosen)
         best.count_memory()
-        if ascends and best.is_full:
+        if is_in_order and best.is_complete(first):
             break
     found, docs = best.rows()
     best.holder.release()
@@ -194,10 +194,27 @@ def _sorted_dictionary(segment: Segment, key: SortKey) -> Dictionary | None:
     return column.dictionary if column.single_value and column.dictionary and column.dictionary.is_sorted else None
 
 
-def _ascends_with_docs(segment: Segment, order_by: Sequence[SortKey]) -> bool:
-    """Tell whether the rows lie in the segment as the query wants them."""
+def _ordered_blocks(
+    segment: Segment, matches: Matches, order_by: Sequence[SortKey], limit: int, is_in_order: bool
+) -> Iterator[Block]:
+    if not is_in_order:
+        return _rising_blocks(matches, limit, _full_block_rows(segment, order_by))
+    return _falling_blocks(matches, limit) if order_by[0].descending else _growing_blocks(matches, limit)
+
+
+def _falling_blocks(matches: Matches, limit: int) -> Iterator[Block]:
+    """Walk the matches from their end, in small blocks at first, each with its rows in the order of the docs."""
+    rows, rest = min(max(limit, _FIRST_BLOCK_ROWS), BLOCK_ROWS), matches
+    while span := span_of(rest):
+        rest, last = cut(rest, max(0, span - rows))
+        yield from last.blocks()
+        rows = min(rows * 4, BLOCK_ROWS)
+
+
+def lies_in_order(segment: Segment, order_by: Sequence[SortKey]) -> bool:
+    """Tell whether the rows lie in the segment in the order of the first key, or in the opposite one."""
     key = order_by[0]
-    if len(order_by) > 1 or key.descending or not isinstance(key.expression, ColumnExpression):
+    if not isinstance(key.expression, ColumnExpression):
         return False
     if isinstance(segment, QuerySegment) and segment.null_flags(key.expression.name) is not None:
         return False  # nulls lie where the default value would
@@ -266,6 +283,14 @@ class _Best:
         """Whether there are as many rows as are wanted."""
         return self._pending >= self._limit
 
+    def is_complete(self, first: Key) -> bool:
+        """Whether no row after a block has a chance, where rows come in the order of the first key, which is given."""
+        sort = self._order_by[0]
+        if not sort.descending and len(self._order_by) == 1:
+            return self.is_full  # equal rows that come later are behind
+        values = first.ids if isinstance(first, EncodedVector) else first.values
+        return self._bound is not None and len(first) > 0 and self._bound.excludes(values[0 if sort.descending else -1])
+
     def is_bounded(self) -> bool:
         """Whether `candidates` leaves rows out; learns what other parts have found."""
         if self._common is not None and self._dictionary is not None:
@@ -321,8 +346,10 @@ class _Best:
         self._pending = len(rows)
         if self._limit and self.is_full:
             self._bound = bound_of(self._keys[0][0], self._order_by[0].descending, self._order_by[0].nulls_last)
-            if self._bound is not None and self._common is not None and self._dictionary is not None:
-                self._common.offer(self._bound, self._dictionary)
+            first = self._keys[0][0]
+            is_shared = self._dictionary is not None or isinstance(first, Vector)  # else ids of this part alone
+            if self._bound is not None and self._common is not None and is_shared:
+                self._common.offer(self._bound, first.type, self._dictionary)
 
     def _first(self, keys: Sequence[Key]) -> Indices:
         return _first_of(keys, self._order_by, self._limit)

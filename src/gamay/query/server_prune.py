@@ -118,7 +118,7 @@ def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> lis
         return list(segments)
     spans: list[tuple[Any, Any, int]] = []
     for place, segment in enumerate(segments):
-        if (bounds := _bounds(segment, key.expression.name)) is not None:
+        if (bounds := bounds_of(segment, key.expression.name)) is not None:
             low, high = bounds
             spans.append((high, low, place) if key.descending else (low, high, place))
     spans.sort(key=lambda span: span[0], reverse=key.descending)
@@ -132,7 +132,7 @@ def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> lis
     return [segment for place, segment in enumerate(segments) if place not in beyond]
 
 
-def _bounds(segment: QuerySegment, name: str) -> tuple[Any, Any] | None:
+def bounds_of(segment: QuerySegment, name: str) -> tuple[Any, Any] | None:
     """Return the least and the greatest value of a column; None where they do not tell how its rows are ordered."""
     stats = segment.column(name).stats
     low, high = stats.minimum, stats.maximum

@@ -101,6 +101,13 @@ class Work:
             if budget is not None and budget.scan is not None:
                 budget.scan.check(self.stats)
 
+    def leave_out(self) -> None:
+        """Count a segment as pruned by LIMIT that was to be looked at: others have all rows of the answer."""
+        with self._lock:
+            self.stats.num_segments_processed -= 1
+            self.stats.num_segments_pruned_by_server += 1
+            self.stats.num_segments_pruned_by_limit += 1
+
     def keep_groups(self, table: GroupTable) -> None:
         """Tell the guard of the groups of a segment; few groups of a few numbers each do not matter."""
         if table.num_groups >= _COUNTED_GROUPS or not self._is_narrow:
