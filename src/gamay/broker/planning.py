@@ -104,15 +104,15 @@ class QueryPlanner:
         check_may_use(pending.principal, routes)
         return routes
 
-    def usable_schemas(self, pending: PendingQuery) -> dict[str, Schema]:
-        """Return the schemas of the tables that the sender may use, by raw name; of a database, if the request names one."""
-        wanted = (pending.database or "").lower()
+    def usable_schemas(self, principal: Principal, database: str | None) -> dict[str, Schema]:
+        """Return the schemas of the tables that a principal may use, by raw name; of a database, if one is named."""
+        wanted = (database or "").lower()
         found: dict[str, Schema] = {}
         for name in self._routing.table_names():
             routes = self._routing.find(name)
             if wanted not in ("", database_of(name).lower()):
                 continue
-            if routes and all(pending.principal.may_use(route.table) for route in routes):
+            if routes and all(principal.may_use(route.table) for route in routes):
                 found[name] = routes[0].schema
         return found
 

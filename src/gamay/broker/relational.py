@@ -152,7 +152,7 @@ class _Tables:
         return columns_of(routes[0].schema)
 
     def schemas(self) -> Mapping[str, Schema]:
-        return self._planner.usable_schemas(self._pending)
+        return self._planner.usable_schemas(self._pending.principal, self._pending.database)
 
     def map_values(self, table: str) -> Mapping[str, DataType]:
         return map_values_of(self._planner.usable_routes(self._pending, table)[0].schema)

@@ -29,6 +29,7 @@ from gamay.broker.selection import FIRST_TURN
 from gamay.broker.server_stats import ServerStats
 from gamay.broker.text_limit import TextLimit
 from gamay.cluster.access import ANYONE, Principal
+from gamay.model.schema import Schema
 from gamay.query.bind import bind
 from gamay.query.budget import ProcessBudget
 from gamay.query.deadline import CancellableDeadline
@@ -116,6 +117,10 @@ class QueryRunner:
         self.counters.keep({route.table for route in self.routing.routes()})
         yield from self.counters.measure()
         yield from self.quotas.measure(self._clock.monotonic_s())
+
+    def usable_schemas(self, principal: Principal, database: str | None = None) -> dict[str, Schema]:
+        """Return the schemas of the tables that a principal may use, by raw name; of a database, if one is named."""
+        return self._planner.usable_schemas(principal, database)
 
     def close(self) -> None:
         """End the threads and connections by which servers are asked."""

@@ -74,6 +74,11 @@ def start_all(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
     minion_port: Annotated[int, typer.Option(help="Port of the minion's HTTP interface; 0 takes a free one.")] = 0,
+    flight_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Port for Flight SQL; 32010 unless given, where it is free. 0 takes a free one."),
+    ] = None,
+    flight: Annotated[bool, typer.Option(help="Whether to speak Flight SQL; it needs gamay[flight].")] = True,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     config_file: Annotated[
         Optional[Path],  # noqa: UP045
@@ -89,8 +94,27 @@ def start_all(
 
     run_cluster(
         data_dir, host, (controller_port, broker_port, server_port, minion_port), config_file, log_format,
-        (tls_cert, tls_key, tls_ca),
+        (tls_cert, tls_key, tls_ca), (flight, flight_port),
     )  # fmt: skip
+
+
+@app.command("serve")
+def serve(
+    path: Annotated[Path, typer.Argument(help="A data folder, as gamay.connect makes it.")],
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 32010,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    config_file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A properties file: who may log in, by its keys for brokers; see docs/operate/security.md."),
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Answer Flight SQL clients (ADBC, JDBC, ODBC) from a data folder, until SIGTERM or Ctrl-C."""
+    from gamay.cli.run import run_serve
+
+    run_serve(path, host, port, config_file, (tls_cert, tls_key, tls_ca))
 
 
 Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045
@@ -153,6 +177,10 @@ def start_controller(
 def start_broker(
     zk: Zk = None,
     port: HttpPort = None,
+    flight_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Port for Flight SQL, which needs gamay[flight]; it is not spoken unless given."),
+    ] = None,
     cluster_name: ClusterName = None,
     host: Host = None,
     listen: Listen = None,
@@ -166,7 +194,8 @@ def start_broker(
 ) -> None:
     """Run a broker (port 8099)."""
     _run_role(
-        "Broker", config_file, tags, zk=zk, port=port, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
+        "Broker", config_file, tags, zk=zk, port=port, flight_port=flight_port,
+        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
         tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca, log_format=log_format,
     )  # fmt: skip
 

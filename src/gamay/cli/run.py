@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gamay.base import spans
 from gamay.base.allocator import share_one_arena
@@ -20,6 +20,9 @@ from gamay.cli.output import print_answer, print_reasons, print_statistics
 
 if TYPE_CHECKING:
     from gamay.embedded.cluster import EmbeddedCluster
+
+# of the certificate, of its key, and of the authorities
+TlsFiles: TypeAlias = tuple[Path | None, Path | None, Path | None]
 
 OUTPUT_FORMATS = ("table", "csv", "json")
 _LOOK_S = 0.2
@@ -33,17 +36,23 @@ def run_cluster(
     ports: tuple[int, int, int, int],
     config_file: Path | None,
     log_format: str | None = None,
-    tls: tuple[Path | None, Path | None, Path | None] = (None, None, None),
+    tls: TlsFiles = (None, None, None),
+    flight: tuple[bool, int | None] = (True, None),
 ) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully.
 
     ports: of controller, broker, server and minion. tls: files of the certificate, of its key, and of the authorities.
+    flight: whether Flight SQL is wanted, and its port, None for the usual one where that can be had.
     """
     share_one_arena()
+    from gamay.broker.flight.port import DEFAULT_FLIGHT_PORT, is_installed, usual_port
     from gamay.cluster.records import Role
     from gamay.embedded.cluster import EmbeddedCluster
     from gamay.embedded.settings import read_access, read_limits, read_storage
 
+    wants_flight, flight_port = flight
+    if wants_flight and flight_port is None:
+        flight_port = usual_port(host)
     write_log(
         LogFormat.of(log_format or "text")
     )  # the loggers let through what REST asks of them (PUT /loggers/…), this writes it
@@ -51,17 +60,13 @@ def run_cluster(
     limits = None if config_file is None else read_limits(config_file)
     storage = None if config_file is None else read_storage(config_file)
     server_storage = None if config_file is None else read_storage(config_file, Role.SERVER)
-    certificate, key, authorities = tls
-    if certificate is None and (key or authorities) is not None:
-        raise InvalidConfigError("--tls-key and --tls-ca need --tls-cert: the certificate of this process")
-    encrypted = None if certificate is None else TlsSettings(certificate, key, authorities=authorities)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    encrypted = _tls_settings(tls)
+    stopped = _stop_signals()
     send_last_spans = spans.configure("all", str(data_dir))
     with EmbeddedCluster(
         data_dir,
         *ports,
+        flight_port=flight_port if wants_flight else None,
         host=host,
         access=access,
         tls=encrypted,
@@ -72,6 +77,10 @@ def run_cluster(
         print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")
+        if cluster.flight_url is not None:
+            print(f"Flight SQL  {cluster.flight_url}")
+        elif wants_flight and is_installed():
+            print(f"Flight SQL  off: port {DEFAULT_FLIGHT_PORT} is taken, choose another by --flight-port")
         print(f"data        {data_dir.resolve()}", flush=True)
         begun_s = shown_s = time.monotonic()
         while not (cluster.ready or stopped.wait(_LOOK_S)):
@@ -82,6 +91,40 @@ def run_cluster(
             print("ready", flush=True)
         stopped.wait()
     send_last_spans()
+
+
+def run_serve(path: Path, host: str, port: int, config_file: Path | None, tls: TlsFiles) -> None:
+    """Answer Flight SQL clients from a data folder until SIGTERM or SIGINT."""
+    from gamay.cluster.access import EVERYBODY
+    from gamay.cluster.records import Role
+    from gamay.embedded.serving import ServedFolder
+    from gamay.embedded.settings import read_access
+
+    if not path.is_dir():  # which `connect` would make
+        raise InvalidConfigError(f"{path}: there is no such folder; make it by gamay.connect('{path}')")
+    write_log(LogFormat.TEXT)
+    access = EVERYBODY if config_file is None else read_access(config_file)[Role.BROKER]
+    stopped = _stop_signals()
+    with ServedFolder(path, port, host=host, access=access, tls=_tls_settings(tls)) as served:
+        print(f"Flight SQL  {served.url}")
+        print(f"data        {path.resolve()}")
+        print("ready", flush=True)
+        stopped.wait()
+
+
+def _tls_settings(files: TlsFiles) -> TlsSettings | None:
+    certificate, key, authorities = files
+    if certificate is None and (key or authorities) is not None:
+        raise InvalidConfigError("--tls-key and --tls-ca need --tls-cert: the certificate of this process")
+    return None if certificate is None else TlsSettings(certificate, key, authorities=authorities)
+
+
+def _stop_signals() -> threading.Event:
+    """Return what is set by SIGTERM and SIGINT."""
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
 
 
 def _starting(cluster: "EmbeddedCluster", seconds: float) -> str:

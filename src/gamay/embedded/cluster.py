@@ -13,6 +13,7 @@ from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
+from gamay.broker.flight.port import FlightPort
 from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, with_token
 from gamay.cluster.bounded_heads import BoundedHeads
 from gamay.cluster.process_routes import process_routes
@@ -42,6 +43,7 @@ class EmbeddedCluster:
     `localhost`, all ports are encrypted. limits: of requests to each port. storage: how files that users
     name are fetched. server_storage: how the server fetches segments that are not in the deep store.
     Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
+    flight_port: where the broker speaks Flight SQL, None for nowhere; `flight_url` tells.
     Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
     off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
     """
@@ -54,6 +56,7 @@ class EmbeddedCluster:
         server_port: int = 8098,
         minion_port: int = 0,
         *,
+        flight_port: int | None = None,
         host: str = "127.0.0.1",
         threads: int | None = None,
         warm_up: bool = True,
@@ -73,6 +76,8 @@ class EmbeddedCluster:
         own = tls.server_context() if tls is not None and is_encrypted else None
         others = tls.client_context() if tls is not None and is_encrypted else None
         self._http: list[HttpServer] = []
+        self._flight: FlightPort | None = None
+        self._ids = ids
         self._stopped = threading.Event()
         self._started = False
         self._warm = Warming()
@@ -85,6 +90,8 @@ class EmbeddedCluster:
                         f"the {name} cannot listen on port {port} beside the {taken[0]}; choose another"
                     )
                 self._http.append(HttpServer(name, port, host, own))
+            if flight_port is not None:
+                self._flight = FlightPort(flight_port, host, tls)
             controller, broker, server, minion = (http.port for http in self._http)
             self._core = LocalCluster(
                 data_dir,
@@ -101,13 +108,13 @@ class EmbeddedCluster:
                 ids=ids,
             )
         except BaseException:
-            for http in self._http:
-                http.stop()
+            self._close_ports()
             raise
         self._periodic = self._core.controller.periodic_tasks(memory_tasks())
         at = f"{'https' if is_encrypted else 'http'}://{HOST}"
         self.controller_url, self.broker_url = f"{at}:{controller}", f"{at}:{broker}"
         self.server_url, self.minion_url = f"{at}:{server}", f"{at}:{minion}"
+        self.flight_url = None if self._flight is None else f"{self._flight.scheme}://{HOST}:{self._flight.port}"
         self._queries = QueryQueue(_QUERY_THREADS)
 
     @property
@@ -157,6 +164,8 @@ class EmbeddedCluster:
         for http, app in zip(self._http, apps, strict=True):
             http.start(Limited(app[0], self._limits, core.clock), *app[1:])
         core.start()
+        if self._flight is not None:
+            self._flight.start(core.runner, self._queries, access[Role.BROKER], core.clock, self._ids)
         self._periodic.start()
         core.controller.task_lead.start()
         core.minion.start()
@@ -178,13 +187,18 @@ class EmbeddedCluster:
         self._warm.stop()
         if self._started:
             self._stop_tasks()
-        for http in self._http:
-            http.begin_stop()
-        for http in self._http:
-            http.stop()
+        self._close_ports()
         self._periodic.stop()
         self._queries.shutdown(wait=False)
         self._core.stop()
+
+    def _close_ports(self) -> None:
+        for http in self._http:
+            http.begin_stop()
+        if self._flight is not None:
+            self._flight.stop()
+        for http in self._http:
+            http.stop()
 
     def _stop_tasks(self) -> None:
         """Make no more tasks, and give back those that are under way: the next start goes on with them."""

@@ -23,6 +23,7 @@ from gamay.base.machine import usable_processors
 from gamay.base.rng import new_rng
 from gamay.base.tls import TlsSettings
 from gamay.broker.app import BrokerApp
+from gamay.broker.flight.port import FlightPort
 from gamay.broker.remote import RemoteServers as QueryConnections
 from gamay.broker.routing import RoutingTables
 from gamay.broker.runner import QueryRunner
@@ -278,6 +279,17 @@ class ControllerProcess(RoleProcess):
 class BrokerProcess(RoleProcess):
     """A broker."""
 
+    def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
+        super().__init__(settings, clock, ids)
+        tls = settings.tls if settings.https else None
+        port = settings.flight_port
+        self._flight = None if port is None else FlightPort(port, settings.address, tls)
+
+    @property
+    def flight_url(self) -> str | None:
+        """Where Flight SQL is spoken, None for nowhere."""
+        return None if self._flight is None else f"{self._flight.scheme}://{self.settings.host}:{self._flight.port}"
+
     def _build(self) -> tuple[Any, ...]:
         self._routing = RoutingTables(self.registry, broker_id=self.id)
         self._connections = QueryConnections(
@@ -299,7 +311,8 @@ class BrokerProcess(RoleProcess):
         self._queries = QueryQueue(_QUERY_THREADS)
         self._warming = Warming(of_broker=True)
         more = process_routes(self.registry, self.id, self.clock)
-        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._access(), more)
+        self._let_in = self._access()
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._let_in, more)
         # requests are counted in front of the application, where the shortest way for queries does not pass
         is_counted = self.settings.limits.per_s is not None
         return app.asgi(), BoundedHeads if is_counted else app.protocol()
@@ -323,11 +336,20 @@ class BrokerProcess(RoleProcess):
         self._routing.start()  # before the first request, which would be told that there is no such table
 
     def _begin(self) -> None:
+        if self._flight is not None:
+            self._flight.start(self._runner, self._queries, self._let_in, self.clock, self.ids)
+            _log.info("%s speaks Flight SQL at %s", self.id, self.flight_url)
         if self.settings.warm_up:  # it answers meanwhile: most queries need no kernel of a broker
             self._warming.start()
 
     def _is_of_use(self) -> bool:
         return True  # without ZooKeeper a broker goes on with the routes it has
+
+    def stop(self) -> None:
+        """Leave the cluster gracefully."""
+        if self._flight is not None:
+            self._flight.stop()
+        super().stop()
 
     def _end(self) -> None:
         self._warming.stop()

@@ -39,7 +39,8 @@ class RoleSettings:
 
     zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its
     id. listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
-    interface. query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a
+    interface. flight_port: of a broker, where it speaks Flight SQL, None for nowhere.
+    query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a
     controller, the deep store, which all controllers share, or, where that is elsewhere, a folder for what is being
     uploaded; of a minion, its scratch space, by default a temporary folder. deep_store: a URI or path; of a controller,
     None is `data_dir`; of a server that reaches the store, too, None fetches from a controller. storage: how file
@@ -63,6 +64,7 @@ class RoleSettings:
     host: str = _LOCAL
     listen: str = ""
     query_port: int = 0
+    flight_port: int | None = None
     data_dir: Path | None = None
     deep_store: str | None = None
     storage: StorageSettings = field(default_factory=StorageSettings)
@@ -199,6 +201,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.broker.hostname": ("host", str),
         "pinot.broker.client.queryPort": ("port", _port),
         "pinot.broker.instance.id": ("instance_id", str),
+        "gamay.broker.flight.port": ("flight_port", _port),
         **_OF_QUERIES,
     },
     Role.SERVER: {

@@ -17,7 +17,7 @@ from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
 from gamay.relational.engine import Deadline, Engine
 from gamay.relational.explain import leaf_text, shown_names
 from gamay.relational.functions import Calls
-from gamay.relational.leaf import query_of, to_arrow, vector_of
+from gamay.relational.leaf import ARROW_TYPES, query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
 from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of
 from gamay.relational.profile import EngineRun, LeafRun, Profile
@@ -91,6 +91,8 @@ def _limited(root: Node, limits: RowLimits) -> Node:
 
 def execute(prepared: Prepared, context: ExecutionContext) -> ResultTable:
     """Return the answer. Raises QueryError."""
+    if _is_empty(prepared.plan.root):
+        return _no_rows(prepared.plan.root.fields)
     try:
         answer = _run(prepared.plan, prepared, context)
     except QueryError:
@@ -170,6 +172,20 @@ def _size(root: Node, *, table_rows: Callable[[str], int]) -> float:
         elif isinstance(node, Rows):
             rows += node.table.num_rows
     return rows
+
+
+def _is_empty(root: Node) -> bool:
+    """Whether LIMIT 0 stands above everything: clients ask so for the columns of an answer, and nothing is read for it."""
+    node = root
+    while isinstance(node, Project):
+        node = node.child
+    return isinstance(node, Sort) and node.limit == 0
+
+
+def _no_rows(fields: tuple[Field, ...]) -> ResultTable:
+    elements = [(ARROW_TYPES.get(each.type[0], pa.string()), each.type[1]) for each in fields]
+    arrays = [pa.array([], pa.list_(element) if is_list else element) for element, is_list in elements]
+    return _result(pa.Table.from_arrays(arrays, names=[each.id for each in fields]), fields)
 
 
 def _result(found: pa.Table, fields: tuple[Field, ...]) -> ResultTable:

@@ -1,0 +1,155 @@
+"""One query for one call: it waits for its turn, runs, and ends when its call is cancelled or its time is over."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, TimeoutError
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from pyarrow import flight
+from sqlglot import exp
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.flight.failures import first_failure, flight_error
+from gamay.broker.pending import PendingQuery
+from gamay.broker.runner import Parse, QueryRunner
+from gamay.cluster.access import Principal
+from gamay.functions.expression import Call, Literal
+from gamay.model.types import DataType
+from gamay.query.queue import QueryQueue
+from gamay.query.response import BrokerResponse
+from gamay.sql.parser import parse_query
+from gamay.sql.query import Query
+from gamay.sql.row_limits import RowLimits
+
+_LOOK_S = 0.05
+_CANCELLED_MAX = 10_000
+_NO_ROW = Literal(False, DataType.BOOLEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class FlightCall:
+    """What a query's call says beside its text.
+
+    principal: who sent it. is_over: whether nobody waits for its answer any more. database, options: of its headers.
+    """
+
+    principal: Principal
+    is_over: Callable[[], bool]
+    database: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Asking:
+    """Runner of queries for calls, on whose threads it waits; they run on those of `queue`."""
+
+    def __init__(self, runner: QueryRunner, queue: QueryQueue) -> None:
+        self._runner = runner
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._running: dict[str, PendingQuery] = {}
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
+
+    def ask(self, sql: str, call: FlightCall, handle: str = "") -> pa.Table:
+        """Return the answer. handle: by which it may be cancelled. Raises errors of Flight."""
+        return _table(self._answer(sql, call, parse_query, handle))
+
+    def describe(self, sql: str, call: FlightCall) -> pa.Schema:
+        """Return the columns of the answer without working it out. Raises errors of Flight."""
+        return _table(self._answer(sql, call, _without_rows, "")).schema
+
+    def cancel(self, handle: str, principal: Principal) -> bool:
+        """End a query, also one that comes later; return whether it may be ended by who asks."""
+        with self._lock:
+            pending = self._running.get(handle)
+            if pending is None:
+                self._cancelled[handle] = None
+                while len(self._cancelled) > _CANCELLED_MAX:
+                    self._cancelled.popitem(last=False)
+                return True
+        if not (principal.sees_all_tables or pending.principal.name == principal.name):
+            return False
+        self._runner.hang_up(pending)
+        return True
+
+    def stop(self) -> None:
+        """End the queries that run."""
+        with self._lock:
+            running = list(self._running.values())
+        for pending in running:
+            self._runner.hang_up(pending)
+
+    def _answer(self, sql: str, call: FlightCall, parse: Parse, handle: str) -> BrokerResponse:
+        try:
+            pending = self._runner.begin(sql, call.options, call.database, parse, call.principal)
+            if pending.failure is not None or (pending.is_light and not self._runner.is_remote):
+                return self._runner.finish(pending)
+            with self._listed(handle, pending), self._runner.running.listed(pending):
+                finish = self._queue.submit(lambda: self._runner.finish(pending), len(sql))
+                return self._waited(finish, pending, call)
+        except QueryError as error:
+            return self._runner.refused(error)
+
+    def _waited(self, ending: "Future[BrokerResponse]", pending: PendingQuery, call: FlightCall) -> BrokerResponse:
+        """Return the answer when it is there. Raises QueryError for one whose turn did not come in time."""
+        is_over = False
+        while True:
+            try:
+                return ending.result(_LOOK_S)
+            except TimeoutError:
+                if not is_over and call.is_over():
+                    is_over = True
+                    self._runner.hang_up(pending)
+                late = pending.routed is None and pending.deadline.remaining_ms <= 0
+                if (is_over or late) and ending.cancel():
+                    code = ErrorCode.QUERY_CANCELLATION if is_over else ErrorCode.QUERY_SCHEDULING_TIMEOUT
+                    why = "was cancelled" if is_over else f"was not begun within {pending.deadline.timeout_ms:.0f} ms"
+                    raise QueryError(code, f"The query {why} while it waited for its turn") from None
+
+    @contextmanager
+    def _listed(self, handle: str, pending: PendingQuery) -> Iterator[None]:
+        if not handle:
+            yield
+            return
+        with self._lock:
+            if handle in self._cancelled:
+                raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled before it began")
+            self._running[handle] = pending
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._running[handle]
+
+
+def _table(response: BrokerResponse) -> pa.Table:
+    """Return the rows of a whole answer. Raises errors of Flight for one that lacks something, or is none."""
+    if response.exceptions:
+        raise first_failure(response.exceptions)
+    stats = response.stats
+    if stats.num_servers_responded < stats.num_servers_queried:
+        lacking = stats.num_servers_queried - stats.num_servers_responded
+        text = f"{lacking} of {stats.num_servers_queried} servers did not answer, so that rows may be missing; ask again"
+        raise flight_error(ErrorCode.SERVER_NOT_RESPONDING, f"ServerNotResponding: {text}")
+    if response.table is None:
+        raise flight.FlightInternalError("InternalError: the query gave no rows and no reason")
+    return response.table.to_arrow()
+
+
+def _without_rows(text: str, options: Mapping[str, str], limits: RowLimits) -> Query:
+    """Compile a query that gives the columns of another one, and no rows, or one where DISTINCT needs a LIMIT."""
+    query = parse_query(text, options, limits)
+    if query.explain:
+        return query
+    statement = query.relational
+    if statement is None:
+        limit = 1 if query.distinct else 0
+        if query.table is None or query.gapfill is not None:
+            return replace(query, limit=limit, offset=0, shape=None)
+        where = _NO_ROW if query.where is None else Call("and", (query.where, _NO_ROW))
+        return replace(query, where=where, limit=limit, offset=0, shape=None)
+    tree = statement.tree.copy().limit(exp.Literal.number(len(statement.literals)))
+    literals = (*statement.literals, Literal(0, DataType.INT))
+    return replace(query, relational=replace(statement, tree=tree, literals=literals))

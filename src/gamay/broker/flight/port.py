@@ -1,0 +1,124 @@
+"""The port on which a broker speaks Flight SQL, and what is encrypted there."""
+
+import importlib.util
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gamay.base.clock import Clock
+from gamay.base.errors import InUseError, InvalidConfigError
+from gamay.base.ids import Ids
+from gamay.base.tls import TlsSettings
+from gamay.broker.runner import QueryRunner
+from gamay.cluster.access import AccessControl
+from gamay.query.queue import QueryQueue
+
+if TYPE_CHECKING:
+    from gamay.broker.flight.server import FlightSqlServer
+
+DEFAULT_FLIGHT_PORT = 32010
+_LAST_PORT = 65_535
+
+
+def is_installed() -> bool:
+    """Whether what Flight SQL needs beside Gamay is there."""
+    return importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.protobuf") is not None
+
+
+def usual_port(host: str) -> int | None:
+    """Return the port where nobody names one; None where it is taken, or Flight SQL is not installed."""
+    if not is_installed():
+        return None
+    try:
+        FlightPort(DEFAULT_FLIGHT_PORT, host).stop()
+    except InUseError:
+        return None
+    return DEFAULT_FLIGHT_PORT
+
+
+class FlightPort:
+    """A port that is taken at once, and answers from `start` on. port: 0 takes a free one; the attribute tells which."""
+
+    def __init__(self, port: int, host: str, tls: TlsSettings | None = None) -> None:
+        """tls: with a certificate, the port is encrypted.
+
+        Raises InUseError when another process has the port, InvalidConfigError for no port or a certificate that cannot be.
+        """
+        if not 0 <= port <= _LAST_PORT:
+            raise InvalidConfigError(f"Flight SQL cannot listen on port {port}: a port is a number from 1 to {_LAST_PORT}")
+        if not is_installed():
+            raise InvalidConfigError("Flight SQL needs Protobuf: pip install 'gamay[flight]'")
+        self._transport = {} if tls is None or tls.certificate is None else _transport(tls)
+        # without SO_REUSEPORT, by which gRPC would share the port with another process that has it
+        self._held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._held.bind((host, port))
+            self._held.listen(1)
+        except OSError as error:
+            self._held.close()
+            raise InUseError(f"Flight SQL cannot listen on port {port}: {error.strerror}; choose another port") from error
+        self._host = host
+        self.port: int = self._held.getsockname()[1]
+        self._server: FlightSqlServer | None = None
+
+    @property
+    def scheme(self) -> str:
+        """Of the URI that clients connect to."""
+        return "grpc+tls" if self._transport else "grpc"
+
+    def start(
+        self,
+        runner: QueryRunner,
+        queue: QueryQueue,
+        access: AccessControl,
+        clock: Clock,
+        ids: Ids,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Begin to answer. access: who may ask. options: of queries, where their calls do not say otherwise.
+
+        Raises InUseError when another process was quicker to take the port.
+        """
+        from gamay.broker.flight.server import FlightSqlServer  # the process may have no such port
+
+        self._held.close()
+        location = f"{self.scheme}://{self._host}:{self.port}"
+        try:
+            self._server = FlightSqlServer(
+                location, runner, queue, access, clock, ids, options=options, transport=self._transport
+            )
+        except OSError as error:
+            raise InUseError(f"Flight SQL cannot listen on port {self.port}: {error}") from error
+
+    def stop(self) -> None:
+        """End the queries that run, and close the port."""
+        self._held.close()
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+
+def _transport(tls: TlsSettings) -> Mapping[str, Any]:
+    """Return certificates as Arrow takes them. Raises InvalidConfigError."""
+    assert tls.certificate is not None
+    tls.server_context()  # says what is wrong with them
+    if tls.key_password:
+        raise InvalidConfigError(
+            "Flight SQL needs a key without a password: openssl pkey -in key.pem -out plain.pem, or leave its port out"
+        )
+    if tls.protocols:
+        raise InvalidConfigError("Flight SQL encrypts by TLS 1.2 or 1.3, and cannot be bound to some of them by 'protocols'")
+    certificate, key = _pem(tls.certificate), _pem(tls.key or tls.certificate)
+    found: dict[str, Any] = {"tls_certificates": [(certificate, key)]}
+    if tls.client_auth and tls.authorities is not None:
+        found |= {"verify_client": True, "root_certificates": _pem(tls.authorities)}
+    return found
+
+
+def _pem(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidConfigError(f"cannot read {file}: {error.strerror}") from error

@@ -1,0 +1,60 @@
+"""A data folder that Flight SQL clients ask: what `gamay.connect` opens, with a port and no other roles' interfaces."""
+
+from pathlib import Path
+from types import TracebackType
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.ids import RANDOM_IDS
+from gamay.base.machine import usable_processors
+from gamay.base.tls import TlsSettings
+from gamay.broker.flight.port import FlightPort
+from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers
+from gamay.cluster.records import Role
+from gamay.cluster.users import resolve_access
+from gamay.embedded.opened import open_folder
+from gamay.query.queue import QueryQueue
+from gamay.sql.option_values import NULLS_ON
+
+_THREADS = max(4, 2 * usable_processors())
+
+
+class ServedFolder:
+    """A data folder with a port for Flight SQL. NULL is NULL, as for `gamay.connect`, unless a query says otherwise.
+
+    port: 0 takes a free one; `url` tells. host: the address to listen on. access: who may ask. tls: with a certificate, the
+    port is encrypted. Raises InUseError when another process has the folder or the port.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        access: ListedAccess | StoredUsers = EVERYBODY,
+        tls: TlsSettings | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self._port = FlightPort(port, host, tls)
+        try:
+            self._folder = open_folder(path, threads, self)
+        except BaseException:
+            self._port.stop()
+            raise
+        self.url = f"{self._port.scheme}://localhost:{self._port.port}"
+        self._queries = QueryQueue(_THREADS)
+        cluster = self._folder.cluster
+        let_in = resolve_access(access, Role.BROKER, cluster.registry)
+        self._port.start(cluster.runner, self._queries, let_in, SYSTEM_CLOCK, RANDOM_IDS, NULLS_ON)
+
+    def close(self) -> None:
+        """End the queries that run, and let go of the folder."""
+        self._port.stop()
+        self._queries.shutdown(wait=False)
+        self._folder.leave(self)
+
+    def __enter__(self) -> "ServedFolder":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
