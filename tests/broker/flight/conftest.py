@@ -28,12 +28,14 @@ TRIPS = pa.table(
     }
 )
 ACCESS = """
+pinot.broker.enable.row.column.level.auth=true
 pinot.broker.access.control.class=BasicAuthAccessControlFactory
 pinot.broker.access.control.principals=admin,guest,part
 pinot.broker.access.control.principals.admin.password=verysecret
 pinot.broker.access.control.principals.guest.password=secret
 pinot.broker.access.control.principals.guest.tables=trips
 pinot.broker.access.control.principals.part.password=some
+pinot.broker.access.control.principals.part.tables=trips
 pinot.broker.access.control.principals.part.trips.rls=city = 'Oslo'
 """
 

@@ -52,7 +52,7 @@ class Logins:
         """Return a token that stands for a header."""
         made, now_s = secrets.token_urlsafe(32), self._clock.monotonic_s()
         with self._lock:
-            self._tokens[made] = (authorization, now_s)
+            self._tokens[made] = (_padded(authorization), now_s)
             while len(self._tokens) > _TOKENS_MAX or next(iter(self._tokens.values()))[1] < now_s - _TOKEN_UNUSED_S:
                 self._tokens.popitem(last=False)
         return made
@@ -60,7 +60,7 @@ class Logins:
     def _behind(self, authorization: str | None) -> str | None:
         """Return the header that a token stands for, or a header as it is."""
         if authorization is None or not authorization.startswith(_BEARER):
-            return authorization
+            return authorization if authorization is None else _padded(authorization)
         with self._lock:
             found = self._tokens.get(given := authorization.removeprefix(_BEARER))
             if found is None:
@@ -87,6 +87,12 @@ class Logins:
         with self._lock:
             self._failed.succeeded(_PEER, name)
         return found
+
+
+def _padded(authorization: str) -> str:
+    """Return a header with the padding of Base64, which Arrow's client for Go, and so ADBC, leaves out."""
+    kind, _, given = authorization.partition(" ")
+    return f"{kind} {given}{'=' * (-len(given) % 4)}" if kind == "Basic" else authorization
 
 
 class LoginFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
