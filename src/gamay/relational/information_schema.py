@@ -1,4 +1,4 @@
-"""`information_schema.tables` and `.columns`: what a sender may query, as rows; the names are those of standard SQL."""
+"""What a sender may query, as rows: `information_schema.tables`, `.columns` and `.key_column_usage` of standard SQL."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
@@ -26,6 +26,13 @@ _COLUMNS: dict[str, dict[str, ValueType]] = {
         "data_type": _STRING,
         "field_type": _STRING,
         "is_multi_value": _BOOLEAN,
+    },
+    "key_column_usage": {
+        "constraint_name": _STRING,
+        "table_schema": _STRING,
+        "table_name": _STRING,
+        "column_name": _STRING,
+        "ordinal_position": _INT,
     },
 }
 
@@ -62,4 +69,13 @@ def _columns(database: str, name: str, schema: Schema) -> Iterator[_Row]:
         yield database, name, column, position, spec.data_type.value, spec.role.name, not spec.single_value
 
 
-_ROWS: dict[str, Callable[[str, str, Schema], Iterator[_Row]]] = {"tables": _tables, "columns": _columns}
+def _key_columns(database: str, name: str, schema: Schema) -> Iterator[_Row]:
+    for position, column in enumerate(schema.primary_key_columns, 1):
+        yield "PRIMARY", database, name, column, position
+
+
+_ROWS: dict[str, Callable[[str, str, Schema], Iterator[_Row]]] = {
+    "tables": _tables,
+    "columns": _columns,
+    "key_column_usage": _key_columns,
+}

@@ -28,11 +28,11 @@ manager = pytest.importorskip("adbc_driver_manager")
 
 def ask(cluster: EmbeddedCluster, sql: str, user: str = "", password: str = "", **options: Any) -> list[tuple[Any, ...]]:
     login = {"username": user, "password": password} if user else {}
-    with adbc.connect(cluster.flight_url, db_kwargs={**login, **options}, autocommit=True) as connection:
-        with connection.cursor() as cursor:
-            cursor.execute(sql)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
-            return found
+    options = {**login, **options}
+    with adbc.connect(cluster.flight_url, db_kwargs=options, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
 
 
 def test_a_log_in_gives_a_token_and_the_rights_of_its_user(guarded: EmbeddedCluster) -> None:
