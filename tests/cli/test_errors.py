@@ -47,7 +47,7 @@ def test_a_folder_is_asked_without_a_cluster(run, tmp_path):
     status, out, _ = run("query", "SELECT SUM(n) FROM t", "--data-dir", tmp_path, "--format", "csv")
     assert (status, out.splitlines()[1]) == (0, "3.0")
     status, _, errors = run("query", "SELECT 1", "--data-dir", tmp_path / "nowhere")
-    assert (status, "no such folder" in errors, (tmp_path / "nowhere").exists()) == (1, True, False)
+    assert (status, "no such folder" in errors, (tmp_path / "nowhere").exists()) == (2, True, False)
 
 
 def test_segment_show(run, tmp_path):

@@ -109,9 +109,13 @@ class RecordError(GamayError):
 
 
 class InUseError(GamayError):
-    """A data folder or port that another process holds."""
+    """A data folder or port that another process holds. broker: where that process takes queries, if it does."""
 
     http_status = 409
+
+    def __init__(self, message: str, broker: str | None = None) -> None:
+        super().__init__(message)
+        self.broker = broker
 
 
 class ClosedError(GamayError):

@@ -272,17 +272,73 @@ def ingest(
     run_ingestion(job, value or [], property_file, job_type)
 
 
+Output = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--output", "--format", help="table, line, auto, csv, json, jsonl, markdown, parquet or arrow."),
+]
+Params = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--param", help="name=value for :name, or a value for each ? in turn; may be given again."),
+]
+
+
+@app.command("sql")
+def sql(
+    place: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(
+            metavar="[PATH|URL|@PROFILE]",
+            help="A data folder, the URL of a controller or broker, or a profile; GAMAY_PROFILE, GAMAY_URL, else in memory.",
+        ),
+    ] = None,
+    execute: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--execute", "-c", help="Run these statements and leave; may be given again."),
+    ] = None,
+    file: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option("--file", "-f", help="Run the statements of a file and leave; - is standard input."),
+    ] = None,
+    param: Params = None,
+    output: Output = None,
+    output_file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write the answers here; the form is --output, or that of the file's name."),
+    ] = None,
+    stop_on_error: Annotated[bool, typer.Option(help="Whether the first statement that fails ends the run.")] = True,
+    profile: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="A [profiles.NAME] of ~/.config/gamay/config.toml."),
+    ] = None,
+    user: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Log in as this user; the password is asked for, or in GAMAY_PASSWORD."),
+    ] = None,
+    database: Annotated[Optional[str], typer.Option(help="The database of tables named without one.")] = None,  # noqa: UP045
+    tls_ca: TlsCa = None,
+    timeout_s: Annotated[Optional[float], typer.Option(help="How many seconds a statement may take.", min=0.001)] = None,  # noqa: UP045
+) -> None:
+    """Ask in SQL: a shell on a terminal; with statements given, or piped in, their answers."""
+    from gamay.cli.shell import run_sql
+
+    login = {"user": user, "tls_ca": tls_ca, "database": database, "timeout_s": timeout_s}
+    run_sql(place, profile, execute, file, param, output, output_file, login, stops=stop_on_error)
+
+
 @app.command("query")
 def query(
     sql: Annotated[str, typer.Argument(help="The query.")],
-    broker: Annotated[str, typer.Option(help="The broker to ask.")] = "http://localhost:8099",
+    broker: Annotated[
+        str, typer.Option(envvar="GAMAY_URL", help="The broker or controller to ask.")
+    ] = "http://localhost:8099",
     data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Ask this folder, without a cluster.")] = None,  # noqa: UP045
-    output: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    param: Params = None,
+    output: Output = None,
 ) -> None:
-    """Ask a question and print the answer with its statistics."""
-    from gamay.cli.run import run_query
+    """Print the answer to one query: the short form of `gamay sql URL -c SQL`."""
+    from gamay.cli.shell import run_sql
 
-    run_query(sql, broker, data_dir, output)
+    run_sql(broker if data_dir is None else str(data_dir), None, [sql], None, param, output)
 
 
 @segment_app.command("show")

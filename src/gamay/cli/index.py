@@ -46,10 +46,10 @@ def advise_indexes(
 def _print_measured(folder: Path, found: Any) -> set[str]:
     """Build all candidates for a segment, and print what each saves; return the queries that one of them helps."""
     from gamay.base.clock import SYSTEM_CLOCK
-    from gamay.cli.output import print_answer
     from gamay.query.startree.advice import schema_of
     from gamay.segment.reader import open_segment
     from gamay.server.rebuild import TableLayout, rebuild
+    from gamay.shell.formats.table import print_table
 
     with tempfile.TemporaryDirectory(prefix="gamay-advise-") as made:
         segment = open_segment(folder)
@@ -73,11 +73,11 @@ def _print_measured(folder: Path, found: Any) -> set[str]:
             typer.echo(json.dumps({"fieldConfigList": _field_configs([(one.column, one.kind) for one in worth])}, indent=2))
             typer.echo("")
         sizes = [(one.kind, one.column, _size(built, one), "yes" if one in worth else "no") for one in new]
-        print_answer(("index", "column", "bytes", "worth it"), ("STRING", "STRING", "LONG", "STRING"), sizes)
+        print_table(("index", "column", "bytes", "worth it"), ("STRING", "STRING", "LONG", "STRING"), sizes)
         typer.echo("")
         names = ("index", "column", "entries", "entries without", "ms", "ms without", "×", "query")
         types = ("STRING", "STRING", "LONG", "LONG", "DOUBLE", "DOUBLE", "DOUBLE", "STRING")
-        print_answer(names, types, rows)
+        print_table(names, types, rows)
         built.close()
     return {sql for helped in worth.values() for sql in helped}
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from gamay.cli.flights import flights_csv
 from gamay.cli.json_file import read_json
-from gamay.cli.output import print_answer, print_heading, print_reasons, print_sql, print_statistics
+from gamay.cli.output import print_heading, print_reasons, print_sql, print_statistics
+from gamay.shell.formats.table import print_table
 
 if TYPE_CHECKING:
     from gamay.client import Connection
@@ -146,7 +147,7 @@ def ask_one(connection: "Connection", title: str, sql: str) -> None:
     print_sql(sql)
     answer = connection.execute(sql)
     for result in answer:
-        print_answer(result.columns, result.types, result.wire_rows)
+        print_table(result.columns, result.types, result.wire_rows)
     print_statistics(answer.response)
     print_reasons(answer.reasons)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gamay.cli.output import print_answer
+from gamay.shell.formats.table import print_table
 
 app = typer.Typer(help="Look after tables that consume streams.", no_args_is_help=True)
 
@@ -57,7 +57,7 @@ def _print_segments(found: Mapping[str, Any]) -> None:
     ]
     names = ("segment", "server", "state", "start", "offset", "lag", "rows", "rows/s", "memory", "dropped")
     types = ("STRING", "STRING", "STRING", "STRING", "STRING", "LONG", "LONG", "DOUBLE", "LONG", "LONG")
-    print_answer(names, types, rows)
+    print_table(names, types, rows)
     alone = [segment["segmentName"] for segment in found["consumingSegments"] if not segment["replicas"]]
     if alone:
         typer.echo(f"No server consumes: {', '.join(alone)}")

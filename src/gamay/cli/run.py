@@ -16,7 +16,6 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.base.tls import TlsSettings
-from gamay.cli.output import print_answer, print_reasons, print_statistics
 
 if TYPE_CHECKING:
     from gamay.embedded.cluster import EmbeddedCluster
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 # of the certificate, of its key, and of the authorities
 TlsFiles: TypeAlias = tuple[Path | None, Path | None, Path | None]
 
-OUTPUT_FORMATS = ("table", "csv", "json")
 _LOOK_S = 0.2
 _SHOWN_EVERY_S = 3.0
 _COMPILERS_MAX = 8
@@ -144,33 +142,6 @@ def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, 
 
     spec = JobSpec.load(job, values=values_of(values), property_file=property_file, job_type=job_type)
     print(run_job(spec))
-
-
-def run_query(sql: str, broker: str, data_dir: Path | None, output: str) -> None:
-    """Ask a broker, or a data folder that no cluster runs on, and print the answer."""
-    if output not in OUTPUT_FORMATS:
-        raise InvalidConfigError(f"--format {output}: expected one of {', '.join(OUTPUT_FORMATS)}")
-    if data_dir is not None:
-        import gamay
-
-        if not data_dir.is_dir():  # which `connect` would make
-            raise InvalidConfigError(f"--data-dir {data_dir}: there is no such folder")
-        with gamay.connect(data_dir) as db:
-            result = db.sql(sql)
-            print_answer(result.columns, result.types, result.rows(), output)
-            if output == "table":
-                print(f"{result.time_used_ms} ms")
-            print_reasons(result.reasons, output)
-        return
-    from gamay.client import Connection
-
-    with Connection.from_host_list(broker) as connection:
-        answer = connection.execute(sql)
-    for found in answer:
-        print_answer(found.columns, found.types, found.wire_rows, output)
-    if output == "table":
-        print_statistics(answer.response)
-    print_reasons(answer.reasons, output)
 
 
 def show_segment(path: Path) -> None:

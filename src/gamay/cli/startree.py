@@ -37,13 +37,13 @@ def advise_trees(
 def _print_measured(folder: Path, advice: Any) -> None:
     """Build the advised trees for a segment, run each query with and without them, and print how long that took."""
     from gamay.base.clock import SYSTEM_CLOCK
-    from gamay.cli.output import print_answer
     from gamay.model.table_config import TableConfig
     from gamay.query.startree.advice import schema_of
     from gamay.query.startree.build import add_star_trees
     from gamay.segment.metadata import read_metadata
     from gamay.segment.reader import open_segment
     from gamay.segment.star_tree_file import read_star_trees, remove_star_trees
+    from gamay.shell.formats.table import print_table
 
     info = read_metadata(folder)
     schema = schema_of(info)
@@ -54,7 +54,7 @@ def _print_measured(folder: Path, advice: Any) -> None:
     add_star_trees(folder, schema, config, SYSTEM_CLOCK)
     trees = read_star_trees(folder, info.crc)
     rows = [(", ".join(d.text for d in tree.dimensions), tree.num_records, tree.size_bytes, tree.build_ms) for tree in trees]
-    print_answer(("star-tree of", "records", "bytes", "built in ms"), ("STRING", "LONG", "LONG", "LONG"), rows)
+    print_table(("star-tree of", "records", "bytes", "built in ms"), ("STRING", "LONG", "LONG", "LONG"), rows)
     typer.echo("")
     segment = open_segment(folder)
     try:
@@ -62,7 +62,7 @@ def _print_measured(folder: Path, advice: Any) -> None:
     finally:
         segment.close()
     names = ("query", "records", "rows", "ms", "ms without", "×")
-    print_answer(names, ("STRING", "LONG", "LONG", "DOUBLE", "DOUBLE", "DOUBLE"), rows_measured)
+    print_table(names, ("STRING", "LONG", "LONG", "DOUBLE", "DOUBLE", "DOUBLE"), rows_measured)
 
 
 def _compared(sql: str, segment: Any, schema: Any) -> Sequence[Any]:

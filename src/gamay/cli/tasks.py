@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gamay.cli.output import print_answer
+from gamay.shell.formats.table import print_table
 
 app = typer.Typer(help="Look after maintenance tasks: compaction and the like.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def list_tasks(
         states, counts = client.task_states(kind), client.task_counts(kind, table)
         rows += [(name, states.get(name, "gone"), *(found[key] for key in _COUNTS)) for name, found in counts.items()]
     names = ("task", "state", "subtasks", "completed", "running", "waiting", "failed", "timed out", "cancelled")
-    print_answer(names, ("STRING", "STRING", *("LONG",) * len(_COUNTS)), rows)
+    print_table(names, ("STRING", "STRING", *("LONG",) * len(_COUNTS)), rows)
 
 
 @app.command("show")

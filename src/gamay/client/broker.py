@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
 
-from gamay.base.errors import ErrorCode
+from gamay.base.errors import ErrorCode, NotFoundError
 from gamay.client.errors import ProgrammingError
 from gamay.client.http import HttpService, NotAnAnswerError, ServiceError
 
@@ -60,6 +61,17 @@ class BrokerClient(HttpService):
         if not isinstance(answer, dict) or not any(key in answer for key in _ANSWER_KEYS):
             raise NotAnAnswerError(f"POST {self.url}{path} answered with JSON that is not the answer to a query")
         return answer
+
+    def cancel(self, client_query_id: str) -> bool:
+        """End the queries that were sent with this option `clientQueryId`; return whether one runs here.
+
+        Raises the errors of `HttpService.request`.
+        """
+        try:
+            self.request("DELETE", f"/query/{quote(client_query_id, safe='')}", params={"client": True})
+        except NotFoundError:
+            return False
+        return True
 
 
 def option_text(options: Mapping[str, Any]) -> str:

@@ -217,6 +217,25 @@ class Connection:
                 self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gamay-client")
             return self._threads.submit(self.execute, query, parameters, **keywords)
 
+    def cancel(self, client_query_id: str) -> bool:
+        """End a query that another thread has sent with the option `clientQueryId`; return whether a broker has it.
+
+        One that has ended, or has not arrived yet, nobody has. Raises OperationalError when no broker could be asked.
+        """
+        with self._lock:
+            self._check_open()
+            brokers = list(self._brokers.values())
+        failures: dict[str, str] = {}
+        found = False
+        for broker in brokers:
+            try:
+                found |= broker.cancel(client_query_id)
+            except GamayError as error:
+                failures[broker.url] = str(error)
+        if failures and len(failures) == len(brokers):
+            raise _nobody(failures)
+        return found
+
     def prepare_statement(self, query: str, **keywords: Any) -> "PreparedStatement":
         """Return a statement with a parameter for each `?` of a query. keywords: as of `execute`."""
         from gamay.client.statement import PreparedStatement

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
 from gamay.client.errors import InterfaceError
-from gamay.client.values import milliseconds_of
+from gamay.client.values import milliseconds_of, unique_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,7 +207,7 @@ def polars_frame(table: pa.Table) -> Any:
     except ImportError as error:
         raise InvalidConfigError("a DataFrame of Polars needs Polars: pip install 'gamay[polars]'") from error
     return polars.from_arrow(
-        pa.Table.from_arrays([_for_polars(c) for c in table.columns], names=_unique(table.column_names))
+        pa.Table.from_arrays([_for_polars(c) for c in table.columns], names=unique_names(table.column_names))
     )
 
 
@@ -219,19 +219,6 @@ def _for_polars(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _unique(names: Sequence[str]) -> list[str]:
-    """Return names told apart by a number where they occur again, as Polars needs them."""
-    taken: set[str] = set()
-    made = []
-    for name in names:
-        unique, number = name, 1
-        while unique in taken:
-            unique, number = f"{name}_{number}", number + 1
-        taken.add(unique)
-        made.append(unique)
-    return made
-
-
 def numpy_columns(table: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
     """Return a table as NumPy arrays by column; a name that occurs again has a number.
 
@@ -241,7 +228,7 @@ def numpy_columns(table: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]
     import numpy as np
 
     arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
-    for name, column in zip(_unique(table.column_names), table.columns, strict=True):
+    for name, column in zip(unique_names(table.column_names), table.columns, strict=True):
         kind, whole = column.type, column.combine_chunks()
         if pa.types.is_timestamp(kind):
             arrays[name] = whole.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False)

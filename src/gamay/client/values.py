@@ -76,3 +76,20 @@ def _converter(kind: str) -> Callable[[Any], Any] | None:
         return change
     element = change
     return lambda values: [None if value is None else element(value) for value in values]
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return names told apart by a number where they occur again.
+
+    >>> unique_names(["n", "n", "n_1"])
+    ['n', 'n_1', 'n_1_1']
+    """
+    taken: set[str] = set()
+    made = []
+    for name in names:
+        unique, number = name, 1
+        while unique in taken:
+            unique, number = f"{name}_{number}", number + 1
+        taken.add(unique)
+        made.append(unique)
+    return made

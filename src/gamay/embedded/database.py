@@ -1,7 +1,7 @@
 """A data folder opened in this process: tables from data in one line, and SQL on them. No server, no Spark, no Java."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -160,6 +160,17 @@ class Database:
 
         The answer shows itself in a notebook; take it on with `rows`, `to_arrow`, `to_pandas`, `to_polars` or `to_numpy`.
         """
+        caller = sys._getframe(1)
+        return self.sql_with(lambda: {**caller.f_globals, **caller.f_locals}, text, params, **options)
+
+    def sql_with(
+        self,
+        variables: Callable[[], Mapping[str, Any]],
+        text: str,
+        params: Sequence[Any] | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Result:
+        """Answer a query for somebody else: as `sql`, with DataFrames of those variables. Raises QueryError."""
         if not isinstance(text, str):
             raise InvalidConfigError(f"a query is a text like 'SELECT COUNT(*) FROM trips', not {type(text).__name__}")
         if params is not None:
@@ -170,8 +181,7 @@ class Database:
         runner = self._cluster.runner
         response = runner.run(text, named)
         if response.exceptions and response.exceptions[0][0] == ErrorCode.TABLE_DOES_NOT_EXIST.code:
-            caller = sys._getframe(1)
-            frames = self._frames(text, {**caller.f_globals, **caller.f_locals})
+            frames = self._frames(text, variables())
             response = runner.run_with_frames(text, named, frames) if frames else response
         if response.exceptions:
             code, message = response.exceptions[0]
@@ -180,6 +190,13 @@ class Database:
         for sentence in response.warnings:
             tell(sentence)
         return Result(response)
+
+    def cancel(self, client_query_id: str) -> bool:
+        """End a query that another thread has asked with the option `clientQueryId`; return whether there is one.
+
+        It raises QueryError there.
+        """
+        return self._cluster.runner.running.cancel(client_query_id, by_client_id=True)
 
     def _frames(self, text: str, variables: Mapping[str, Any]) -> "Mapping[str, Frame]":
         """Return the rows that a query means by names which are none of tables."""

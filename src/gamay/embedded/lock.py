@@ -33,7 +33,8 @@ class FolderLock:
             self._file.seek(0)
             owner, _, addresses = self._file.read().partition("\n")
             self._file.close()
-            raise InUseError(_in_use(folder, owner, addresses)) from None
+            broker = _broker(addresses)
+            raise InUseError(_in_use(folder, owner, broker), broker) from None
         self.describe({})
 
     def describe(self, addresses: Mapping[str, str]) -> None:
@@ -54,10 +55,15 @@ class FolderLock:
         self._file.close()
 
 
-def _in_use(folder: Path, owner: str, addresses: str) -> str:
-    text = f"the data folder '{folder}' is in use by process {owner.strip() or 'unknown'}"
+def _broker(addresses: str) -> str | None:
     try:
-        broker = json.loads(addresses)["broker"]
+        return str(json.loads(addresses)["broker"])
     except (ValueError, KeyError):
+        return None
+
+
+def _in_use(folder: Path, owner: str, broker: str | None) -> str:
+    text = f"the data folder '{folder}' is in use by process {owner.strip() or 'unknown'}"
+    if broker is None:
         return f"{text}, which has no HTTP interface: close it there, or run 'gamay start all' on the folder to share it"
-    return f"{text}: ask its cluster over HTTP instead, with gamay query --broker {broker} 'SELECT …', or stop it"
+    return f"{text}: ask its cluster over HTTP instead, with gamay sql {broker}, or stop it"

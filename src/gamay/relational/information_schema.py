@@ -26,6 +26,7 @@ _COLUMNS: dict[str, dict[str, ValueType]] = {
         "data_type": _STRING,
         "field_type": _STRING,
         "is_multi_value": _BOOLEAN,
+        "date_time_format": _STRING,
     },
     "key_column_usage": {
         "constraint_name": _STRING,
@@ -66,7 +67,8 @@ def _tables(database: str, name: str, schema: Schema) -> Iterator[_Row]:
 def _columns(database: str, name: str, schema: Schema) -> Iterator[_Row]:
     for position, column in enumerate(shown_columns(schema), 1):
         spec = schema.field(column)
-        yield database, name, column, position, spec.data_type.value, spec.role.name, not spec.single_value
+        written = "" if spec.format is None else spec.format.text
+        yield database, name, column, position, spec.data_type.value, spec.role.name, not spec.single_value, written
 
 
 def _key_columns(database: str, name: str, schema: Schema) -> Iterator[_Row]:

@@ -1,0 +1,93 @@
+"""Text to statements: split at semicolons that stand in no text, name or comment; what is not closed goes on to the end."""
+
+import re
+from dataclasses import dataclass
+
+from gamay.sql.lexer import COMMENT, QUOTED, STRING
+
+_OPEN = r"""'(?:[^']|'')*+|"(?:[^"]|"")*+|/\*(?:[^*]|\*(?!/))*+"""
+_PIECE = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}|(?P<open>{_OPEN})|(?P<end>;)|\s+|(?P<other>[^\s;'\"/-]+|.)")
+_SET = re.compile(
+    r"""\s*SET\s+(?P<name>\w+|"\w+"|'\w+'|`\w+`)\s*=\s*(?P<value>'(?:[^']|'')*'|[^\s;]+)\s*\Z""", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement. start: where it begins in its text; line: of that, from 1; is_closed: whether a `;` follows."""
+
+    text: str
+    start: int
+    line: int
+    is_closed: bool
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is for the shell itself."""
+        return self.text.startswith(".")
+
+
+def split(text: str) -> list[Statement]:
+    """Return the statements of a text, without their `;`; those that hold nothing but comments are left out.
+
+    A line that begins with a point where a statement could begin is a command, and a statement of its own.
+
+    >>> [one.text for one in split("SELECT ';' FROM t; -- a; b\\n.tables\\nSELECT 2")]
+    ["SELECT ';' FROM t", '.tables', 'SELECT 2']
+    """
+    found: list[Statement] = []
+    begin: int | None = None
+    end = position = 0
+    while position < len(text):
+        piece = _PIECE.match(text, position)
+        assert piece is not None  # it takes any character
+        start, position = piece.start(), piece.end()
+        if piece["end"]:
+            if begin is not None:
+                found.append(_statement(text, begin, end, is_closed=True))
+            begin = None
+        elif piece["comment"] or piece[0].isspace() or piece[0].startswith("/*"):
+            continue
+        elif begin is None and piece[0].startswith("."):
+            position = text.find("\n", start) % (len(text) + 1)
+            found.append(_statement(text, start, position, is_closed=True))
+        else:
+            begin = start if begin is None else begin
+            end = position
+    if begin is not None:
+        found.append(_statement(text, begin, end, is_closed=False))
+    return found
+
+
+def _statement(text: str, begin: int, end: int, *, is_closed: bool) -> Statement:
+    return Statement(text[begin:end], begin, text.count("\n", 0, begin) + 1, is_closed)
+
+
+def is_complete(text: str) -> bool:
+    """Whether Enter ends the input: a `;` at the end that is one, or nothing at all.
+
+    >>> is_complete("SELECT 1;  -- done"), is_complete("SELECT ';"), is_complete("SELECT 1")
+    (True, False, False)
+    """
+    last = None
+    for piece in _PIECE.finditer(text):
+        if piece["open"]:
+            return False
+        if not piece["comment"] and not piece[0].isspace():
+            last = piece
+    return last is None or last["end"] is not None
+
+
+def option_of(statement: str) -> tuple[str, str] | None:
+    """Return the name and value of a `SET name = value`; None for any other statement.
+
+    >>> option_of("set timeoutMs = 500"), option_of("SELECT 1")
+    (('timeoutMs', '500'), None)
+    """
+    found = _SET.match(statement)
+    if found is None:
+        return None
+    value = found["value"]
+    if value.startswith("'"):
+        value = value[1:-1].replace("''", "'")
+    return found["name"].strip("\"'`"), value
