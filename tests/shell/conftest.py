@@ -50,6 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("shell") / "data"
     with gamay.connect(path, threads=1) as db:
         db.create_table("trips", ROWS, SCHEMA)
+        db.create_table("numbers", {"n": list(range(20_000))})
     return path
 
 

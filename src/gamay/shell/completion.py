@@ -46,7 +46,9 @@ def complete(before: str, behind: str, catalog: Catalog, functions: Sequence[str
         return []
     word = (_WORD.search(before) or [""])[0]
     prefix = word.lstrip('"')
-    sql = before + (split(behind)[0].text if split(behind) and not behind.lstrip().startswith(";") else "")
+    rest = split(behind)
+    after = behind[: rest[0].start + len(rest[0].text)] if rest and not behind.lstrip().startswith(";") else ""
+    sql = f"{before[: len(before) - len(word)]} {after}"  # without the word at hand, which may have a quote that is open
     tables = tables_of(sql)
     if "." in prefix:
         owner, _, part = prefix.rpartition(".")

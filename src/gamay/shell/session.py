@@ -45,13 +45,11 @@ class Session(Protocol):
 
 
 class _Cataloged:
-    """The part of a session that remembers the catalog; `_read` asks for the rows of a query."""
+    """The part of a session that remembers the catalog. read: returns the rows of a query."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[str], list[tuple[Any, ...]]]) -> None:
+        self._read = read
         self._catalog: Catalog | None = None
-
-    def _read(self, sql: str) -> list[tuple[Any, ...]]:
-        raise NotImplementedError
 
     def catalog(self, *, fresh: bool = False) -> Catalog:
         if self._catalog is None or fresh:
@@ -70,7 +68,7 @@ class EmbeddedSession(_Cataloged):
     """A data folder opened in this process. variables: DataFrames that statements may name; see `Database.sql`."""
 
     def __init__(self, database: Any, name: str, variables: Callable[[], Mapping[str, Any]] | None = None) -> None:
-        super().__init__()
+        super().__init__(lambda sql: database.sql(sql).rows())
         self.name = name
         self._database = database
         self._variables = variables or dict
@@ -83,10 +81,6 @@ class EmbeddedSession(_Cataloged):
         notes = (_LIMIT_NOTE,) if result.has_more else ()
         summary = summary_of(len(result), result.time_used_ms, result.stats)
         return Answer(sql, result, self._dated(sql, result), summary, notes, result.reasons)
-
-    def _read(self, sql: str) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._database.sql(sql).rows()
-        return rows
 
     def cancel(self, query_id: str) -> bool:
         return bool(self._database.cancel(query_id))
@@ -102,7 +96,7 @@ class ClusterSession(_Cataloged):
     """The brokers of a cluster."""
 
     def __init__(self, connection: Any, name: str) -> None:
-        super().__init__()
+        super().__init__(lambda sql: connection.execute(sql).rows())
         self.name = name
         self._connection = connection
 
@@ -114,10 +108,6 @@ class ClusterSession(_Cataloged):
         result = _only(group)
         summary = summary_of(len(result), group.time_used_ms, group.stats)
         return Answer(sql, result, self._dated(sql, result), summary, (), group.reasons)
-
-    def _read(self, sql: str) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._connection.execute(sql).rows()
-        return rows
 
     def cancel(self, query_id: str) -> bool:
         return bool(self._connection.cancel(query_id))
