@@ -17,7 +17,7 @@ from gamay.client.directory import BrokerDirectory, ControllerDirectory, FixedBr
 from gamay.client.errors import InterfaceError, OperationalError, ProgrammingError, error_of
 from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, ServiceError, UnreachableError, service_url
 from gamay.client.literals import filled
-from gamay.client.results import ResultSetGroup
+from gamay.client.results import ResultSet, ResultSetGroup
 from gamay.client.selector import REFRESH_S, BrokerSelector, tables_of
 from gamay.model.table_name import DEFAULT_DATABASE
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from gamay.client.cursor import Cursor
     from gamay.client.statement import PreparedStatement
+    from gamay.client.tables import Expression, Table
+    from gamay.client.tables.profile import Profile
 
 CONNECT_TIMEOUT_S = 5.0
 _GRACE_S = 1.0  # beyond the broker's own limit, so that its answer, which says more, can arrive
@@ -216,6 +218,21 @@ class Connection:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gamay-client")
             return self._threads.submit(self.execute, query, parameters, **keywords)
+
+    def table(self, name: str) -> "Table":
+        """Return a table to ask without SQL: see `gamay.client.tables.Table`."""
+        from gamay.client.tables import Table
+
+        return Table(self._only_set, name)
+
+    def profile(self, name: str, columns: Sequence[str] | None = None, where: "Expression | None" = None) -> "Profile":
+        """Return what is in the columns of a table; see `gamay.client.tables.profile`. Raises what `execute` raises."""
+        from gamay.client.tables.profile import profile
+
+        return profile(self._only_set, name, columns, where)
+
+    def _only_set(self, query: str) -> ResultSet:
+        return self.execute(query).get_result_set(0)
 
     def cancel(self, client_query_id: str) -> bool:
         """End a query that another thread has sent with the option `clientQueryId`; return whether a broker has it.

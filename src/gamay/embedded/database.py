@@ -26,6 +26,8 @@ from gamay.model.table_name import TableType, raw_table_name, typed_table_name
 from gamay.sql.parser import parse_query
 
 if TYPE_CHECKING:
+    from gamay.client.tables import Expression, Table
+    from gamay.client.tables.profile import Profile
     from gamay.embedded.core import LocalCluster
     from gamay.embedded.sources import Source
     from gamay.relational.names import Frame
@@ -204,6 +206,27 @@ class Database:
 
         known = {name.lower() for name in self.tables()}
         return frames_of((name for name in parse_query(text).tables if name.lower() not in known), variables)
+
+    def table(self, name: str) -> "Table":
+        """Return a table to ask without SQL: see `gamay.client.tables.Table`. Raises NotFoundError.
+
+        trips = db.table("trips")
+        trips.filter(trips.fare > 5).group_by("city").agg(fares=trips.fare.sum()).order_by("-fares").to_pandas()
+        """
+        from gamay.client.tables import Table
+
+        self._table(name)
+        return Table(self.sql, raw_table_name(name))
+
+    def profile(self, name: str, columns: Sequence[str] | None = None, where: "Expression | None" = None) -> "Profile":
+        """Return what is in the columns of a table: nulls, distinct values, ranges, common values, histograms.
+
+        columns: some of them. where: a condition on rows, as `Table.filter` takes it. Raises NotFoundError.
+        """
+        from gamay.client.tables.profile import profile
+
+        self._table(name)
+        return profile(self.sql, raw_table_name(name), columns, where)
 
     def tables(self) -> list[str]:
         """Return the names of all tables, ascending."""
