@@ -53,5 +53,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'gamay' has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Make `%sql` and `%%sql` known to a notebook; `%load_ext gamay` calls this."""
+    from gamay.notebook.magics import load
+
+    load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -80,13 +80,18 @@ class ResultSet:
         *,
         group_key_length: int = 0,
         time_used_ms: int = 0,
+        response: Mapping[str, Any] | None = None,
     ) -> None:
-        """wire_rows: as the JSON had them. Raises InterfaceError for rows that are not as wide as there are columns."""
+        """wire_rows: as the JSON had them. response: the answer that they are of, for what it cost.
+
+        Raises InterfaceError for rows that are not as wide as there are columns.
+        """
         self.columns = tuple(columns)
         self.types = tuple(types)
         self.wire_rows = wire_rows
         self.group_key_length = group_key_length
         self.time_used_ms = time_used_ms
+        self._response = response or {}
         if not all(isinstance(text, str) for text in (*self.columns, *self.types)) or not isinstance(wire_rows, list):
             raise InterfaceError("the answer's columns are not text, or its rows not a list")
         if len(self.types) != len(self.columns):
@@ -153,7 +158,19 @@ class ResultSet:
 
     def _repr_html_(self) -> str:
         """Show the first rows as a table; notebooks call this."""
-        return html_table(self.columns, self._rows[:_ROWS_SHOWN], len(self), self.time_used_ms)
+        stats = self.stats if self._response else None
+        return html_table(self.columns, self.types, self._rows[:_ROWS_SHOWN], len(self), self.time_used_ms, stats)
+
+    @cached_property
+    def stats(self) -> QueryStatistics:
+        """The counters of the answer."""
+        return QueryStatistics(self._response)
+
+    def plot(self, kind: str | None = None, x: str | None = None, y: str | Sequence[str] | None = None) -> Any:
+        """Draw the rows: see `gamay.client.plot.plot`."""
+        from gamay.client.plot import plot
+
+        return plot(self, kind, x, y)
 
     # -- value by value; rows, columns and group keys are numbered from 0
 
@@ -389,7 +406,9 @@ def _result_sets(response: Mapping[str, Any]) -> Iterator[ResultSet]:
         if (table := response.get("resultTable")) is not None:
             schema = table["dataSchema"]
             rows = table.get("rows") or []
-            yield ResultSet(schema["columnNames"], schema["columnDataTypes"], rows, time_used_ms=time_used_ms)
+            yield ResultSet(
+                schema["columnNames"], schema["columnDataTypes"], rows, time_used_ms=time_used_ms, response=response
+            )
         elif (selection := response.get("selectionResults")) is not None:
             yield _pql_set(selection["columns"], selection["results"], 0, time_used_ms)
         else:

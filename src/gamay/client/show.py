@@ -27,26 +27,53 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], num_rows
     lines += [_line(row, widths, right) for row in cells]
     if num_rows > len(rows):
         lines.append("…")
-    lines.append(_summary(num_rows, num_rows, time_used_ms))
+    lines.append(summary_text(num_rows, time_used_ms))
     return "\n".join(lines)
 
 
-def html_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], num_rows: int, time_used_ms: int) -> str:
-    """Return the same as HTML."""
+def html_table(
+    columns: Sequence[str],
+    types: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    num_rows: int,
+    time_used_ms: int,
+    stats: Any = None,
+) -> str:
+    """Return the same as HTML, with the wire types below the names. stats: as of `summary_text`."""
     right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    head = "".join(
+        f"<th>{escape(name)}<br><span style='font-weight:normal;opacity:.6'>{escape(kind.lower())}</span></th>"
+        for name, kind in zip(columns, types, strict=True)
+    )
     body = "".join(f"<tr>{''.join(map(_html_cell, row, right))}</tr>" for row in rows)
-    foot = _summary(num_rows, len(rows), time_used_ms)
+    first = f" The first {len(rows)} are shown." if len(rows) < num_rows else ""
+    foot = f"{summary_text(num_rows, time_used_ms, stats)}.{first}"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{escape(foot)}</p>"
 
 
-def _summary(num_rows: int, shown: int, time_used_ms: int) -> str:
-    first = f", the first {shown} shown" if shown < num_rows else ""
-    return f"{num_rows} row{'' if num_rows == 1 else 's'}{first}, {time_used_ms} ms"
+def summary_text(num_rows: int, time_used_ms: int, stats: Any = None) -> str:
+    """Return in one line how much there is and what it cost. stats: has the counters of an answer as attributes.
+
+    >>> summary_text(1, 3)
+    '1 row, 3 ms'
+    """
+    text = f"{num_rows:,} {'row' if num_rows == 1 else 'rows'}, {time_used_ms:,} ms"
+    if total := _counted(stats, "total_docs"):
+        text += f", {_counted(stats, 'num_docs_scanned'):,} of {total:,} rows scanned"
+    pruned = _counted(stats, "num_segments_pruned_by_broker") + _counted(stats, "num_segments_pruned_by_server")
+    read = _counted(stats, "num_segments_processed")
+    if read or pruned:
+        text += f", {read} {'segment' if read == 1 else 'segments'} read and {pruned} pruned"
+    return text
+
+
+def _counted(stats: Any, name: str) -> int:
+    return int(getattr(stats, name, 0) or 0)
 
 
 def _html_cell(value: Any, right: bool) -> str:
-    return f"<td style='text-align:{'right' if right else 'left'}'>{escape(_cell(value))}</td>"
+    text = "<i style='opacity:.6'>null</i>" if value is None else escape(_cell(value))
+    return f"<td style='text-align:{'right' if right else 'left'}'>{text}</td>"
 
 
 def _line(cells: list[str], widths: list[int], right: list[bool]) -> str:

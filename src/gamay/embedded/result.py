@@ -1,6 +1,6 @@
 """The answer to a query in a form for people and notebooks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
@@ -121,8 +121,15 @@ class Result:
         """Show the first rows as a table; notebooks call this."""
         from gamay.client.show import html_table  # here, for a process that shows nothing needs no client
 
-        shown = html_table(self.columns, self.rows()[:_ROWS_SHOWN], len(self), self.time_used_ms)
+        rows = self.rows()[:_ROWS_SHOWN]
+        shown = html_table(self.columns, self.types, rows, len(self), self.time_used_ms, self.stats)
         return shown + "".join(f"<p>{note}</p>" for note in self._notes())
+
+    def plot(self, kind: str | None = None, x: str | None = None, y: "str | Sequence[str] | None" = None) -> Any:
+        """Draw the rows: see `gamay.client.plot.plot`."""
+        from gamay.client.plot import plot
+
+        return plot(self, kind, x, y)
 
     def __repr__(self) -> str:
         from gamay.client.show import format_table

@@ -42,19 +42,3 @@ class Answer:
     @property
     def types(self) -> tuple[str, ...]:
         return self.result.types
-
-
-def summary_of(num_rows: int, time_used_ms: int, stats: Any) -> str:
-    """Return in one line how much there is and what it cost. stats: has the counters of an answer as attributes."""
-    pruned = _counted(stats, "num_segments_pruned_by_broker") + _counted(stats, "num_segments_pruned_by_server")
-    read = _counted(stats, "num_segments_processed")
-    text = f"{num_rows:,} {'row' if num_rows == 1 else 'rows'}, {time_used_ms:,} ms"
-    if total := _counted(stats, "total_docs"):
-        text += f", {_counted(stats, 'num_docs_scanned'):,} of {total:,} rows scanned"
-    if read or pruned:
-        text += f", {read} {'segment' if read == 1 else 'segments'} read and {pruned} pruned"
-    return text
-
-
-def _counted(stats: Any, name: str) -> int:
-    return int(getattr(stats, name, 0) or 0)

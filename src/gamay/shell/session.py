@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InUseError, InvalidConfigError, NotFoundError
 from gamay.base.telling import tell
-from gamay.shell.answer import Answer, summary_of
+from gamay.client.show import summary_text
+from gamay.shell.answer import Answer
 from gamay.shell.catalog import Catalog, read_catalog
 from gamay.shell.dates import shown_rows
 from gamay.shell.target import IN_MEMORY, Target
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
+_CATALOG_S = 60.0  # others create tables, too
 _LIMIT_NOTE = "LIMIT 10 by default; there is more"
 
 
@@ -32,7 +35,7 @@ class Session(Protocol):
         ...
 
     def catalog(self, *, fresh: bool = False) -> Catalog:
-        """Return what there is to ask, as it was when it was read first unless fresh."""
+        """Return what there is to ask, as it was within the last minute unless fresh."""
         ...
 
     def source(self) -> Any:
@@ -50,10 +53,13 @@ class _Cataloged:
     def __init__(self, read: Callable[[str], list[tuple[Any, ...]]]) -> None:
         self._read = read
         self._catalog: Catalog | None = None
+        self._clock = SYSTEM_CLOCK
+        self._read_s = 0.0
 
     def catalog(self, *, fresh: bool = False) -> Catalog:
-        if self._catalog is None or fresh:
-            self._catalog = read_catalog(self._read)
+        now_s = self._clock.monotonic_s()
+        if self._catalog is None or fresh or now_s > self._read_s + _CATALOG_S:
+            self._catalog, self._read_s = read_catalog(self._read), now_s
         return self._catalog
 
     def _dated(self, sql: str, result: Any) -> Any:
@@ -79,8 +85,12 @@ class EmbeddedSession(_Cataloged):
         named = dict(options or {}) | ({} if query_id is None else {"clientQueryId": query_id})
         result = self._database.sql_with(self._variables, sql, params, **named)
         notes = (_LIMIT_NOTE,) if result.has_more else ()
-        summary = summary_of(len(result), result.time_used_ms, result.stats)
+        summary = summary_text(len(result), result.time_used_ms, result.stats)
         return Answer(sql, result, self._dated(sql, result), summary, notes, result.reasons)
+
+    def catalog(self, *, fresh: bool = False) -> Catalog:
+        known = self._catalog
+        return super().catalog(fresh=fresh or (known is not None and list(known.tables) != self._database.tables()))
 
     def cancel(self, query_id: str) -> bool:
         return bool(self._database.cancel(query_id))
@@ -106,7 +116,7 @@ class ClusterSession(_Cataloged):
         named = dict(options or {}) | ({} if query_id is None else {"clientQueryId": query_id})
         group = self._connection.execute(sql, params, options=named, allow_partial=True)
         result = _only(group)
-        summary = summary_of(len(result), group.time_used_ms, group.stats)
+        summary = summary_text(len(result), group.time_used_ms, group.stats)
         return Answer(sql, result, self._dated(sql, result), summary, (), group.reasons)
 
     def cancel(self, query_id: str) -> bool:

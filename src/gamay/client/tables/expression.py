@@ -72,7 +72,7 @@ class Expression:
         return self._made(f"({self.sql} BETWEEN {sql_of(low)} AND {sql_of(high)})")
 
     def like(self, pattern: str) -> "Expression":
-        """Return whether it matches a pattern of LIKE, with `%` and `_`."""
+        """Return whether it matches a pattern of LIKE, with `%` and `_`, in any case of letters."""
         return self._made(f"({self.sql} LIKE {literal(pattern)})")
 
     def is_null(self) -> "Expression":
