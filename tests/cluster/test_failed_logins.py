@@ -18,6 +18,7 @@ from gamay.cluster.access import ListedAccess, UnauthorizedError, access_control
 from gamay.cluster.audit import Audited
 from gamay.cluster.failed_logins import FailedLogins, TooManyLoginsError
 from gamay.cluster.guarded import Guarded, guarded_routes
+from gamay.cluster.logins import Logins
 from gamay.cluster.passwords import basic_token, credentials, hashed_password, is_hash, matches
 from gamay.cluster.records import Role
 from gamay.cluster.rights import read_rights
@@ -46,7 +47,7 @@ def application(access: ListedAccess, sleep: Callable[[float], Awaitable[None]] 
         return PlainTextResponse(request.path_params["table"])
 
     routes = [Route("/tables/{table}", answer), Route("/tables/{table}", answer, methods=["DELETE"])]
-    return Guarded(Audited(Starlette(routes=guarded_routes(routes, RIGHTS))), access, RIGHTS, sleep)
+    return Guarded(Audited(Starlette(routes=guarded_routes(routes, RIGHTS))), Logins(access, sleep), RIGHTS)
 
 
 def asked(app: Any, *requests: tuple[str, str, str | None]) -> list[int]:

@@ -41,6 +41,7 @@ from gamay.cluster.bounded_heads import BoundedHeads
 from gamay.cluster.error_answers import ERROR_ANSWERS
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
+from gamay.cluster.logins import Logins
 from gamay.cluster.request_forms import UsualForm
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
@@ -92,7 +93,7 @@ class BrokerApp:
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
-        return UsualForm(app if self._access.is_open else Guarded(app, self._access, BROKER_RIGHTS))
+        return UsualForm(app if self._access.is_open else Guarded(app, Logins(self._access), BROKER_RIGHTS))
 
     def _others(self) -> AsgiApp:
         routes = [

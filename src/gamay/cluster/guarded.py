@@ -1,6 +1,5 @@
 """HTTP interfaces that let in whom their access control knows, and whose routes check what their sender may do."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -14,10 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.cluster.access import ANYONE, NOBODY, AccessControl, Principal, UnauthorizedError
-from gamay.cluster.audit import address_of, log_failed_login, note
-from gamay.cluster.failed_logins import FailedLogins
-from gamay.cluster.passwords import credentials
+from gamay.cluster.access import ANYONE, NOBODY, Principal, UnauthorizedError
+from gamay.cluster.audit import address_of, note
+from gamay.cluster.logins import Logins
 from gamay.cluster.rights import Right, Rights, must_get_right, open_paths
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -37,18 +35,14 @@ class Guarded:
     Paths that `rights` opens need no sender. What a sender may do the routes behind check, by the same rights.
     """
 
-    def __init__(
-        self, app: AsgiApp, access: AccessControl, rights: Rights, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
-        """sleep: waits for so many seconds, for those whose log-ins failed."""
+    def __init__(self, app: AsgiApp, logins: Logins, rights: Rights) -> None:
         self._app = app
-        self._sleep = sleep
-        self._access = access
+        self._logins = logins
         opened = open_paths(rights)
         self._open_paths = frozenset({"/", *opened})
-        self._logins = FailedLogins()
         self._asking_who = frozenset(path for (_, path), right in rights.items() if right.action == ASKS_WHO)
-        self._open_folders = tuple(path for path in opened if path.endswith("/"))
+        # `/` is one path, not a folder with all others
+        self._open_folders = tuple(path for path in opened if path.endswith("/") and path != "/")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -67,19 +61,7 @@ class Guarded:
     async def _sender(self, scope: MutableMapping[str, Any]) -> Principal:
         raw = dict(scope["headers"]).get(b"authorization")
         given = None if raw is None else raw.decode("latin-1")
-        if given is None or self._access.is_known(given):
-            return self._access.principal(given)
-        name, address = credentials(given)[0], address_of(scope)
-        now_s = asyncio.get_running_loop().time
-        if wait_s := self._logins.wait_s(address, name, now_s()):
-            await self._sleep(wait_s)
-        try:
-            found = await asyncio.to_thread(self._access.principal, given)
-        except UnauthorizedError:
-            log_failed_login(name, address, scope["path"], self._logins.failed(address, name, now_s()))
-            raise
-        self._logins.succeeded(address, name)
-        return found
+        return await self._logins.principal(given, address_of(scope), scope["path"])
 
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(self._open_folders)

@@ -88,8 +88,16 @@ class Right:
             for table in named:
                 if not principal.may_use(table):
                     raise self._refused(principal, f"may not use table {raw_table_name(table)}")
-        elif self._takes_all_tables() and not principal.sees_all_tables:
-            raise self._refused(principal, "may not use all tables, which this needs")
+        elif self._takes_all_tables():
+            self._check_all_tables(principal)
+
+    def check_some(self, principal: Principal, method: str) -> None:
+        """Raise as `check` does unless a principal may do this with some arguments: those that name tables name its own."""
+        if self.level is Level.OPEN:
+            return
+        self.check_kind(principal, method)
+        if self.scope is not Scope.NAMED and self._takes_all_tables():
+            self._check_all_tables(principal)
 
     def check_kind(self, principal: Principal, method: str) -> None:
         """Raise ForbiddenError unless a principal may do such things at all, UnauthorizedError for nobody."""
@@ -105,6 +113,10 @@ class Right:
         if self.scope is Scope.CLUSTER:  # administrators of users and settings may be bound to some tables themselves
             return self.level in (Level.WRITE, Level.OPERATE)
         return self.scope in (Scope.ALL, Scope.NAMED)
+
+    def _check_all_tables(self, principal: Principal) -> None:
+        if not principal.sees_all_tables:
+            raise self._refused(principal, "may not use all tables, which this needs")
 
     def _refused(self, principal: Principal, why: str) -> ForbiddenError:
         return ForbiddenError(f"Permission denied.Reason: {principal.name} {why} ({self.action})")

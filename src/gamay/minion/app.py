@@ -13,6 +13,7 @@ from gamay.cluster.audit import Audited
 from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes
 from gamay.cluster.help_page import help_routes
+from gamay.cluster.logins import Logins
 from gamay.cluster.request_forms import UsualForm
 from gamay.minion.metrics import measure_minion
 from gamay.minion.rights import MINION_RIGHTS
@@ -85,4 +86,4 @@ def minion_app(
     ]
     routes += help_routes("minion", routes, _PARAMETERS)
     app = Audited(Starlette(routes=guarded_routes(routes, MINION_RIGHTS), exception_handlers=ERROR_ANSWERS))
-    return UsualForm(app if access.is_open else Guarded(app, access, MINION_RIGHTS))
+    return UsualForm(app if access.is_open else Guarded(app, Logins(access), MINION_RIGHTS))

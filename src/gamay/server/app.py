@@ -20,6 +20,7 @@ from gamay.cluster.audit import Audited
 from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
+from gamay.cluster.logins import Logins
 from gamay.cluster.request_forms import UsualForm
 from gamay.model.parse import load_json
 from gamay.server.copies import StoredCopy, store_copy
@@ -118,7 +119,7 @@ class ServerApp:
         routes += help_routes("server", routes, _PARAMETERS)
         handlers = {404: _not_found, **ERROR_ANSWERS}
         app = Audited(Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers=handlers))
-        return UsualForm(app if self._access.is_open else Guarded(app, self._access, SERVER_RIGHTS))
+        return UsualForm(app if self._access.is_open else Guarded(app, Logins(self._access), SERVER_RIGHTS))
 
     async def liveness(self, _: Request) -> Response:
         """Say that the process answers."""

@@ -15,11 +15,16 @@ from gamay.cluster.audit import Audited
 from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import Guarded
 from gamay.cluster.help_page import HELP_RIGHTS
+from gamay.cluster.logins import Logins
 from gamay.cluster.request_forms import UsualForm
 from gamay.cluster.rights import read_rights
 from gamay.controller.api.auth import auth_router
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.completion import completion_router
+from gamay.controller.api.console.cookies import SessionCookies, cookie_name
+from gamay.controller.api.console.login import login_router
+from gamay.controller.api.console.pages import page_router
+from gamay.controller.api.console.sessions import Sessions
 from gamay.controller.api.consumption import consumption_router
 from gamay.controller.api.databases import DatabaseHeader, database_router
 from gamay.controller.api.instance_changes import instance_change_router
@@ -61,6 +66,9 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         redoc_url=None,
         openapi_url="/swagger.json",
     )
+    logins, sessions = Logins(access), Sessions(services.context.clock)
+    scheme, _, address = services.context.url.partition("://")
+    cookie = cookie_name(address)
     for router in (
         not_offered_router(),
         recommender_router(),
@@ -94,6 +102,8 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         query_router(services),
         ingest_router(services),
         auth_router(access),
+        login_router(logins, sessions, services.context.clock, cookie, is_open=access.is_open, tls=scheme == "https"),
+        page_router(),
     ):
         app.include_router(router)
     app.add_exception_handler(RequestValidationError, _validation_error)
@@ -102,10 +112,11 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         app.add_exception_handler(kind, answer)
     app.add_middleware(Audited)
     if not access.is_open:
-        app.add_middleware(Guarded, access=access, rights={**CONTROLLER_RIGHTS, **read_rights(HELP_RIGHTS)})
+        app.add_middleware(Guarded, logins=logins, rights={**CONTROLLER_RIGHTS, **read_rights(HELP_RIGHTS)})
+        app.add_middleware(SessionCookies, sessions=sessions, cookie=cookie)
     app.add_middleware(DatabaseHeader)
     app.add_middleware(UsualForm)
-    app.add_middleware(_Headers, host=services.context.url.partition("://")[2])
+    app.add_middleware(_Headers, host=address)
     return app
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from gamay.cluster.audit import note
 from gamay.cluster.guarded import check_repeated, sender_of
 from gamay.cluster.rights import Right, must_get_right
+from gamay.controller.api.console.cookies import check_forgery
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
 
 _REQUEST = "sent_request"
@@ -41,6 +42,7 @@ def guarded(endpoint: Callable[..., Any], right: Right, method: str) -> Callable
         given = arguments if request_name else {key: value for key, value in arguments.items() if key != _REQUEST}
         note(request.scope, right, sender_of(request.scope), right.tables(given))
         check_repeated(request.scope["query_string"], repeatable)
+        check_forgery(request.scope, right)
         right.check(sender_of(request.scope), method, given)
         return given
 

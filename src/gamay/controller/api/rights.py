@@ -275,6 +275,15 @@ GET    /loggers/{name}                                     GetLogger            
 PUT    /loggers/{name}                                     UpdateLogger             administer  -
 """
 
+_CONSOLE = """
+GET    /                                                   GetConsole               open        -
+GET    /console                                            GetConsole               open        -
+GET    /console/assets/{name}                              GetConsole               open        -
+GET    /auth/session                                       GetAuth                  open        -
+POST   /auth/login                                         GetAuth                  open        -
+POST   /auth/logout                                        GetAuth                  open        -
+"""
+
 _QUERIES = """
 POST   /sql                                                Query                    read        found
 GET    /sql                                                Query                    read        found
@@ -314,5 +323,5 @@ POST   /tables/{table}/copy                                NotOffered           
 
 CONTROLLER_RIGHTS = read_rights(
     _SCHEMAS, _TABLES, _VIEWS, _CONSUMPTION, _COMPLETION, _SEGMENTS, _PLACEMENT, _TENANTS, _INSTANCES, _TASKS, _CLUSTER,
-    _PROCESS, _QUERIES, _NOT_OFFERED,
+    _PROCESS, _CONSOLE, _QUERIES, _NOT_OFFERED,
 )  # fmt: skip

@@ -1,0 +1,80 @@
+// Who is logged in, and what it may do.
+
+import { get, post, useToken } from './api'
+
+interface Told {
+  /** NONE: everybody may do everything */
+  workflow: 'NONE' | 'BASIC'
+  principal: { name: string; role: string; tables: string[] | null; seesAllTables: boolean } | null
+  /** the calls that the principal may make at all, as "PUT /tables/{table}" */
+  allowed: string[]
+  csrfToken: string | null
+  expiresMs: number | null
+}
+
+class Session {
+  #told = $state.raw<Told | null>(null)
+  #allowed = $derived(new Set(this.#told?.allowed ?? []))
+  /** why one has to log in again */
+  reason = $state('')
+
+  /** Whether it is known yet who this is. */
+  get isKnown(): boolean {
+    return this.#told !== null
+  }
+
+  get hasLogin(): boolean {
+    return this.#told?.workflow === 'BASIC'
+  }
+
+  get needsLogin(): boolean {
+    return this.hasLogin && this.#told?.principal === null
+  }
+
+  get name(): string {
+    return this.#told?.principal?.name ?? ''
+  }
+
+  get role(): string {
+    return this.#told?.principal?.role ?? ''
+  }
+
+  get seesAllTables(): boolean {
+    return this.#told?.principal?.seesAllTables ?? false
+  }
+
+  /** Whether a call may be made, by its name in docs/reference/rest.md, of a table that is listed for it. */
+  may(call: string, table?: string): boolean {
+    const principal = this.#told?.principal
+    if (!principal || !this.#allowed.has(call)) return false
+    if (table === undefined) return true
+    return principal.tables?.includes(table.replace(/_(OFFLINE|REALTIME)$/, '')) ?? true
+  }
+
+  /** Ask the controller. Raises ApiError. */
+  async load(): Promise<void> {
+    this.#take(await get<Told>('/auth/session'))
+  }
+
+  /** Raises ApiError for another name or password. */
+  async logIn(name: string, password: string): Promise<void> {
+    this.#take(await post<Told>('/auth/login', { username: name, password }))
+    this.reason = ''
+  }
+
+  async logOut(): Promise<void> {
+    this.#take(await post<Told>('/auth/logout', {}))
+    this.reason = ''
+  }
+
+  #take(told: Told): void {
+    this.#told = told
+    useToken(told.csrfToken, () => {
+      if (this.#told?.principal == null) return
+      this.reason = 'The session has ended. Log in again.'
+      this.#told = { ...this.#told, principal: null, allowed: [], csrfToken: null, expiresMs: null }
+    })
+  }
+}
+
+export const session = new Session()
