@@ -21,6 +21,7 @@ from gamay.cluster.rights import read_rights
 from gamay.controller.api.auth import auth_router
 from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.completion import completion_router
+from gamay.controller.api.console.catalog import catalog_router
 from gamay.controller.api.console.cookies import SessionCookies, cookie_name
 from gamay.controller.api.console.login import login_router
 from gamay.controller.api.console.pages import page_router
@@ -104,6 +105,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         auth_router(access),
         login_router(logins, sessions, services.context.clock, cookie, is_open=access.is_open, tls=scheme == "https"),
         page_router(),
+        catalog_router(services),
     ):
         app.include_router(router)
     app.add_exception_handler(RequestValidationError, _validation_error)

@@ -1,6 +1,5 @@
 """REST: queries through the controller, forwarded to a broker."""
 
-import itertools
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -8,35 +7,28 @@ from urllib.parse import quote
 import httpx
 import orjson
 from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from gamay.base.errors import ErrorCode, GamayError, InvalidConfigError, NotFoundError, QueryError, nearest
+from gamay.base.errors import ErrorCode, InvalidConfigError, NotFoundError, QueryError
 from gamay.base.urls import url_parameters
-from gamay.cluster.broker_resource import BrokerResource, answering_instances
-from gamay.cluster.records import Instance, Role
-from gamay.cluster.registry import Registry
+from gamay.cluster.records import Instance
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.planned_queries import validated
+from gamay.controller.api.querying.brokers import Brokers
+from gamay.controller.api.querying.export import FORMATS, as_file, check_format
 from gamay.controller.api.services import Services, body_docs, names_body, principal_of
 from gamay.model.parse import load_json
-from gamay.model.table_name import raw_table_name
 from gamay.sql.parser import parse_query
 
-_TIMEOUT_S = 600.0
 _RUNNING_TIMEOUT_MS = 3000
-
-
-class BrokerError(GamayError):
-    """A broker that does not answer in time."""
-
-    http_status = 500
+_PAGE_TIMEOUT_MS = 60_000
 
 
 def query_router(services: Services) -> GuardedRouter:
     """Return the routes."""
     router = GuardedRouter(tags=["Query"])
-    client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, verify=services.context.tls or True)
-    turns = itertools.count()
+    brokers = Brokers(services)
 
     @router.post("/sql", summary="Answer a query", openapi_extra=body_docs("A query", {"sql": "SELECT 1"}))
     async def post_sql(request: Request) -> Response:
@@ -57,31 +49,65 @@ def query_router(services: Services) -> GuardedRouter:
         return await forward(request, {"sql": sql, "trace": trace, "queryOptions": options})
 
     async def forward(request: Request, body: Mapping[str, Any]) -> Response:
-        if not isinstance(body.get("sql"), str) or not body["sql"].strip():
-            return _failed(request, QueryError(ErrorCode.JSON_PARSING, "the request has no 'sql'"))
-        brokers = _brokers_for(services.context.registry, body["sql"], request.headers.get("database"))
-        if not brokers:
-            return _failed(request, QueryError(ErrorCode.BROKER_INSTANCE_MISSING, "there is no live broker for the query"))
-        broker = brokers[next(turns) % len(brokers)]
-        headers = {name: request.headers[name] for name in ("authorization", "database") if name in request.headers}
         try:
-            answer = await client.post(f"{broker.url}/query/sql", json=dict(body), headers=headers)
-        except httpx.HTTPError as error:
-            return _failed(request, QueryError(ErrorCode.BROKER_INSTANCE_MISSING, f"broker {broker.id} failed: {error!r}"))
+            answer = await brokers.answer(request, body)
+        except QueryError as error:
+            return _failed(request, error)
         return Response(answer.content, status_code=answer.status_code, media_type=_media_type(request))
 
-    _running_routes(router, services, client)
+    _running_routes(router, services, brokers)
+    _answer_routes(router, brokers)
     return router
 
 
-def _running_routes(router: GuardedRouter, services: Services, client: httpx.AsyncClient) -> None:
+def _answer_routes(router: GuardedRouter, brokers: Brokers) -> None:
+    """Add what is done with answers: files of them, and pages of those that brokers keep for cursors."""
+
+    @router.post(
+        "/sql/export",
+        summary="Answer a query with a file, in Parquet's or Arrow's format",
+        openapi_extra=body_docs("A query", {"sql": "SELECT 1"}),
+    )
+    async def export(
+        request: Request, name: Annotated[str, Query(alias="format", description="parquet or arrow")]
+    ) -> Response:
+        form = check_format(name)
+        body = load_json(await request.body(), "request body")
+        answer = await brokers.answer(request, body if isinstance(body, dict) else {})
+        if answer.status_code != 200:
+            return _passed_on(answer)
+        content = await run_in_threadpool(lambda: as_file(orjson.loads(answer.content), form))
+        headers = {"Content-Disposition": f'attachment; filename="result.{form}"'}
+        return Response(content, headers=headers, media_type=FORMATS[form][0])
+
+    @router.get(
+        "/responseStore/{broker}/{request_id}/results", summary="Get rows of an answer that a broker keeps for a cursor"
+    )
+    async def page(
+        request: Request,
+        broker: str,
+        request_id: str,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        num_rows: Annotated[int, Query(alias="numRows", ge=0)] = 0,
+    ) -> Response:
+        params = {"offset": str(offset), "numRows": str(num_rows)}
+        path = f"/responseStore/{quote(request_id, safe='')}/results"
+        return _passed_on(await brokers.ask(request, "GET", brokers.must_get(broker), path, params, _PAGE_TIMEOUT_MS))
+
+    @router.delete("/responseStore/{broker}/{request_id}", summary="Forget an answer that a broker keeps for a cursor")
+    async def forget(request: Request, broker: str, request_id: str) -> Response:
+        path = f"/responseStore/{quote(request_id, safe='')}"
+        return _passed_on(await brokers.ask(request, "DELETE", brokers.must_get(broker), path, {}, _RUNNING_TIMEOUT_MS))
+
+
+def _running_routes(router: GuardedRouter, services: Services, brokers: Brokers) -> None:
     timeout_ms = Annotated[int, Query(alias="timeoutMs", gt=0)]
 
     @router.get("/queries", summary="List the queries that run, by broker")
     async def running(request: Request, timeout: timeout_ms = _RUNNING_TIMEOUT_MS) -> dict[str, Any]:
         found = {}
-        for broker in _live_brokers(services):
-            answer = await _ask(client, "GET", broker, "/queries", {}, timeout, request)
+        for broker in brokers.live():
+            answer = await brokers.ask(request, "GET", broker, "/queries", {}, timeout)
             found[broker.id] = orjson.loads(answer.content)
         return found
 
@@ -90,15 +116,15 @@ def _running_routes(router: GuardedRouter, services: Services, client: httpx.Asy
     async def cancel(
         request: Request, broker: str, query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False
     ) -> Response:
-        asked, client_id = _broker(services, broker), request.url.path.startswith("/clientQuery/")
-        return _passed_on(await _cancel(client, request, asked, query_id, timeout, verbose=verbose, client_id=client_id))
+        asked, client_id = brokers.must_get(broker), request.url.path.startswith("/clientQuery/")
+        return _passed_on(await _cancel(brokers, request, asked, query_id, timeout, verbose=verbose, client_id=client_id))
 
     @router.delete("/clientQuery/{query_id}", summary="Cancel a query by its client's id, whichever broker runs it")
     async def cancel_anywhere(
         request: Request, query_id: str, timeout: timeout_ms = _RUNNING_TIMEOUT_MS, verbose: bool = False
     ) -> Response:
-        for broker in _live_brokers(services):
-            answer = await _cancel(client, request, broker, query_id, timeout, verbose=verbose, client_id=True)
+        for broker in brokers.live():
+            answer = await _cancel(brokers, request, broker, query_id, timeout, verbose=verbose, client_id=True)
             if answer.status_code != 404:
                 return _passed_on(answer)
         raise NotFoundError(f"Client query: {query_id} not found on any broker")
@@ -117,15 +143,8 @@ def _running_routes(router: GuardedRouter, services: Services, client: httpx.Asy
         return validated(load_json(await request.body(), "request body"), services.context.registry, principal_of(request))
 
 
-def _broker(services: Services, name: str) -> Instance:
-    brokers = {broker.id: broker for broker in _live_brokers(services)}
-    if name not in brokers:
-        raise NotFoundError(f"There is no live broker {name}.{nearest(name, brokers)}")
-    return brokers[name]
-
-
 async def _cancel(
-    client: httpx.AsyncClient,
+    brokers: Brokers,
     request: Request,
     broker: Instance,
     query_id: str,
@@ -135,48 +154,11 @@ async def _cancel(
     client_id: bool,
 ) -> httpx.Response:
     params = {"timeoutMs": str(timeout_ms), "verbose": str(verbose).lower(), "client": str(client_id).lower()}
-    return await _ask(client, "DELETE", broker, f"/query/{quote(query_id, safe='')}", params, timeout_ms, request)
+    return await brokers.ask(request, "DELETE", broker, f"/query/{quote(query_id, safe='')}", params, timeout_ms)
 
 
 def _passed_on(answer: httpx.Response) -> Response:
     return Response(answer.content, status_code=answer.status_code, media_type=answer.headers.get("content-type"))
-
-
-async def _ask(
-    client: httpx.AsyncClient,
-    method: str,
-    broker: Instance,
-    path: str,
-    params: Mapping[str, str],
-    timeout_ms: int,
-    sent: Request,
-) -> httpx.Response:
-    """Ask a broker in the name of who sent a request."""
-    headers = {name: sent.headers[name] for name in ("authorization",) if name in sent.headers}
-    url = f"{broker.url}{path}"
-    try:
-        return await client.request(method, url, params=dict(params), headers=headers, timeout=timeout_ms / 1000)
-    except httpx.HTTPError as error:
-        raise BrokerError(f"broker {broker.id} does not answer: {error!r}") from error
-
-
-def _live_brokers(services: Services) -> list[Instance]:
-    registry = services.context.registry
-    live = [registry.get_instance(name) for name in registry.live_instance_ids() if name.startswith(Role.BROKER.value)]
-    return [broker for broker in live if broker is not None]
-
-
-def _brokers_for(registry: Registry, sql: str, database: str | None) -> list[Instance]:
-    """Return the brokers that answer for all tables of a query; all that answer where it is unknown which ones that are."""
-    brokers = answering_instances(registry)
-    try:
-        tables = parse_query(sql).tables
-    except QueryError:
-        tables = ()  # a broker tells what is wrong
-    names = {name.lower() for table in tables for name in (table, f"{database}.{table}")}
-    ideal = BrokerResource(registry).ideal() or {}
-    own = [ids for table, ids in ideal.items() if {table.lower(), raw_table_name(table).lower()} & names]
-    return [broker for broker in brokers if all(broker.id in ids for ids in own)]
 
 
 def _failed(request: Request, error: QueryError) -> Response:

@@ -282,6 +282,7 @@ GET    /console/assets/{name}                              GetConsole           
 GET    /auth/session                                       GetAuth                  open        -
 POST   /auth/login                                         GetAuth                  open        -
 POST   /auth/logout                                        GetAuth                  open        -
+GET    /console/catalog                                    GetSchema                read        listed
 """
 
 _QUERIES = """
@@ -291,6 +292,9 @@ GET    /queries                                            GetRunningQuery      
 DELETE /query/{broker}/{query_id}                          CancelQuery              write       found
 DELETE /clientQuery/{broker}/{query_id}                    CancelQuery              write       found
 DELETE /clientQuery/{query_id}                             CancelQuery              write       found
+POST   /sql/export                                         Query                    read        found
+GET    /responseStore/{broker}/{request_id}/results        GetResponse              read        found
+DELETE /responseStore/{broker}/{request_id}                DeleteResponse           write       found
 POST   /query/tableNames                                   Query                    read        -
 POST   /upsert/estimateHeapUsage                           EstimateUpsertMemory     read        body.schema.schemaName,body.tableConfig.tableName
 """  # noqa: E501
