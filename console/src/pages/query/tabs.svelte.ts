@@ -1,0 +1,123 @@
+// The tabs of the query page, the history and the saved queries. They stay in the browser between visits.
+
+import { store, stored } from '../../lib/stored'
+
+export interface QueryOptions {
+  nullHandling: boolean
+  /** empty: that of the cluster */
+  timeoutMs: string
+  /** answers come in pages, which the broker keeps */
+  cursor: boolean
+  /** more options, as name=value;name=value */
+  more: string
+}
+
+export interface QueryTab {
+  id: string
+  title: string
+  text: string
+  options: QueryOptions
+}
+
+export interface Past {
+  sql: string
+  atMs: number
+  tookMs: number
+  rows: number
+  failed: boolean
+}
+
+export interface Saved {
+  name: string
+  sql: string
+  options: QueryOptions
+}
+
+export const PLAIN: QueryOptions = { nullHandling: false, timeoutMs: '', cursor: false, more: '' }
+const HISTORY_MAX = 200
+const HISTORY_TEXT_MAX = 20_000
+
+class Workbench {
+  tabs = $state<QueryTab[]>(readTabs())
+  activeId = $state(stored<string>('query.active', ''))
+  history = $state.raw<Past[]>(stored<Past[]>('query.history', []))
+  saved = $state.raw<Saved[]>(stored<Saved[]>('query.saved', []))
+
+  get active(): QueryTab {
+    return this.tabs.find((tab) => tab.id === this.activeId) ?? this.tabs[0]!
+  }
+
+  /** Open a tab, and show it; one that is empty is used again. */
+  open(text = '', options: QueryOptions = PLAIN, title = ''): void {
+    const empty = this.active.text.trim() === '' ? this.active : undefined
+    if (empty && text) {
+      Object.assign(empty, { text, options: { ...options }, title: title || empty.title })
+    } else {
+      const tab = { id: newId(), title: title || this.#freeTitle(), text, options: { ...options } }
+      this.tabs.push(tab)
+      this.activeId = tab.id
+    }
+    this.keep()
+  }
+
+  close(id: string): void {
+    const at = this.tabs.findIndex((tab) => tab.id === id)
+    this.tabs = this.tabs.filter((tab) => tab.id !== id)
+    if (this.tabs.length === 0) this.tabs = [{ id: newId(), title: 'Query 1', text: '', options: { ...PLAIN } }]
+    if (!this.tabs.some((tab) => tab.id === this.activeId)) this.activeId = this.tabs[Math.max(0, at - 1)]!.id
+    this.keep()
+  }
+
+  select(id: string): void {
+    this.activeId = id
+    this.keep()
+  }
+
+  /** Keep the tabs for the next visit. */
+  keep(): void {
+    store('query.tabs', this.tabs)
+    store('query.active', this.activeId)
+  }
+
+  remember(past: Past): void {
+    if (past.sql.length > HISTORY_TEXT_MAX) return
+    this.history = [past, ...this.history.filter((other) => other.sql !== past.sql)].slice(0, HISTORY_MAX)
+    store('query.history', this.history)
+  }
+
+  forget(): void {
+    this.history = []
+    store('query.history', [])
+  }
+
+  /** Save a query by a name; one of that name is replaced. */
+  save(saved: Saved): boolean {
+    this.saved = [...this.saved.filter((other) => other.name !== saved.name), saved].sort((a, b) => a.name.localeCompare(b.name))
+    return store('query.saved', this.saved)
+  }
+
+  discard(name: string): void {
+    this.saved = this.saved.filter((other) => other.name !== name)
+    store('query.saved', this.saved)
+  }
+
+  #freeTitle(): string {
+    const titles = new Set(this.tabs.map((tab) => tab.title))
+    let number = 1
+    while (titles.has(`Query ${number}`)) number += 1
+    return `Query ${number}`
+  }
+}
+
+function readTabs(): QueryTab[] {
+  const found = stored<QueryTab[]>('query.tabs', [])
+  const whole = Array.isArray(found) ? found.filter((tab) => typeof tab?.id === 'string' && typeof tab.text === 'string') : []
+  const tabs = whole.map((tab) => ({ ...tab, options: { ...PLAIN, ...tab.options } }))
+  return tabs.length ? tabs : [{ id: newId(), title: 'Query 1', text: '', options: { ...PLAIN } }]
+}
+
+function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+export const workbench = new Workbench()
