@@ -13,7 +13,7 @@ import { styleNonce } from '../nonce'
 
 const look = EditorView.theme({
   '&': { height: '100%', backgroundColor: 'var(--surface)', color: 'var(--ink)', fontSize: '13px' },
-  '&.cm-focused': { outline: '2px solid var(--focus)', outlineOffset: '-2px' },
+  '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '1.55', overflow: 'auto' },
   '.cm-content': { caretColor: 'var(--ink)', padding: '6px 0' },
   '.cm-cursor': { borderLeftColor: 'var(--ink)' },
@@ -51,6 +51,19 @@ const colours = HighlightStyle.define([
   { tag: tags.comment, color: 'var(--syntax-comment)', fontStyle: 'italic' },
 ])
 
+// Where text is typed over a selection, Chromium would put its style into an attribute, which the page's policy forbids.
+const typingOver = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { main } = view.state.selection
+    if (event.inputType !== 'insertText' || !event.data || main.empty || view.composing || view.state.readOnly) return false
+    const text = event.data
+    const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: 'input.type', scrollIntoView: true })
+    const handlers = view.state.facet(EditorView.inputHandler)
+    if (!handlers.some((handler) => handler(view, main.from, main.to, text, insert))) view.dispatch(insert())
+    return true
+  },
+})
+
 /** What all editors have. The nonce lets their style sheets through the policy of the page. */
 export function editorBasics(): Extension {
   return [
@@ -65,6 +78,7 @@ export function editorBasics(): Extension {
     highlightSelectionMatches(),
     syntaxHighlighting(colours),
     look,
+    typingOver,
     keymap.of([
       ...closeBracketsKeymap,
       ...defaultKeymap,

@@ -1,1 +1,0 @@
-import{A as e,M as t}from"./disclose-version-DJWz0rek.js";var n=t(`<div class="page"><h1>New table</h1> <p>A table is made from a schema and a table config: <a href="/help">POST /schemas, POST /tables</a>.</p></div>`);function r(t){var r=n();e(t,r)}export{r as default};
