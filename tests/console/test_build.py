@@ -25,7 +25,7 @@ def test_all_files_together_are_small_when_compressed() -> None:
 def test_there_are_no_source_maps_and_each_name_tells_of_its_content() -> None:
     for path in (ROOT / "src/gamay/console/static/assets").iterdir():
         assert path.suffix in (".js", ".css", ".svg"), path.name
-        assert re.fullmatch(r"[\w.]+-[\w-]{8}\.\w+", path.name), path.name
+        assert re.fullmatch(r"[\w.-]+-[\w-]{8}\.\w+", path.name), path.name
 
 
 def test_a_compressed_file_is_the_file() -> None:

@@ -1,7 +1,7 @@
 // The parts of ECharts that the console uses; others are not in the bundle. Loaded when the first chart is shown.
 
 import { BarChart, HeatmapChart, LineChart, ScatterChart } from 'echarts/charts'
-import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, TooltipComponent, VisualMapComponent } from 'echarts/components'
+import { DataZoomComponent, GridComponent, LegendComponent, TooltipComponent, VisualMapComponent } from 'echarts/components'
 import { init, use, type EChartsType } from 'echarts/core'
 import { CanvasRenderer } from 'echarts/renderers'
 
@@ -10,7 +10,6 @@ use([
   HeatmapChart,
   LineChart,
   ScatterChart,
-  AriaComponent,
   DataZoomComponent,
   GridComponent,
   LegendComponent,

@@ -52,7 +52,6 @@ export function basics(look: Look): Record<string, unknown> {
       textStyle: { color: look.ink, fontSize: 12 },
     },
     legend: { type: 'scroll', top: 4, textStyle: { color: look.soft }, inactiveColor: look.line, pageTextStyle: { color: look.soft } },
-    aria: { enabled: true },
   }
 }
 

@@ -1,0 +1,78 @@
+"""The browser of the console's tests: Debian's Chromium, driven by Playwright, and what every page must stand."""
+
+import importlib.util
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = Path(__file__).resolve().parents[2] / "console/node_modules/axe-core/axe.min.js"
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_WITHOUT_SANDBOX = ("--no-sandbox", "--disable-gpu")
+_SERIOUS = ("serious", "critical")
+
+
+def what_is_missing() -> str:
+    """Return why there can be no browser, empty where there can."""
+    if importlib.util.find_spec("playwright") is None:
+        return "Python's package playwright is not installed"
+    if _chromium() is None:
+        return "there is no Chromium: apt-get install chromium, or name one in GAMAY_CHROMIUM"
+    return ""
+
+
+@contextmanager
+def launched() -> "Iterator[Browser]":
+    """Run a browser for the time of a `with`."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_chromium(), args=list(_WITHOUT_SANDBOX))
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watch:
+    """What a page does that it should not. allowed: parts of messages that a test is about."""
+
+    origin: str
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)
+
+    def attach(self, page: "Page") -> None:
+        page.on("console", lambda message: message.type in ("error", "warning") and self.messages.append(message.text))
+        page.on("pageerror", lambda error: self.messages.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def check(self) -> None:
+        """Fail for errors in the browser's console, and for requests to anywhere else."""
+        said = [text for text in self.messages if not any(part in text for part in self.allowed)]
+        assert not said, "the browser's console has errors"
+        others = [url for url in self.requests if not url.startswith((self.origin, "data:", "blob:"))]
+        assert not others, "the page asked others than the controller"
+
+
+def serious_violations(page: "Page") -> list[str]:
+    """Return what axe-core finds on a page that is serious or worse."""
+    page.evaluate(f"{AXE.read_text(encoding='utf-8')}; 0")
+    found: list[dict[str, Any]] = page.evaluate("axe.run(document).then(result => result.violations)")
+    return [
+        f"{violation['id']}: {json.dumps([node['html'] for node in violation['nodes']])[:400]}"
+        for violation in found
+        if violation["impact"] in _SERIOUS
+    ]
+
+
+def _chromium() -> str | None:
+    if given := os.environ.get("GAMAY_CHROMIUM"):
+        return given
+    return next((path for name in _NAMES if (path := shutil.which(name))), None)

@@ -1,0 +1,100 @@
+"""A browser for all tests of the run, clusters to look at, and pages that are watched."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.console.browser import Watch, launched, what_is_missing
+
+import gamay
+from gamay.embedded import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROWS = 100_000
+FIRST_ID = 2**60  # which JavaScript's numbers cannot hold
+T0 = 1_700_000_000_000
+CITIES = ("Kyiv", "Lima", "Oslo", "Rome")
+
+OpenPage = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    if reason := what_is_missing():
+        if os.environ.get("GAMAY_REQUIRE_CHROMIUM"):
+            pytest.fail(f"GAMAY_REQUIRE_CHROMIUM is set, but {reason}")
+        pytest.skip(f"no browser: {reason}")
+    with launched() as found:
+        yield found
+
+
+def make_tables(folder: Path) -> None:
+    """Make `trips`, with 100,000 rows of about 55 bytes as JSON, and the small `pay`."""
+    numbers = np.arange(ROWS)
+    trips = {
+        "id": numbers + FIRST_ID,
+        "city": np.array(CITIES)[numbers % 4],
+        "price": (numbers * 7919 % 10_000) / 100,
+        "ts": T0 + numbers * 60_000,
+        "note": pa.array([None if n % 7 == 0 else f"n {n}" for n in numbers.tolist()]),
+    }
+    schema = {
+        "schemaName": "trips",
+        "dimensionFieldSpecs": [
+            {"name": "id", "dataType": "LONG"},
+            {"name": "city", "dataType": "STRING"},
+            {"name": "note", "dataType": "STRING"},
+        ],
+        "metricFieldSpecs": [{"name": "price", "dataType": "DOUBLE"}],
+        "dateTimeFieldSpecs": [
+            {"name": "ts", "dataType": "LONG", "format": "1:MILLISECONDS:EPOCH", "granularity": "1:MILLISECONDS"}
+        ],
+    }
+    with gamay.connect(folder) as db:
+        db.create_table("trips", pa.table(trips), schema=schema)
+        db.create_table("pay", pa.table({"n": [4, 5], "who": ["Ada", "Bo"]}))
+
+
+@pytest.fixture(scope="session")
+def console(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """A cluster that lets everybody in; after `browser`, so that none is started in vain."""
+    folder = tmp_path_factory.mktemp("console") / "data"
+    make_tables(folder)
+    with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as found:
+        yield found
+
+
+@pytest.fixture
+def watched(browser: "Browser") -> "Iterator[Callable[..., tuple[Page, Watch]]]":
+    """Opens pages of a cluster, each as a new visitor; at the end all must have kept quiet, and to their controller."""
+    opened: list[tuple[Any, Watch]] = []
+
+    def open_page(url: str, path: str = "/", *, width: int = 1280, dark: bool = False) -> "tuple[Page, Watch]":
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light", accept_downloads=True
+        )
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.set_default_timeout(10_000)
+        page, watch = context.new_page(), Watch(url)
+        watch.attach(page)
+        opened.append((context, watch))
+        page.goto(f"{url}{path}")
+        return page, watch
+
+    yield open_page
+    for context, _ in opened:
+        context.close()
+    for _, watch in opened:
+        watch.check()
+
+
+@pytest.fixture
+def open_page(watched: "Callable[..., tuple[Page, Watch]]", console: EmbeddedCluster) -> OpenPage:
+    """Opens pages of the cluster that lets everybody in: `open_page("#/tables", width=400)`."""
+    return lambda address="", **options: watched(console.controller_url, f"/{address}", **options)[0]
