@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -127,29 +127,30 @@ def test_big_answers_come_page_by_page(open_page: OpenPage) -> None:
     page.get_by_text("Rows can be sorted here once all of them are loaded").wait_for(state="attached")
 
 
-@pytest.mark.parametrize("kind", ["CSV", "JSON", "Parquet", "Arrow"])
-def test_an_answer_is_downloaded(kind: str, open_page: OpenPage, tmp_path: Path) -> None:
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    if file.suffix == ".json":
+        return json.loads(file.read_text(encoding="utf-8"))
+    if file.suffix == ".csv":
+        return pa.csv.read_csv(file).to_pylist()
+    return (pq.read_table(file) if file.suffix == ".parquet" else pa.ipc.open_file(file).read_all()).to_pylist()
+
+
+def test_an_answer_is_downloaded(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    ask(page, "SELECT id, city, note FROM trips ORDER BY id LIMIT 3")
+    ask(page, "SELECT id, city, note FROM trips WHERE note <> 'null' ORDER BY id LIMIT 3")
     cells(page).first.wait_for()
-    page.get_by_role("button", name="Download").click()
-    with page.expect_download() as found:
-        page.get_by_role("menuitem", name=kind).click()
-    file = tmp_path / found.value.suggested_filename
-    found.value.save_as(file)
-    assert file.name == f"Query_1.{kind.lower()}"
-    if kind == "JSON":
-        rows = json.loads(file.read_text(encoding="utf-8"))
-    elif kind == "CSV":
-        options = pa.csv.ConvertOptions(strings_can_be_null=True)
-        rows = pa.csv.read_csv(file, convert_options=options).to_pylist()
-    elif kind == "Parquet":
-        rows = pq.read_table(file).to_pylist()
-    else:
-        rows = pa.ipc.open_file(file).read_all().to_pylist()
-    assert [row["id"] for row in rows] == [FIRST_ID, FIRST_ID + 1, FIRST_ID + 2]
-    assert [row["city"] for row in rows] == ["Kyiv", "Lima", "Oslo"]
-    assert [row["note"] for row in rows] == [rows[0]["note"], "n 1", "n 2"]
+    for kind in ("CSV", "JSON", "Parquet", "Arrow"):
+        page.get_by_role("button", name="Download").click()
+        with page.expect_download() as found:
+            page.get_by_role("menuitem", name=kind).click()
+        file = tmp_path / found.value.suggested_filename
+        found.value.save_as(file)
+        assert file.name == f"Query_1.{kind.lower()}"
+        assert rows_of(file) == [
+            {"id": FIRST_ID + 1, "city": "Lima", "note": "n 1"},
+            {"id": FIRST_ID + 2, "city": "Oslo", "note": "n 2"},
+            {"id": FIRST_ID + 3, "city": "Rome", "note": "n 3"},
+        ]
 
 
 def test_names_are_completed(open_page: OpenPage) -> None:

@@ -1,0 +1,119 @@
+"""Logging in and out in a browser, what is shown to whom, and what is said when sessions or controllers end."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from tests.console.browser import AXE, Watch, serious_violations
+from tests.console.conftest import make_tables
+
+from gamay.cluster.access import StoredUsers
+from gamay.cluster.passwords import basic_token
+from gamay.cluster.records import Role
+from gamay.embedded import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ADMIN = {"Authorization": basic_token("root", "root-pw")}
+Open = Callable[[], "tuple[Page, Watch]"]
+
+
+@pytest.fixture(scope="module")
+def guarded(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    folder = tmp_path_factory.mktemp("guarded") / "data"
+    make_tables(folder)
+    access = {role: StoredUsers("root", "root-pw") for role in (Role.CONTROLLER, Role.BROKER)}
+    with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False, access=access) as found:
+        for component in ("CONTROLLER", "BROKER"):
+            user = {"username": "guest", "password": "guest-pw", "component": component, "role": "READER"}
+            added = httpx.post(f"{found.controller_url}/users", json=user | {"tables": ["trips"]}, headers=ADMIN)
+            assert added.status_code == 200
+        yield found
+
+
+@pytest.fixture
+def open_login(watched: Callable[..., "tuple[Page, Watch]"], guarded: EmbeddedCluster) -> Open:
+    return lambda: watched(guarded.controller_url)
+
+
+def log_in(page: "Page", name: str, password: str) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+def ask(page: "Page", sql: str) -> None:
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(sql)
+    page.keyboard.press("Control+Enter")
+
+
+def test_users_log_in_and_out_and_see_what_they_may(open_login: Open) -> None:
+    page, watch = open_login()
+    watch.allowed.append("401")  # the browser notes the refused log-in
+    log_in(page, "guest", "wrong")
+    page.get_by_role("alert").get_by_text("There is no such name, or it has another password").wait_for()
+    assert page.get_by_label("Password").input_value() == ""
+    if AXE.exists():
+        assert serious_violations(page) == []
+    log_in(page, "guest", "guest-pw")
+    page.locator(".cm-line").first.wait_for()
+    links = page.get_by_role("navigation", name="Pages").get_by_role("link").all_inner_texts()
+    assert "Query" in links
+    assert "New table" not in links
+    page.get_by_role("button", name="Columns of trips").wait_for()
+    assert page.get_by_role("button", name="Columns of pay").count() == 0
+    ask(page, "SELECT count(*) FROM trips")
+    page.get_by_role("gridcell", name="100000").wait_for()
+    watch.allowed.append("403")
+    ask(page, "SELECT count(*) FROM pay")
+    page.get_by_role("alert").get_by_text("guest may not use table pay").wait_for()
+    cookie = next(cookie for cookie in page.context.cookies() if cookie["name"].startswith("gamay_session"))
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["expires"]) == (True, "Strict", -1)
+    assert "guest-pw" not in page.evaluate(
+        "JSON.stringify([location.href, {...localStorage}, {...sessionStorage}, document.cookie])"
+    )
+    assert not [url for url in watch.requests if "guest-pw" in url]
+    page.reload()
+    page.get_by_role("button", name="Log out guest").click()
+    page.get_by_role("button", name="Log in").wait_for()
+    assert not page.context.cookies()
+    log_in(page, "root", "root-pw")
+    page.get_by_role("link", name="New table").wait_for()
+
+
+def test_a_session_ends_when_its_user_gets_another_password(open_login: Open, guarded: EmbeddedCluster) -> None:
+    page, watch = open_login()
+    watch.allowed.append("401")
+    log_in(page, "guest", "guest-pw")
+    page.locator(".cm-line").first.wait_for()
+    changed = httpx.put(
+        f"{guarded.controller_url}/users/guest",
+        params={"component": "CONTROLLER", "passwordChanged": "true"},
+        json={"username": "guest", "password": "other-pw", "component": "CONTROLLER", "role": "READER", "tables": ["trips"]},
+        headers=ADMIN,
+    )
+    assert changed.status_code == 200
+    ask(page, "SELECT 1")
+    page.get_by_text("The session has ended. Log in again.").wait_for()
+    log_in(page, "guest", "other-pw")
+    page.locator(".cm-line").first.wait_for()
+
+
+def test_a_dead_controller_is_named(
+    open_login: Open, guarded: EmbeddedCluster
+) -> None:  # the last one: it stops the cluster
+    page, watch = open_login()
+    log_in(page, "root", "root-pw")
+    page.locator(".cm-line").first.wait_for()
+    page.get_by_role("button", name="Columns of trips").wait_for()
+    guarded.stop()
+    watch.allowed.append("ERR_CONNECTION_REFUSED")
+    ask(page, "SELECT count(*) FROM trips")
+    host = guarded.controller_url.partition("://")[2]
+    page.get_by_role("alert").get_by_text(f"The controller at {host} does not answer").wait_for()
+    page.get_by_role("link", name="Tables").click()
+    page.get_by_role("alert").first.wait_for()
