@@ -95,9 +95,11 @@ def test_the_cookie_reads_and_the_token_changes(client: httpx.Client, user: str)
     assert (told["workflow"], told["principal"]["name"]) == ("BASIC", user)
     assert "DELETE /tables/{table}" in told["allowed"]
     assert client.get("/tables").json() == {"tables": ["trips"]}
+    calls = (("POST", "/sql"), ("DELETE", "/schemas/nothing"), ("GET", "/periodictask/run?taskname=RetentionManager"))
     for headers in ({}, {"X-CSRF-Token": "none"}, {"X-CSRF-Token": told["csrfToken"][:-1]}):
-        for method, path in (("POST", "/sql"), ("DELETE", "/schemas/nothing"), ("GET", "/periodictask/run?taskname=RetentionManager")):
-            refused = client.request(method, path, headers=headers, json={"sql": "SELECT 1"} if method == "POST" else None)
+        for method, path in calls:
+            body = {"sql": "SELECT 1"} if method == "POST" else None
+            refused = client.request(method, path, headers=headers, json=body)
             assert refused.status_code == 403, (method, path, headers)
             assert "needs its X-CSRF-Token header" in refused.json()["error"]
     answer = client.post("/sql", json={"sql": "SELECT count(*) FROM trips"}, headers={"X-CSRF-Token": told["csrfToken"]})

@@ -1,0 +1,16 @@
+"""The unit tests of the console's sources, where Node.js and the packages of `npm ci` are there."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CONSOLE = Path(__file__).resolve().parents[2] / "console"
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no Node.js")
+@pytest.mark.skipif(not (CONSOLE / "node_modules").exists(), reason="no packages: npm ci in console/")
+def test_the_sources_pass_their_own_tests() -> None:
+    run = subprocess.run(["npm", "test"], cwd=CONSOLE, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-1000:]
