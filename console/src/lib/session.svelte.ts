@@ -15,6 +15,7 @@ interface Told {
 class Session {
   #told = $state.raw<Told | null>(null)
   #allowed = $derived(new Set(this.#told?.allowed ?? []))
+  #last = ''
   /** why one has to log in again */
   reason = $state('')
 
@@ -33,6 +34,11 @@ class Session {
 
   get name(): string {
     return this.#told?.principal?.name ?? ''
+  }
+
+  /** What names of this user's things in the browser begin with: others use the same browser. */
+  get prefix(): string {
+    return this.hasLogin ? `${encodeURIComponent(this.#last)}.` : ''
   }
 
   get role(): string {
@@ -58,17 +64,21 @@ class Session {
 
   /** Raises ApiError for another name or password. */
   async logIn(name: string, password: string): Promise<void> {
-    this.#take(await post<Told>('/auth/login', { username: name, password }))
+    const before = this.#last
+    const told = await post<Told>('/auth/login', { username: name, password })
+    if (before && before !== told.principal?.name) location.reload() // nothing of the other user stays in memory
+    this.#take(told)
     this.reason = ''
   }
 
   async logOut(): Promise<void> {
-    this.#take(await post<Told>('/auth/logout', {}))
-    this.reason = ''
+    await post<Told>('/auth/logout', {})
+    location.reload()
   }
 
   #take(told: Told): void {
     this.#told = told
+    if (told.principal) this.#last = told.principal.name
     useToken(told.csrfToken, () => {
       if (this.#told?.principal == null) return
       this.reason = 'The session has ended. Log in again.'

@@ -95,8 +95,9 @@ function mentions(text: string, name: string): boolean {
   return new RegExp(`(?<![\\w$])${escaped(name)}(?![\\w$])`, 'i').test(text)
 }
 
-function quoted(name: string): string {
-  return /^[A-Za-z_$][\w$]*$/.test(name) && !KEYWORDS.includes(name.toUpperCase()) ? name : `"${name.replaceAll('"', '""')}"`
+/** Return a name as SQL has it; that of a table may begin with its database. */
+export function quoted(name: string): string {
+  return /^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)?$/.test(name) && !KEYWORDS.includes(name.toUpperCase()) ? name : `"${name.replaceAll('"', '""')}"`
 }
 
 function escaped(name: string): string {

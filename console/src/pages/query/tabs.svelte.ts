@@ -1,5 +1,6 @@
 // The tabs of the query page, the history and the saved queries. They stay in the browser between visits.
 
+import { session } from '../../lib/session.svelte'
 import { store, stored } from '../../lib/stored'
 
 export interface QueryOptions {
@@ -34,14 +35,16 @@ export interface Saved {
 }
 
 export const PLAIN: QueryOptions = { nullHandling: false, timeoutMs: '', cursor: false, more: '' }
+// each user of a browser has its own; the page is loaded anew for another one
+const named = (what: string) => `query.${session.prefix}${what}`
 const HISTORY_MAX = 200
 const HISTORY_TEXT_MAX = 20_000
 
 class Workbench {
   tabs = $state<QueryTab[]>(readTabs())
-  activeId = $state(stored<string>('query.active', ''))
-  history = $state.raw<Past[]>(stored<Past[]>('query.history', []))
-  saved = $state.raw<Saved[]>(stored<Saved[]>('query.saved', []))
+  activeId = $state(stored<string>(named('active'), ''))
+  history = $state.raw<Past[]>(stored<Past[]>(named('history'), []))
+  saved = $state.raw<Saved[]>(stored<Saved[]>(named('saved'), []))
 
   get active(): QueryTab {
     return this.tabs.find((tab) => tab.id === this.activeId) ?? this.tabs[0]!
@@ -75,30 +78,30 @@ class Workbench {
 
   /** Keep the tabs for the next visit. */
   keep(): void {
-    store('query.tabs', this.tabs)
-    store('query.active', this.activeId)
+    store(named('tabs'), this.tabs)
+    store(named('active'), this.activeId)
   }
 
   remember(past: Past): void {
     if (past.sql.length > HISTORY_TEXT_MAX) return
     this.history = [past, ...this.history.filter((other) => other.sql !== past.sql)].slice(0, HISTORY_MAX)
-    store('query.history', this.history)
+    store(named('history'), this.history)
   }
 
   forget(): void {
     this.history = []
-    store('query.history', [])
+    store(named('history'), [])
   }
 
   /** Save a query by a name; one of that name is replaced. */
   save(saved: Saved): boolean {
     this.saved = [...this.saved.filter((other) => other.name !== saved.name), saved].sort((a, b) => a.name.localeCompare(b.name))
-    return store('query.saved', this.saved)
+    return store(named('saved'), this.saved)
   }
 
   discard(name: string): void {
     this.saved = this.saved.filter((other) => other.name !== name)
-    store('query.saved', this.saved)
+    store(named('saved'), this.saved)
   }
 
   #freeTitle(): string {
@@ -110,7 +113,7 @@ class Workbench {
 }
 
 function readTabs(): QueryTab[] {
-  const found = stored<QueryTab[]>('query.tabs', [])
+  const found = stored<QueryTab[]>(named('tabs'), [])
   const whole = Array.isArray(found) ? found.filter((tab) => typeof tab?.id === 'string' && typeof tab.text === 'string') : []
   const tabs = whole.map((tab) => ({ ...tab, options: { ...PLAIN, ...tab.options } }))
   return tabs.length ? tabs : [{ id: newId(), title: 'Query 1', text: '', options: { ...PLAIN } }]

@@ -1,0 +1,43 @@
+import { describe, expect, test } from 'vitest'
+
+import { withQuery, path } from './api'
+import { epochUnitMs } from './catalog'
+import { ago, bytes, count, duration, percent } from './format'
+import { parseJson, toJson } from './json'
+
+describe('JSON', () => {
+  test('whole numbers beyond 2^53 stay exact, all else is as ever', () => {
+    const text = '{"a":[1152921504606846977,-9223372036854775808, 1.2345678901234567890,1234567890123456],"b":"x,1152921504606846977,y"}'
+    expect(parseJson(text)).toEqual({
+      a: [1152921504606846977n, -9223372036854775808n, 1.2345678901234567, 1234567890123456],
+      b: 'x,1152921504606846977,y',
+    })
+  })
+
+  test('escapes in strings do not confuse it', () => {
+    expect(parseJson('["\\\\","a\\"b,1152921504606846977",1152921504606846977]')).toEqual(['\\', 'a"b,1152921504606846977', 1152921504606846977n])
+  })
+
+  test('and go out as they came', () => {
+    expect(JSON.parse(toJson({ a: 1n, b: 'x' }))).toMatchObject({ b: 'x' })
+  })
+})
+
+test('numbers, sizes and times are written for people', () => {
+  expect([count(1234567), percent(0.1234), percent(0.001), percent(0)]).toEqual(['1,234,567', '12 %', '0.1 %', '0 %'])
+  expect([0, 1023, 1536, 5_800_000].map(bytes)).toEqual(['0 B', '1023 B', '1.5 KiB', '5.53 MiB'])
+  expect([0.42, 15, 1500, 90_000, 7_260_000, 300_000_000].map(duration)).toEqual([
+    '0.42 ms', '15 ms', '1.5 s', '1 min 30 s', '2 h 1 min', '3 days 11 h',
+  ])
+  expect([ago(0, 1000), ago(0, 190_000)]).toEqual(['just now', '3 min ago'])
+})
+
+test('paths and parameters are encoded', () => {
+  expect(path`/tables/${'a/b c'}/size`).toBe('/tables/a%2Fb%20c/size')
+  expect(withQuery('/x', { a: 'b&c', d: undefined, e: true })).toBe('/x?a=b%26c&e=true')
+})
+
+test('units of date-time columns', () => {
+  const formats = ['1:MILLISECONDS:EPOCH', '5:MINUTES:EPOCH', 'EPOCH|SECONDS|1', 'EPOCH|DAYS', 'EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', undefined]
+  expect(formats.map(epochUnitMs)).toEqual([1, 300_000, 1000, 86_400_000, 1, undefined, undefined])
+})
