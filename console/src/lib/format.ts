@@ -49,7 +49,8 @@ export function time(ms: number): string {
 /** "3 min ago" */
 export function ago(ms: number, nowMs: number): string {
   const passed = nowMs - ms
-  return passed < 5000 ? 'just now' : `${duration(passed).replace(/ \d+ (s|min|h)$/, '')} ago`
+  if (passed < 5000) return 'just now'
+  return passed < 60_000 ? `${Math.round(passed / 1000)} s ago` : `${duration(passed).replace(/ \d+ (s|min|h)$/, '')} ago`
 }
 
 /** 0.1234 -> "12 %" */

@@ -29,7 +29,7 @@ test('numbers, sizes and times are written for people', () => {
   expect([0.42, 15, 1500, 90_000, 7_260_000, 300_000_000].map(duration)).toEqual([
     '0.42 ms', '15 ms', '1.5 s', '1 min 30 s', '2 h 1 min', '3 days 11 h',
   ])
-  expect([ago(0, 1000), ago(0, 190_000)]).toEqual(['just now', '3 min ago'])
+  expect([ago(0, 1000), ago(0, 7345), ago(0, 190_000)]).toEqual(['just now', '7 s ago', '3 min ago'])
 })
 
 test('paths and parameters are encoded', () => {

@@ -1,7 +1,7 @@
 // SQL in editors: highlighting, and completion from what there is.
 
 import { autocompletion, snippetCompletion, type Completion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
-import { SQLDialect, sql, StandardSQL } from '@codemirror/lang-sql'
+import { SQLDialect, sql } from '@codemirror/lang-sql'
 import type { Extension } from '@codemirror/state'
 
 import type { Catalog, CatalogTable } from '../catalog'
@@ -9,14 +9,20 @@ import type { Catalog, CatalogTable } from '../catalog'
 const KEYWORDS = `SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT OFFSET DISTINCT AS AND OR NOT IN BETWEEN LIKE IS NULL CASE WHEN THEN
 ELSE END JOIN LEFT RIGHT FULL INNER CROSS OUTER ON USING UNION ALL INTERSECT EXCEPT WITH RECURSIVE EXPLAIN PLAN FOR ANALYZE SET
 ASC DESC NULLS FIRST LAST FILTER OVER PARTITION ROWS RANGE UNBOUNDED PRECEDING FOLLOWING CURRENT ROW QUALIFY VALUES UNNEST LATERAL
-CAST EXISTS TRUE FALSE SHOW TABLES COLUMNS DATABASES DESCRIBE OPTION GAPFILL`.split(/\s+/)
+CAST EXISTS TRUE FALSE INTERVAL NATURAL TABLESAMPLE FETCH ONLY NEXT ESCAPE ANY SOME SHOW TABLES COLUMNS DATABASES DESCRIBE OPTION GAPFILL`.split(/\s+/)
+const TYPES = 'int integer bigint long float double decimal big_decimal boolean timestamp varchar string bytes varbinary json uuid'
 const KEYWORD_COMPLETIONS: Completion[] = KEYWORDS.map((label) => ({ label, type: 'keyword', boost: -30 }))
 
 /** Return the language with the names of a catalog. */
 export function sqlLanguage(catalog: Catalog): Extension {
   const dialect = SQLDialect.define({
-    ...StandardSQL.spec,
-    builtin: catalog.functions.map((entry) => entry.name.toLowerCase()).join(' '),
+    keywords: KEYWORDS.join(' ').toLowerCase(),
+    types: TYPES,
+    // operators are functions, too, but look like what they are
+    builtin: catalog.functions
+      .map((entry) => entry.name.toLowerCase())
+      .filter((name) => !KEYWORDS.includes(name.toUpperCase()))
+      .join(' '),
     doubleQuotedStrings: false,
     backslashEscapes: false,
     identifierQuotes: '"`',

@@ -66,7 +66,7 @@ export function chartOptions(plan: Plan, columns: ChartColumn[], rows: unknown[]
   return {
     tooltip: { trigger: plan.kind === 'scatter' ? 'item' : 'axis' },
     legend: { show: series.length > 1 },
-    grid: { top: series.length > 1 ? 40 : 16, bottom: 30 },
+    grid: { top: series.length > 1 ? 40 : 32, bottom: 30 },
     xAxis: axis(look, { type: kindOfX, name: x.name, nameLocation: 'middle', nameGap: 26, data: categories, scale: true }),
     yAxis: axis(look, { type: 'value', scale: plan.kind !== 'bar', name: series.length === 1 ? columns[plan.ys[0]!]?.name : '' }),
     dataZoom: used.length > 30 ? [{ type: 'inside' }] : [],
@@ -100,7 +100,7 @@ function histogram(plan: Plan, columns: ChartColumn[], rows: unknown[][], look: 
   const bins = histogramBins(rows.map((row) => asNumber(row[plan.x])))
   return {
     legend: { show: false },
-    grid: { top: 16, bottom: 30 },
+    grid: { top: 32, bottom: 30 },
     xAxis: axis(look, { type: 'category', data: bins.map((bin) => bin.label), name: columns[plan.x]?.name, nameLocation: 'middle', nameGap: 26 }),
     yAxis: axis(look, { type: 'value', name: 'rows' }),
     series: [{ name: 'rows', type: 'bar', data: bins.map((bin) => bin.rows), barCategoryGap: '4%' }],

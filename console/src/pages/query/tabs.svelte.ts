@@ -25,7 +25,7 @@ export interface Past {
   atMs: number
   tookMs: number
   rows: number
-  failed: boolean
+  outcome: 'done' | 'failed' | 'cancelled'
 }
 
 export interface Saved {
