@@ -1,4 +1,4 @@
-"""A browser for all tests of the run, clusters to look at, and pages that are watched."""
+"""A browser for the tests of a file, clusters to look at, and pages that are watched."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -24,8 +24,9 @@ CITIES = ("Kyiv", "Lima", "Oslo", "Rome")
 OpenPage = Callable[..., "Page"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
+    """One for each file: while Playwright runs, nothing else in the process can call `asyncio.run`."""
     if reason := what_is_missing():
         if os.environ.get("GAMAY_REQUIRE_CHROMIUM"):
             pytest.fail(f"GAMAY_REQUIRE_CHROMIUM is set, but {reason}")
@@ -62,8 +63,8 @@ def make_tables(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def console(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """A cluster that lets everybody in; after `browser`, so that none is started in vain."""
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """A cluster that lets everybody in; ask for it by `open_page`, which needs a browser first."""
     folder = tmp_path_factory.mktemp("console") / "data"
     make_tables(folder)
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as found:
