@@ -192,6 +192,12 @@ def test_tabs_history_and_saved_queries_stay(open_page: OpenPage) -> None:
     page.get_by_role("tab", name="Saved").click()
     page.get_by_role("button", name="Delete How many").click()
     assert page.get_by_role("button", name="Delete How many").count() == 0
+    page.reload()
+    tabs.first.wait_for()
+    tabs.first.press("Delete")
+    page.reload()
+    tabs.first.wait_for()
+    assert tabs.all_inner_texts() == ["How many"]
 
 
 def test_a_link_opens_the_query(open_page: OpenPage) -> None:

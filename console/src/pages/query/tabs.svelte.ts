@@ -41,10 +41,16 @@ const HISTORY_MAX = 200
 const HISTORY_TEXT_MAX = 20_000
 
 class Workbench {
+  // other windows of this browser have tabs of their own, which this one must not take away
+  #seen = new Set<string>()
   tabs = $state<QueryTab[]>(readTabs())
   activeId = $state(stored<string>(named('active'), ''))
   history = $state.raw<Past[]>(stored<Past[]>(named('history'), []))
   saved = $state.raw<Saved[]>(stored<Saved[]>(named('saved'), []))
+
+  constructor() {
+    for (const tab of this.tabs) this.#seen.add(tab.id)
+  }
 
   get active(): QueryTab {
     return this.tabs.find((tab) => tab.id === this.activeId) ?? this.tabs[0]!
@@ -78,13 +84,16 @@ class Workbench {
 
   /** Keep the tabs for the next visit. */
   keep(): void {
-    store(named('tabs'), this.tabs)
+    for (const tab of this.tabs) this.#seen.add(tab.id)
+    const others = stored<QueryTab[]>(named('tabs'), []).filter((tab) => !this.#seen.has(tab.id))
+    store(named('tabs'), [...this.tabs, ...others])
     store(named('active'), this.activeId)
   }
 
   remember(past: Past): void {
     if (past.sql.length > HISTORY_TEXT_MAX) return
-    this.history = [past, ...this.history.filter((other) => other.sql !== past.sql)].slice(0, HISTORY_MAX)
+    const before = stored<Past[]>(named('history'), [])
+    this.history = [past, ...before.filter((other) => other.sql !== past.sql)].slice(0, HISTORY_MAX)
     store(named('history'), this.history)
   }
 
@@ -95,12 +104,13 @@ class Workbench {
 
   /** Save a query by a name; one of that name is replaced. */
   save(saved: Saved): boolean {
-    this.saved = [...this.saved.filter((other) => other.name !== saved.name), saved].sort((a, b) => a.name.localeCompare(b.name))
+    const others = stored<Saved[]>(named('saved'), []).filter((other) => other.name !== saved.name)
+    this.saved = [...others, saved].sort((a, b) => a.name.localeCompare(b.name))
     return store(named('saved'), this.saved)
   }
 
   discard(name: string): void {
-    this.saved = this.saved.filter((other) => other.name !== name)
+    this.saved = stored<Saved[]>(named('saved'), []).filter((other) => other.name !== name)
     store(named('saved'), this.saved)
   }
 
