@@ -369,6 +369,10 @@ class _Anything:
     def __call__(self) -> Any:
         return _Anything()
 
+    def __iter__(self) -> Iterator[str]:
+        """Answer as the controller's name, which becomes part of another one."""
+        return iter(())
+
     def partition(self, _: str) -> tuple[str, str, str]:
         """Answer as the controller's URL, of which the application takes the host."""
         return "", "", "localhost"

@@ -50,8 +50,8 @@ def test_sessions_have_secrets_of_their_own_and_end_one_by_one() -> None:
 
 
 def test_cookies_are_told_apart_by_controller() -> None:
-    assert cookie_name("a.example:9000") == "gamay_session_a_example_9000"
-    assert cookie_name("localhost:9000") != cookie_name("localhost:9001")
+    assert cookie_name("Controller_a.example_9000") == "gamay_session_Controller_a_example_9000"
+    assert cookie_name("Controller_localhost_9000") != cookie_name("Controller_localhost_9001")
     assert cookie_in("x=1; gamay_s=ab=c; gamay_s2=d", "gamay_s") == "ab=c"
     assert cookie_in("x=1; other_gamay_s=d", "gamay_s") == ""
     assert set_cookie("n", "s", secure=True) == "n=s; Path=/; HttpOnly; SameSite=Strict; Secure"

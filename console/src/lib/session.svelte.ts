@@ -81,7 +81,7 @@ class Session {
     if (told.principal) this.#last = told.principal.name
     useToken(told.csrfToken, () => {
       if (this.#told?.principal == null) return
-      this.reason = 'The session has ended. Log in again.'
+      this.reason = 'The session has ended, or another controller answered. Log in again.'
       this.#told = { ...this.#told, principal: null, allowed: [], csrfToken: null, expiresMs: null }
     })
   }

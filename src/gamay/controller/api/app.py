@@ -69,7 +69,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     )
     logins, sessions = Logins(access), Sessions(services.context.clock)
     scheme, _, address = services.context.url.partition("://")
-    cookie = cookie_name(address)
+    cookie = cookie_name(services.context.instance_id)
     for router in (
         not_offered_router(),
         recommender_router(),

@@ -91,12 +91,13 @@ def check_forgery(scope: MutableMapping[str, Any], right: Right) -> None:
         raise ForbiddenError(f"Permission denied.Reason: a change by a session needs its {TOKEN_HEADER} header")
 
 
-def cookie_name(address: str) -> str:
-    """Return what the cookie of the controller at an address, `host:port`, is called.
+def cookie_name(instance_id: str) -> str:
+    """Return what the cookie of a controller is called.
 
-    Browsers send the cookies of a host to all of its ports, so each controller has a name of its own.
+    Browsers send the cookies of a host to all of its ports, and controllers behind one address share them, so each has a
+    name of its own.
     """
-    return "gamay_session_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in address)
+    return "gamay_session_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in instance_id)
 
 
 def cookie_in(header: str, name: str) -> str:
