@@ -66,6 +66,11 @@ def test_the_reference_is_up_to_date() -> None:
     assert not outdated, "run: python tools/gen_reference.py"
 
 
+def test_the_json_schemas_are_up_to_date() -> None:
+    for path, text in load_generator().json_schemas().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python tools/gen_reference.py"
+
+
 def test_every_function_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "reference" / "functions.md").read_text().lower()
     shown = {canonical_name(name) for name in re.findall(r"`(\$?\w+)[`(]", text)}

@@ -6,6 +6,7 @@ Run it after changing any of these: `python tools/gen_reference.py`. `tests/test
 import dataclasses
 import importlib
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,8 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, text in generate().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    for path, text in json_schemas().items():
+        path.write_text(text, encoding="utf-8")
 
 
 def generate() -> dict[str, str]:
@@ -36,6 +39,15 @@ def generate() -> dict[str, str]:
         "cli.md": _commands,
     }
     return {name: "\n".join([NOTICE, *make(), ""]) for name, make in makers.items()}
+
+
+def json_schemas() -> dict[Path, str]:
+    """Return path -> text of the JSON Schemas."""
+    from gamay.ingest.json_schemas import DOCUMENTS, FOLDER
+    from gamay.model.json_schema import json_schema
+
+    made = {name: json.dumps(json_schema(name, cls), indent=1) for name, cls in DOCUMENTS.items()}
+    return {FOLDER / f"{name}.json": f"{text}\n" for name, text in made.items()}
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -182,7 +194,7 @@ def _config() -> Iterator[str]:
         "## Schema",
         "",
     )
-    yield from _section_table(schema._SchemaKeys)
+    yield from _section_table(schema.SchemaKeys)
     yield from ("### Entries of dimensionFieldSpecs, metricFieldSpecs, dateTimeFieldSpecs, complexFieldSpecs", "")
     yield from (
         "`format`, `granularity` and `sampleValue` belong to `dateTimeFieldSpecs`. Those of `complexFieldSpecs` have",
@@ -273,7 +285,7 @@ def _section_table(cls: type) -> Iterator[str]:
     defaults = {f.name: _default(f) for f in dataclasses.fields(cls)}
     rows = []
     for attribute, key in keys_of(cls).items():
-        value = f"one of {', '.join(c)}" if (c := _choices(key.shape)) else _kind(hints[attribute])
+        value = f"one of {', '.join(c)}" if (c := _choices(key.shape.form)) else _kind(hints[attribute])
         also = f"; older name {', '.join(f'`{a}`' for a in key.aliases)}" if key.aliases else ""
         rows.append((f"`{key.name}`", value + also, "required" if key.required else defaults[attribute]))
     yield from _table(("key", "value", "default"), rows)
@@ -288,15 +300,11 @@ def _default(field: "dataclasses.Field[Any]") -> str:
     return f"`{value.value if isinstance(value, Enum) else value}`"
 
 
-def _choices(shape: Any) -> tuple[str, ...]:
-    """Return the accepted names of a value that is one of some names, or of the items of a list of such values."""
-    held = inspect.getclosurevars(shape.read).nonlocals
-    if "by_folded" in held:
-        return tuple(held["by_folded"].values())
-    for name in ("names", "item"):
-        if hasattr(held.get(name), "read"):
-            return _choices(held[name])
-    return ()
+def _choices(form: Any) -> tuple[str, ...]:
+    """Return the accepted names of a value that is one of some names, or of the items of a list or a map of such values."""
+    if form.kind in ("list", "map"):
+        return _choices(form.items[0])
+    return tuple(form.names) if form.kind == "choice" else ()
 
 
 _WORDS: Mapping[Any, str] = {

@@ -54,6 +54,16 @@ def repair(
     typer.echo("All records can be read.")
 
 
+@app.command("json-schema")
+def json_schema(
+    name: Annotated[str, typer.Argument(help="table-config, schema or job-spec.")],
+) -> None:
+    """Print the JSON Schema of a document, with which editors complete and check it."""
+    from gamay.ingest.json_schemas import schema_text
+
+    typer.echo(schema_text(name), nl=False)
+
+
 def _client(url: str) -> Any:
     from gamay.client.controller import ControllerClient
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gamay.model.default_null import null_value_from_json, null_value_to_json
 from gamay.model.field_spec import UNSUPPORTED_TYPES, FieldSpec, SpecKeys, check_list, to_field_spec
-from gamay.model.parse import EMPTY_MAP, REQUIRED, TEXT, At, Shape, key, map_of, section
+from gamay.model.parse import EMPTY_MAP, REQUIRED, TEXT, At, Form, Shape, key, map_of, section
 from gamay.model.types import DataType, FieldRole
 
 _CHILDREN = ("key", "value")
@@ -37,12 +37,15 @@ def _read_child(value: Any, at: At) -> FieldSpec:
 
 
 _CHILD_KEYS: Shape[SpecKeys] = section(SpecKeys)
+_CHILD: Shape[FieldSpec] = Shape(_read_child, FieldSpec.to_json, form=replace(_CHILD_KEYS.form, names=("name",)))
 
 
 @dataclass(frozen=True)
 class _ComplexSpecKeys(SpecKeys):
-    data_type: DataType = key("dataType", Shape(_read_complex_type, lambda data_type: data_type.value), REQUIRED)
-    child_fields: Mapping[str, FieldSpec] = key("childFieldSpecs", map_of(Shape(_read_child, FieldSpec.to_json)), EMPTY_MAP)
+    data_type: DataType = key(
+        "dataType", Shape(_read_complex_type, lambda data_type: data_type.value, form=Form("choice", ("MAP",))), REQUIRED
+    )
+    child_fields: Mapping[str, FieldSpec] = key("childFieldSpecs", map_of(_CHILD), EMPTY_MAP)
 
 
 _COMPLEX_KEYS: Shape[_ComplexSpecKeys] = section(_ComplexSpecKeys)
@@ -79,4 +82,4 @@ def _value_to_json(value: Any, kind: DataType) -> Any:
     return json.loads(str(typed)) if kind is DataType.JSON else null_value_to_json(typed, kind)
 
 
-COMPLEX_FIELD: Shape[FieldSpec] = Shape(_read_complex, FieldSpec.to_json)
+COMPLEX_FIELD: Shape[FieldSpec] = Shape(_read_complex, FieldSpec.to_json, form=_COMPLEX_KEYS.form)

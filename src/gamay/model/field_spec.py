@@ -25,6 +25,7 @@ from gamay.model.parse import (
     TEXT_MAP,
     VERBATIM,
     At,
+    Form,
     Shape,
     choice,
     key,
@@ -156,7 +157,9 @@ def _read_sample_value(value: Any, at: At) -> str | int:
 
 DEFAULT_VALUE: Shape[Any] = dataclasses.replace(VERBATIM, takes_empty=True)
 _TAKES_EMPTY = (DataType.STRING, DataType.JSON, DataType.BYTES)
-DATA_TYPE: Shape[DataType] = Shape(_read_data_type, lambda data_type: data_type.value)
+DATA_TYPE: Shape[DataType] = Shape(
+    _read_data_type, lambda data_type: data_type.value, form=Form("choice", tuple(kind.value for kind in COLUMN_TYPES))
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ class _DateTimeSpecKeys(SpecKeys):
     format: str = key("format", TEXT, "")
     granularity: str = key("granularity", TEXT, "")
     date_time_type: str | None = key("dateTimeType", choice("PRIMARY", "SECONDARY", "DERIVED"))
-    sample_value: str | int | None = key("sampleValue", Shape(_read_sample_value, lambda value: value))
+    sample_value: str | int | None = key("sampleValue", Shape(_read_sample_value, lambda value: value, form=TEXT.form))
 
 
 def field_spec_shape(role: FieldRole) -> Shape[FieldSpec]:
@@ -198,7 +201,7 @@ def field_spec_shape(role: FieldRole) -> Shape[FieldSpec]:
         check_list(raw.field_type, role, at)
         return to_field_spec(raw, role, at)
 
-    return Shape(read, FieldSpec.to_json)
+    return Shape(read, FieldSpec.to_json, form=keys.form)
 
 
 def check_list(field_type: str | None, role: FieldRole, at: At) -> None:

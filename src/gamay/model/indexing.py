@@ -17,6 +17,7 @@ from gamay.model.parse import (
     TEXT_MAP,
     VERBATIM,
     At,
+    Form,
     Shape,
     choice,
     key,
@@ -113,6 +114,7 @@ class ForwardConfig:
 
 
 _H3_RESOLUTIONS = (7,)
+_STRING = Form("string")
 
 
 def _read_resolutions(value: Any, at: At) -> tuple[int, ...]:
@@ -127,7 +129,10 @@ class H3Config:
     """An H3 index: the resolutions of its cells, ascending; of a column of longitudes also the column of latitudes."""
 
     resolutions: tuple[int, ...] = key(
-        "resolution", Shape(_read_resolutions, list), _H3_RESOLUTIONS, aliases=("resolutions",)
+        "resolution",
+        Shape(_read_resolutions, list, form=Form("either", items=(_STRING, list_of(TEXT).form))),
+        _H3_RESOLUTIONS,
+        aliases=("resolutions",),
     )
     latitude_column: str | None = key("latitudeColumn", TEXT)
     disabled: bool = key("disabled", FLAG, False)
@@ -138,7 +143,7 @@ def _read_words(value: Any, at: At) -> tuple[str, ...]:
     return tuple(word.strip() for word in words if word.strip())
 
 
-_WORDS = Shape(_read_words, list)
+_WORDS = Shape(_read_words, list, form=Form("either", items=(_STRING, COLUMNS.form)))
 
 
 @dataclass(frozen=True)
@@ -269,7 +274,7 @@ class IndexingConfig:
 
     load_mode: str | None = key("loadMode", choice("MMAP", "HEAP"))
     segment_format_version: str | None = key("segmentFormatVersion", choice("v1", "v2", "v3"))
-    sorted_columns: tuple[str, ...] = key("sortedColumn", Shape(_read_sorted_column, list), ())
+    sorted_columns: tuple[str, ...] = key("sortedColumn", Shape(_read_sorted_column, list, form=_WORDS.form), ())
     inverted_index_columns: tuple[str, ...] = key("invertedIndexColumns", COLUMNS, ())
     range_index_columns: tuple[str, ...] = key("rangeIndexColumns", COLUMNS, ())
     range_index_version: int = key("rangeIndexVersion", INTEGER, 2)

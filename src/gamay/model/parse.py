@@ -149,12 +149,31 @@ def _gather(reads: Iterable[tuple[K, Callable[[], T]]]) -> dict[K, T]:
 
 
 @dataclass(frozen=True)
+class Form:
+    """What values of a shape look like, for descriptions of documents (`gamay.model.json_schema`).
+
+    kind: `any`, `text` (or a scalar in its place), `string`, `flag`, `integer`, `number`, `choice`, `list`, `map`, `section`,
+    or `either` of several forms. names: of a choice; of a section those of its required keys that may be missing here.
+    items: the form of what a list or a map holds, or those of `either`. cls: of a section.
+    """
+
+    kind: str
+    names: tuple[str, ...] = ()
+    items: "tuple[Form, ...]" = ()
+    cls: type | None = None
+
+
+ANYTHING = Form("any")
+
+
+@dataclass(frozen=True)
 class Shape(Generic[T]):
     """How a value is read from JSON and written back. takes_empty: whether the empty string is a value of a key, too."""
 
     read: Callable[[Any, At], T]
     write: Callable[[T], Any]
     takes_empty: bool = False
+    form: Form = ANYTHING
 
 
 def _same(value: Any) -> Any:
@@ -222,12 +241,14 @@ def _read_verbatim(value: Any, at: At) -> Any:
     return value
 
 
-TEXT: Shape[str] = Shape(_read_text, _same)
-REMARK: Shape[str | None] = Shape(_read_remark, _same)  # text that is none when it is blank, and not written then
-FLAG: Shape[bool] = Shape(_read_flag, _same)
-INTEGER: Shape[int] = Shape(_read_integer, _same)
-INTEGER_TEXT: Shape[int] = Shape(_read_integer, str)  # a number that the format writes as a string
-NUMBER: Shape[float] = Shape(_read_number, _write_number)
+TEXT: Shape[str] = Shape(_read_text, _same, form=Form("text"))
+REMARK: Shape[str | None] = Shape(
+    _read_remark, _same, form=Form("text")
+)  # text that is none when it is blank, and not written then
+FLAG: Shape[bool] = Shape(_read_flag, _same, form=Form("flag"))
+INTEGER: Shape[int] = Shape(_read_integer, _same, form=Form("integer"))
+INTEGER_TEXT: Shape[int] = Shape(_read_integer, str, form=Form("integer"))  # a number that the format writes as a string
+NUMBER: Shape[float] = Shape(_read_number, _write_number, form=Form("number"))
 VERBATIM: Shape[Any] = Shape(_read_verbatim, _same)  # any JSON, kept as it is
 
 
@@ -241,13 +262,13 @@ def choice(*names: str) -> Shape[str]:
         hint = nearest(value, names) if isinstance(value, str) else ""
         raise at.bad(value, f"one of {', '.join(names)}.{hint}")
 
-    return Shape(read, _same)
+    return Shape(read, _same, form=Form("choice", names))
 
 
 def member(enum: type[E]) -> Shape[E]:
     """A member of an enum, by its value, in any case."""
     names = choice(*(str(m.value) for m in enum))
-    return Shape(lambda value, at: enum(names.read(value, at)), lambda m: m.value)
+    return Shape(lambda value, at: enum(names.read(value, at)), lambda m: m.value, form=names.form)
 
 
 def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
@@ -259,7 +280,7 @@ def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
         given = ((i, element) for i, element in enumerate(value) if element != "")
         return tuple(_gather((i, partial(item.read, element, at.child(i))) for i, element in given).values())
 
-    return Shape(read, lambda values: [item.write(v) for v in values])
+    return Shape(read, lambda values: [item.write(v) for v in values], form=Form("list", items=(item.form,)))
 
 
 def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
@@ -272,12 +293,13 @@ def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
         given = ((n, element) for n, element in value.items() if element is not None and (kept_empty or element != ""))
         return _gather((name, partial(item.read, element, at.child(name))) for name, element in given)
 
-    return Shape(read, lambda values: {name: item.write(v) for name, v in values.items()})
+    form = Form("map", items=(item.form,))
+    return Shape(read, lambda values: {name: item.write(v) for name, v in values.items()}, form=form)
 
 
 def section(cls: type[T]) -> Shape[T]:
     """An object with the keys that the dataclass declares."""
-    return Shape(lambda value, at: _read_section(cls, value, at), write_section)
+    return Shape(lambda value, at: _read_section(cls, value, at), write_section, form=Form("section", cls=cls))
 
 
 COLUMNS: Shape[tuple[str, ...]] = list_of(TEXT)

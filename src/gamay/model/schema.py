@@ -15,7 +15,9 @@ from gamay.model.parse import (
     REMARK,
     REQUIRED,
     TEXT,
+    VERBATIM,
     At,
+    Form,
     Parsed,
     Shape,
     key,
@@ -23,7 +25,7 @@ from gamay.model.parse import (
     read_document,
     section,
 )
-from gamay.model.time_field import TimeFieldSpec
+from gamay.model.time_field import GranularitySpec, TimeFieldSpec
 from gamay.model.types import DataType, FieldRole
 
 __all__ = [
@@ -74,7 +76,7 @@ class Schema:
     def from_json(cls, document: Any) -> Parsed["Schema"]:
         """Read schema JSON (a dict); raises InvalidConfigError with every problem of form in it."""
         name = document.get("schemaName") if isinstance(document, dict) else None
-        parsed = read_document(_SchemaKeys, document, f"schema '{name}'" if name else "the schema")
+        parsed = read_document(SchemaKeys, document, f"schema '{name}'" if name else "the schema")
         return Parsed(_to_schema(parsed.value), parsed.unrecognized, parsed.suggestions)
 
     def to_json(self) -> dict[str, Any]:
@@ -187,14 +189,24 @@ def _with_incoming(value: Any) -> Any:
     return {"incomingGranularitySpec": own, **{name: value[name] for name in value if name not in own}}
 
 
+@dataclass(frozen=True)
+class _NamedTimeField(GranularitySpec):
+    """The first form of a time field, which names its column itself."""
+
+    default_null_value: Any = key("defaultNullValue", VERBATIM)
+    transform_function: str | None = key("transformFunction", TEXT)
+
+
 _TIME_FIELD_KEYS: Shape[TimeFieldSpec] = section(TimeFieldSpec)
 _TIME_FIELD: Shape[tuple[TimeFieldSpec, FieldSpec | None]] = Shape(
-    _read_time_field, lambda time_field: _TIME_FIELD_KEYS.write(time_field[0])
+    _read_time_field,
+    lambda time_field: _TIME_FIELD_KEYS.write(time_field[0]),
+    form=Form("either", items=(_TIME_FIELD_KEYS.form, section(_NamedTimeField).form)),
 )
 
 
 @dataclass(frozen=True)
-class _SchemaKeys:
+class SchemaKeys:
     name: str = key("schemaName", TEXT, REQUIRED)
     description: str | None = key("description", REMARK)
     tags: tuple[str, ...] = key("tags", list_of(TEXT), ())
@@ -207,7 +219,7 @@ class _SchemaKeys:
     primary_key_columns: tuple[str, ...] = key("primaryKeyColumns", COLUMNS, ())
 
 
-def _to_schema(keys: _SchemaKeys) -> Schema:
+def _to_schema(keys: SchemaKeys) -> Schema:
     time_fields: Iterable[FieldSpec] = () if keys.time_field is None else (keys.time_field[1],)
     return Schema(
         name=keys.name,

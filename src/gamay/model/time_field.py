@@ -19,7 +19,7 @@ def _read_unit(value: Any, at: At) -> TimeUnit:
         raise at.says(str(error)) from None
 
 
-TIME_UNIT: Shape[TimeUnit] = Shape(_read_unit, lambda unit: unit.name)
+TIME_UNIT: Shape[TimeUnit] = Shape(_read_unit, lambda unit: unit.name, form=TEXT.form)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from gamay.controller.api.console.sessions import Sessions
 from gamay.controller.api.consumption import consumption_router
 from gamay.controller.api.databases import DatabaseHeader, database_router
 from gamay.controller.api.instance_changes import instance_change_router
+from gamay.controller.api.json_schemas import json_schema_router
 from gamay.controller.api.loggers import logger_router
 from gamay.controller.api.not_offered import not_offered_router
 from gamay.controller.api.partitions import partition_router
@@ -73,6 +74,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     for router in (
         not_offered_router(),
         recommender_router(),
+        json_schema_router(),
         live_broker_router(services),
         schema_router(services),
         view_router(services),

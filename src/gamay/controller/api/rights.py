@@ -219,6 +219,8 @@ POST   /periodictask/run                                   RunPeriodicTask      
 
 _CLUSTER = """
 GET    /version                                            GetVersion               read        -
+GET    /jsonSchemas                                        GetVersion               read        -
+GET    /jsonSchemas/{name}                                 GetVersion               read        -
 GET    /cluster/info                                       GetClusterConfig         read        -
 GET    /cluster/status                                     GetClusterConfig         read        all
 GET    /cluster/damage                                     GetZnode                 administer  -

@@ -1,0 +1,23 @@
+"""JSON Schemas of table configs, schemas and job specs: files that editors read, and who they are made of.
+
+`tools/gen_reference.py` writes the files from the declarations (`gamay.model.json_schema`); controllers serve them at
+`/jsonSchemas`, `gamay admin json-schema` prints them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gamay.base.errors import NotFoundError, nearest
+from gamay.ingest.job_spec import JobSpec
+from gamay.model.schema import SchemaKeys
+from gamay.model.table_config import TableConfig
+
+FOLDER = Path(__file__).parent
+DOCUMENTS: Mapping[str, type] = {"table-config": TableConfig, "schema": SchemaKeys, "job-spec": JobSpec}
+
+
+def schema_text(name: str) -> str:
+    """Return a schema as JSON text. Raises NotFoundError."""
+    if name not in DOCUMENTS:
+        raise NotFoundError(f"there is no JSON Schema '{name}', but {', '.join(DOCUMENTS)}.{nearest(name, DOCUMENTS)}")
+    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")

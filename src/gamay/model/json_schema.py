@@ -1,0 +1,91 @@
+"""JSON Schemas of the documents that users write, made of the same declarations that read them.
+
+A document that is read without a problem and without an unknown key satisfies its schema, and what breaks the schema is
+refused, or has a key that means nothing. Rules between keys are not in it: `PUT /tables/validate` and its like know them.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gamay.model.parse import Form, Key, keys_of
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TEXT = {"type": ["string", "number", "boolean"]}
+_TRUE_OR_FALSE = r"^\s*([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])\s*$"
+_INTEGER = r"^\s*[+-]?[0-9]+\s*$"
+_NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_SIMPLE: Mapping[str, dict[str, Any]] = {
+    "any": {},
+    "text": _TEXT,
+    "string": {"type": "string"},
+    "flag": {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": _TRUE_OR_FALSE}]},
+    "integer": {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": _INTEGER}]},
+    "number": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": _NUMBER}]},
+}
+_UNSET: tuple[dict[str, Any], ...] = ({"const": ""}, {"type": "null"})
+_WORDS = re.compile(r"\s+")
+
+
+def json_schema(name: str, cls: type) -> dict[str, Any]:
+    """Return the schema of the document that a section declares: draft 2020-12. name: of the schema, its `$id`."""
+    sections: dict[str, dict[str, Any]] = {}
+    root = _section(cls, sections)
+    return {"$schema": DIALECT, "$id": f"gamay:{name}", "title": name, **root, "$defs": sections}
+
+
+def _form(form: Form, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if form.kind in _SIMPLE:
+        return dict(_SIMPLE[form.kind])
+    if form.kind == "choice":
+        return {"anyOf": [{"enum": list(form.names)}, {"type": "string", "pattern": _in_any_case(form.names)}]}
+    if form.kind == "either":
+        return {"anyOf": [_form(one, sections) for one in form.items]}
+    if form.kind == "section":
+        assert form.cls is not None
+        name = form.cls.__name__.strip("_") + "".join(f"Without{left_out.capitalize()}" for left_out in form.names)
+        if name not in sections:
+            sections[name] = {}  # it may hold itself
+            sections[name] = _section(form.cls, sections, form.names)
+        return {"$ref": f"#/$defs/{name}"}
+    (item,) = form.items
+    if form.kind == "list":
+        return {"type": "array", "items": {"anyOf": [_form(item, sections), _UNSET[0]]}}
+    return {"type": "object", "additionalProperties": {"anyOf": [_form(item, sections), *_UNSET]}}
+
+
+def _section(cls: type, sections: dict[str, dict[str, Any]], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    keys = keys_of(cls).values()
+    properties = {spelling: _property(key, sections) for key in keys for spelling in (key.name, *key.aliases)}
+    found: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    if (about := _about(cls)) is not None:
+        found["description"] = about
+    required = [key for key in keys if key.required and key.name not in optional]
+    if plain := [key.name for key in required if not key.aliases]:
+        found["required"] = plain
+    if others := [key for key in required if key.aliases]:
+        found["allOf"] = [{"anyOf": [{"required": [name]} for name in (key.name, *key.aliases)]} for key in others]
+    return found
+
+
+def _property(key: Key, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    form = _form(key.shape.form, sections)
+    if not form:
+        return form
+    if not key.required:
+        return {"anyOf": [form, *_UNSET]}
+    return {"allOf": [form, {"not": _UNSET[0]}]} if key.shape.form.kind == "text" else form
+
+
+def _about(cls: type) -> str | None:
+    text = cls.__doc__
+    if text is None or text.startswith(f"{cls.__name__}("):  # what dataclasses write themselves
+        return None
+    return _WORDS.sub(" ", inspect.cleandoc(text).partition("\n\n")[0])
+
+
+def _in_any_case(names: tuple[str, ...]) -> str:
+    """Return the pattern of names in any case, for JSON Schema's patterns have no such flag."""
+    folded: Callable[[str], str] = lambda c: f"[{c.upper()}{c.lower()}]" if c.isalpha() else re.escape(c)  # noqa: E731
+    return rf"^\s*({'|'.join(''.join(map(folded, name)) for name in names)})\s*$"
