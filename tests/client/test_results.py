@@ -259,7 +259,8 @@ def test_statistics(connection):
 def test_what_prompts_and_notebooks_show(connection):
     answer = connection.execute("SELECT c_string, c_int FROM every WHERE c_int = 8")
     assert repr(answer).splitlines()[:3] == ["c_string  c_int", "--------  -----", "x             8"]
-    assert "<th>c_string</th>" in answer._repr_html_()
+    assert "<th>c_string<br>" in answer._repr_html_()
+    assert "1 of 2 rows scanned" in answer._repr_html_()
     assert repr(group(partialResult=True)).endswith("The answer is partial: the broker does not say why.")
     lacking = group(exceptions=[{"errorCode": 427, "message": "<server> is away"}])
     assert lacking._repr_html_().endswith("<p>The answer is partial: &lt;server&gt; is away.</p>")

@@ -342,7 +342,7 @@ def test_mistakes_are_told_with_what_would_be_right(tmp_path: Path) -> None:
 def test_a_folder_with_a_running_cluster_tells_how_to_ask_it(tmp_path: Path) -> None:
     with (
         EmbeddedCluster(tmp_path, 0, 0, 0, threads=1, warm_up=False) as cluster,
-        pytest.raises(InUseError, match=f"--broker {cluster.broker_url}"),
+        pytest.raises(InUseError, match=f"gamay sql {cluster.broker_url}"),
     ):
         gamay.connect(tmp_path)
 
@@ -354,7 +354,8 @@ def test_answers_show_themselves_in_notebooks(tmp_path: Path) -> None:
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
     assert shown.count("<tr>") == 21
-    assert "25 rows, the first 20 shown" in shown
+    assert "25 rows, " in shown
+    assert "The first 20 are shown." in shown
 
 
 def test_a_damaged_segment_is_never_served(tmp_path: Path) -> None:

@@ -101,6 +101,6 @@ def answer() -> Callable[..., Answer]:
     """Return a function that makes an answer of columns, types and rows."""
 
     def make(columns: tuple[str, ...], types: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Answer:
-        return Answer("SELECT", Given(columns, types, rows), rows, "")
+        return Answer("SELECT", Given(columns, types, rows), lambda: rows, "")
 
     return make

@@ -155,7 +155,7 @@ def ask_one(connection: "Connection", title: str, sql: str) -> None:
 def explore(controller_url: str, broker_url: str) -> None:
     """Say what one can do next, and wait for Ctrl-C or SIGTERM."""
     print_heading("Explore")
-    print(f"query  gamay query --broker {broker_url} 'SELECT ...'")
+    print(f"query  gamay sql {broker_url}")
     print(f"       POST {broker_url}/query/sql")
     print(f"REST   {controller_url}/help")
     print("Press Ctrl-C to stop.", flush=True)

@@ -137,7 +137,7 @@ def _by_matplotlib(chart: Chart, records: list[dict[str, Any]]) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise InvalidConfigError("charts are drawn by Altair or matplotlib: pip install altair") from error
+        raise InvalidConfigError("charts are drawn by Altair or matplotlib: pip install 'gamay[notebook]'") from error
     _, axes = pyplot.subplots()
     along = [record[chart.x] for record in records]
     if chart.kind == "histogram":

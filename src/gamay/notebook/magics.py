@@ -20,7 +20,7 @@ from gamay.shell.faults import fault_text
 from gamay.shell.profiles import Profile, config_path, read_config
 from gamay.shell.session import ClusterSession, EmbeddedSession, Session, open_session
 from gamay.shell.statements import option_of, split
-from gamay.shell.target import find_target
+from gamay.shell.target import Target, find_target
 
 
 def load(shell: InteractiveShell) -> None:
@@ -110,11 +110,15 @@ class SqlMagics(Magics):
         return self._current
 
     def _open(self, place: str | None) -> Session:
-        target = find_target(place, None, Profile(), read_config(config_path(os.environ)), os.environ, getpass)
+        target = _target(place)
         known = self._sessions.get(target.shown)
         if known is None:
-            known = self._sessions[target.shown] = open_session(target, self._variables)
+            known = self._sessions[target.shown] = open_session(target, self._variables, _target)
         return known
+
+
+def _target(place: str | None) -> Target:
+    return find_target(place, None, Profile(), read_config(config_path(os.environ)), os.environ, getpass)
 
 
 def _is_database(value: object) -> bool:

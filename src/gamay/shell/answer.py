@@ -1,7 +1,8 @@
 """The answer to a statement, from whichever place it came."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 
@@ -19,21 +20,26 @@ class Rows(Protocol):
     def to_arrow(self) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
     """Rows and what is said beside them.
 
-    shown_rows: the rows as people read them: times of number columns as dates, where the schema says how. result: the rows
+    show: returns the rows as people read them: times of number columns as dates, where the schema says how. result: the rows
     with all their types, for files and for Python. summary: what it cost, in a line. notes: what it lacks and why,
     and warnings about the statement.
     """
 
     sql: str
     result: Rows
-    shown_rows: Sequence[Sequence[Any]]
+    show: Callable[[], Sequence[Sequence[Any]]]
     summary: str
     notes: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+
+    @cached_property
+    def shown_rows(self) -> Sequence[Sequence[Any]]:
+        """The rows as people read them; programs need not wait for the catalog that this takes."""
+        return self.show()
 
     @property
     def columns(self) -> tuple[str, ...]:

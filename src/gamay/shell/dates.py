@@ -9,7 +9,7 @@ from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.shell.catalog import Catalog
 from gamay.sql.lexer import Kind, Lexeme, lex
 
-_NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
+NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
 _KEEPING = ("MIN", "MAX", "FIRSTWITHTIME", "LASTWITHTIME")  # of a time column is a time
 _DAY_MS = 86_400_000
 
@@ -39,7 +39,7 @@ def time_columns(sql: str, columns: Sequence[str], types: Sequence[str], catalog
         sources = list(columns)
     found: dict[int, DateTimeFormat] = {}
     for i, (source, kind) in enumerate(zip(sources, types, strict=True)):
-        if kind in _NUMBERS and source in known:
+        if kind in NUMBERS and source in known:
             try:
                 found[i] = DateTimeFormat.parse(known[source])
             except GamayError:

@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -50,7 +50,7 @@ def run(request: Request) -> int:
             output = format_of_file(request.output_file)
         params = read_parameters(request.params)
         texts = _texts(request)
-        session = open_session(_target(request))
+        session = open_session(_target(request), instead=lambda url: _target(replace(request, place=url, profile=None)))
     except (GamayError, OSError) as error:
         print(f"gamay: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, InvalidConfigError) else FAILED

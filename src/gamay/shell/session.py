@@ -10,7 +10,7 @@ from gamay.base.telling import tell
 from gamay.client.show import summary_text
 from gamay.shell.answer import Answer
 from gamay.shell.catalog import Catalog, read_catalog
-from gamay.shell.dates import shown_rows
+from gamay.shell.dates import NUMBERS, shown_rows
 from gamay.shell.target import IN_MEMORY, Target
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
@@ -64,6 +64,8 @@ class _Cataloged:
 
     def _dated(self, sql: str, result: Any) -> Any:
         """Return rows as people read them; where the catalog cannot be had, as they are."""
+        if not any(kind in NUMBERS for kind in result.types):
+            return result.rows()
         try:
             return shown_rows(sql, result.columns, result.types, result.rows(), self.catalog())
         except GamayError:
@@ -86,7 +88,7 @@ class EmbeddedSession(_Cataloged):
         result = self._database.sql_with(self._variables, sql, params, **named)
         notes = (_LIMIT_NOTE,) if result.has_more else ()
         summary = summary_text(len(result), result.time_used_ms, result.stats)
-        return Answer(sql, result, self._dated(sql, result), summary, notes, result.reasons)
+        return Answer(sql, result, lambda: self._dated(sql, result), summary, notes, result.reasons)
 
     def catalog(self, *, fresh: bool = False) -> Catalog:
         known = self._catalog
@@ -117,7 +119,7 @@ class ClusterSession(_Cataloged):
         group = self._connection.execute(sql, params, options=named, allow_partial=True)
         result = _only(group)
         summary = summary_text(len(result), group.time_used_ms, group.stats)
-        return Answer(sql, result, self._dated(sql, result), summary, (), group.reasons)
+        return Answer(sql, result, lambda: self._dated(sql, result), summary, (), group.reasons)
 
     def cancel(self, query_id: str) -> bool:
         return bool(self._connection.cancel(query_id))
@@ -137,10 +139,15 @@ def _only(group: Any) -> Any:
     return ResultSet((), (), [])
 
 
-def open_session(target: Target, variables: Callable[[], Mapping[str, Any]] | None = None) -> Session:
+def open_session(
+    target: Target,
+    variables: Callable[[], Mapping[str, Any]] | None = None,
+    instead: Callable[[str], Target] | None = None,
+) -> Session:
     """Open a place. A folder that another process serves over HTTP is asked there, which is told as a UserWarning.
 
-    variables: DataFrames that statements may name, of a session in this process. Raises InvalidConfigError for a folder
+    variables: DataFrames that statements may name, of a session in this process. instead: tells how that process's broker
+    is logged in to, by its URL. Raises InvalidConfigError for a folder
     that is not there, InUseError, and GamayError for a cluster that does not answer.
     """
     if target.url is not None:
@@ -156,7 +163,8 @@ def open_session(target: Target, variables: Callable[[], Mapping[str, Any]] | No
         if error.broker is None:
             raise
         tell(f"{error.args[0].partition(':')[0]}; its broker at {error.broker} is asked")
-        return ClusterSession(_connection(Target(url=error.broker)), error.broker)
+        broker = Target(url=error.broker) if instead is None else instead(error.broker)
+        return ClusterSession(_connection(broker), error.broker)
 
 
 def _connection(target: Target) -> Any:

@@ -44,6 +44,8 @@ class Shell:
         except CancelledByUser as ended:
             print(ended, file=sys.stderr)
             raise KeyboardInterrupt from None
+        except BrokenPipeError:
+            raise  # whoever reads the output has had enough of it
         except Exception as error:  # noqa: BLE001 - a statement must not end the shell, whatever it meets
             self.tell(error, statement.text, where)
             return False
