@@ -162,7 +162,7 @@ def test_a_chart_has_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert document["data"]["values"] == [{"a.b": "x", "n": 1}, {"a.b": "y", "n": 2}]
     monkeypatch.setitem(__import__("sys").modules, "altair", None)
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(InvalidConfigError, match="gamay.notebook"):
+    with pytest.raises(InvalidConfigError, match=r"gamay\[notebook\]"):
         result.plot()
 
 
