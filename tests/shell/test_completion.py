@@ -25,6 +25,7 @@ FUNCTIONS = ["COUNT", "cityHash64", "SUM"]
         ("SELECT * FROM trips WHERE or", "", ['"order"'], []),
         ("SELECT t.ci", " FROM trips t JOIN shop.zones z ON 1 = 1", ["city"], ["cityId"]),
         ("SELECT z.", " FROM trips t JOIN shop.zones AS z ON 1 = 1", ["zone_name", "cityId"], ["city"]),
+        ("SELECT zo", "", ["zone_name"], ["city"]),
         ("SELECT name", " FROM shop.zones", ["zone_name"], []),
         ('SELECT "ci', " FROM trips", ['"city"'], ["COUNT("]),
         ("SELECT 1; SELECT * FROM t", "", ["trips"], []),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gamay.base.errors import InvalidConfigError
 from gamay.shell.statements import is_complete, option_of, split
 
 PIECES = ["SELECT 1", "x", " ", "\n", "'a;b'", "''';'", '"c;d"', "-- e;'\n", "/* f;' */", "-", "/", "*", "(1, 2)"]

@@ -15,6 +15,7 @@ from gamay.sql.tokens import is_keyword
 
 _WORD = re.compile(rf"(?:{WORD_CHAR}|\.)*\Z|\"[^\"]*\Z")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+_WITHIN_FROM = 3  # characters: shorter ones are within too many names
 _TABLE_BEHIND = ("FROM", "JOIN", "DESCRIBE", "DESC", "TABLE", "INTO")
 _PHRASES = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "OFFSET", "AND", "OR", "NOT", "IN", "BETWEEN",
@@ -57,7 +58,8 @@ def complete(before: str, behind: str, catalog: Catalog, functions: Sequence[str
     head = before[: len(before) - len(word)].split()
     if head and head[-1].upper() in _TABLE_BEHIND:
         return _matching(word, _tables(catalog), quoted='"' in word)
-    columns = [column for table in tables for column in catalog.columns(table)]
+    named = tables or (list(catalog.tables) if word else [])  # SELECT is written before FROM
+    columns = [column for table in named for column in catalog.columns(table)]
     found = _matching(word, _columns(columns), quoted='"' in word)
     if '"' in word:
         return found
@@ -111,7 +113,7 @@ def _matching(
         made = f'"{name}"' if quoted and not text.startswith('"') else text
         if folded.startswith(wanted):
             begins.append(Candidate(made, len(word), meta, name))
-        elif len(wanted) > 1 and wanted in folded:
+        elif len(wanted) >= _WITHIN_FROM and wanted in folded:
             contains.append(Candidate(made, len(word), meta, name))
     unique = {one.text: one for one in reversed(begins + contains)}
     return list(reversed(unique.values()))

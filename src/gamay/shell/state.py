@@ -34,10 +34,10 @@ class Shell:
 
         where: file and line, for messages. Raises KeyboardInterrupt for a Ctrl-C that ended a statement.
         """
-        if (option := option_of(statement.text)) is not None:
-            self.options[option[0]] = option[1]
-            return True
         try:
+            if (option := option_of(statement.text)) is not None:
+                self.options[option[0]] = option[1]
+                return True
             progress = LineProgress() if sys.stderr.isatty() else None
             answer = ask(self.session, statement.text, params, self.options, progress)
             self._show(answer)

@@ -3,7 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from gamay.base.errors import InvalidConfigError
 from gamay.sql.lexer import COMMENT, QUOTED, STRING
+from gamay.sql.option_values import option_name, unknown_options
 
 _OPEN = r"""'(?:[^']|'')*+|"(?:[^"]|"")*+|/\*(?:[^*]|\*(?!/))*+"""
 _PIECE = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}|(?P<open>{_OPEN})|(?P<end>;)|\s+|(?P<other>[^\s;'\"/-]+|.)")
@@ -81,13 +83,17 @@ def is_complete(text: str) -> bool:
 def option_of(statement: str) -> tuple[str, str] | None:
     """Return the name and value of a `SET name = value`; None for any other statement.
 
+    Raises InvalidConfigError for an option that there is not: it would make every statement after it fail.
+
     >>> option_of("set timeoutMs = 500"), option_of("SELECT 1")
     (('timeoutMs', '500'), None)
     """
     found = _SET.match(statement)
     if found is None:
         return None
-    value = found["value"]
+    name, value = found["name"].strip("\"'`"), found["value"]
     if value.startswith("'"):
         value = value[1:-1].replace("''", "'")
-    return found["name"].strip("\"'`"), value
+    if unknown := unknown_options([option_name(name)]):
+        raise InvalidConfigError(f"there is no query option {unknown[0]}")
+    return option_name(name), value
