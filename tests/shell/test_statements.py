@@ -61,5 +61,7 @@ def test_enter_ends_what_is_complete() -> None:
 
 def test_set_is_an_option() -> None:
     assert option_of("SET numGroupsLimit = 5") == ("numGroupsLimit", "5")
-    assert option_of("set \"a\" = 'it''s' ") == ("a", "it's")
+    assert option_of("set \"clientqueryid\" = 'it''s' ") == ("clientQueryId", "it's")
+    with pytest.raises(InvalidConfigError, match="Did you mean 'numGroupsLimit'"):
+        option_of("SET numGroupLimit = 5")
     assert option_of("SELECT 1") is None
