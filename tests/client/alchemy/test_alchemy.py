@@ -76,7 +76,8 @@ def oracle() -> Iterator[Any]:
 
 TABLE = sa.Table(
     "trips", sa.MetaData(), sa.Column("id", sa.BigInteger), sa.Column("city", sa.String), sa.Column("n", sa.BigInteger),
-    sa.Column("x", sa.Double), sa.Column("f", sa.Boolean), sa.Column("year", sa.BigInteger), sa.Column("Order", sa.BigInteger),
+    sa.Column("x", sa.Double), sa.Column("f", sa.Boolean), sa.Column("year", sa.BigInteger),
+    sa.Column("Order", sa.BigInteger),
 )  # fmt: skip
 C = TABLE.c
 
