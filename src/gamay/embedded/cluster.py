@@ -91,7 +91,7 @@ class EmbeddedCluster:
                     )
                 self._http.append(HttpServer(name, port, host, own))
             if flight_port is not None:
-                self._flight = FlightPort(flight_port, host, tls)
+                self._flight = FlightPort(flight_port, host, tls, [http.port for http in self._http])
             controller, broker, server, minion = (http.port for http in self._http)
             self._core = LocalCluster(
                 data_dir,

@@ -283,7 +283,8 @@ class BrokerProcess(RoleProcess):
         super().__init__(settings, clock, ids)
         tls = settings.tls if settings.https else None
         port = settings.flight_port
-        self._flight = None if port is None else FlightPort(port, settings.address, tls)
+        others = [http.port for http in self._listeners]
+        self._flight = None if port is None else FlightPort(port, settings.address, tls, others)
 
     @property
     def flight_url(self) -> str | None:

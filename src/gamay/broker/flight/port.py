@@ -2,7 +2,7 @@
 
 import importlib.util
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +40,15 @@ def usual_port(host: str) -> int | None:
 class FlightPort:
     """A port that is taken at once, and answers from `start` on. port: 0 takes a free one; the attribute tells which."""
 
-    def __init__(self, port: int, host: str, tls: TlsSettings | None = None) -> None:
-        """tls: with a certificate, the port is encrypted.
+    def __init__(self, port: int, host: str, tls: TlsSettings | None = None, others: Collection[int] = ()) -> None:
+        """tls: with a certificate, the port is encrypted. others: ports of this process, which do not listen yet.
 
         Raises InUseError when another process has the port, InvalidConfigError for no port or a certificate that cannot be.
         """
         if not 0 <= port <= _LAST_PORT:
             raise InvalidConfigError(f"Flight SQL cannot listen on port {port}: a port is a number from 1 to {_LAST_PORT}")
+        if port in others and port:
+            raise InvalidConfigError(f"Flight SQL cannot listen on port {port} beside HTTP; choose another port")
         if not is_installed():
             raise InvalidConfigError("Flight SQL needs Protobuf: pip install 'gamay[flight]'")
         self._transport = {} if tls is None or tls.certificate is None else _transport(tls)
