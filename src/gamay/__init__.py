@@ -1,5 +1,6 @@
 """Gamay: a realtime distributed OLAP datastore for user-facing analytics."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """Make `%sql` and `%%sql` known to a notebook; `%load_ext gamay` calls this."""
-    from gamay.notebook.magics import load
-
-    load(shell)
+    import_module("gamay.notebook.magics").load(shell)  # by its name: what imports this package does not import that
 
 
 def __dir__() -> list[str]:

@@ -152,7 +152,7 @@ def _gather(reads: Iterable[tuple[K, Callable[[], T]]]) -> dict[K, T]:
 class Form:
     """What values of a shape look like, for descriptions of documents (`gamay.model.json_schema`).
 
-    kind: `any`, `text` (or a scalar in its place), `string`, `flag`, `integer`, `number`, `choice`, `list`, `map`, `section`,
+    kind: `any`, `text` (or a scalar for it), `string`, `flag`, `integer`, `number`, `choice`, `list`, `map`, `section`,
     or `either` of several forms. names: of a choice; of a section those of its required keys that may be missing here.
     items: the form of what a list or a map holds, or those of `either`. cls: of a section.
     """
