@@ -29,9 +29,10 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 class ColumnProfile:
     """One column.
 
-    nulls: rows without a value; distinct: about how many values there are (within 2 % or so), None where values cannot be
-    compared; least, most: the range; mean: of numbers; top: the most common values with their numbers of rows; histogram:
-    rows in bins of one width from the least value to the largest; empty for what is no number.
+    nulls: rows without a value; distinct: how many values there are, exact up to 100,000 of single values, else within some
+    percent, None where they cannot be compared; least, most: the range; mean: of numbers; top: the most common values with
+    their numbers of rows; histogram: rows in bins of one width from the least value to the largest; empty for what is no
+    number.
     """
 
     name: str
@@ -180,7 +181,7 @@ def _aggregates(column: str, kind: str) -> Iterator[tuple[str, str]]:
     element, suffix = kind.removesuffix("[]"), "MV" if kind.endswith("[]") else ""
     yield "values", f"COUNT({column})"
     if element not in _WITHOUT_VALUES:
-        yield "distinct", f"DISTINCTCOUNTHLL{suffix}({column})"
+        yield "distinct", f"DISTINCTCOUNTHLLMV({column})" if suffix else f"DISTINCTCOUNTSMARTHLL({column})"
     if element in _NUMBERS:
         exact = "LONG" if element in _WHOLE and not suffix else ""
         yield "least", f"MIN{exact or suffix}({column})"
