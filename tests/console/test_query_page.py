@@ -214,6 +214,20 @@ def test_a_link_opens_the_query(open_page: OpenPage) -> None:
     assert other.url.endswith("/#/query")
 
 
+def test_cells_are_copied_where_browsers_have_no_clipboard_for_pages(open_page: OpenPage) -> None:
+    page = open_page()
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'clipboard', {value: undefined})")  # as by plain HTTP
+    page.reload()
+    ask(page, "SELECT who, n FROM pay ORDER BY n LIMIT 1")
+    cells(page).first.wait_for()
+    page.get_by_role("grid", name="Rows").focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Control+c")
+    page.get_by_label("Find").focus()
+    page.keyboard.press("Control+v")
+    assert page.get_by_label("Find").input_value() == "Ada\t4"
+
+
 def test_answers_are_drawn_and_plans_are_trees(open_page: OpenPage) -> None:
     page = open_page()
     ask(page, "SELECT dateTrunc('DAY', ts) AS day, city, sum(price) FROM trips GROUP BY 1, 2 ORDER BY 1 LIMIT 400")
