@@ -72,7 +72,7 @@ def run_cluster(
         storage=storage,
         server_storage=server_storage,
     ) as cluster:
-        print(f"controller  {cluster.controller_url}   (REST interface: {cluster.controller_url}/help)")
+        print(f"controller  {cluster.controller_url}   (web console; REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")
         print(f"server      {cluster.server_url}")
         if cluster.flight_url is not None:
