@@ -75,6 +75,16 @@ def test_an_error_is_underlined_where_it_is_and_told(open_page: OpenPage) -> Non
     assert page.locator(".cm-lintRange-error").count() == 0
 
 
+def test_answers_stay_while_another_page_is_looked_at(open_page: OpenPage) -> None:
+    page = open_page()
+    ask(page, "SELECT who FROM pay ORDER BY n LIMIT 1")
+    cells(page).first.wait_for()
+    page.get_by_role("link", name="Cluster", exact=True).click()
+    page.get_by_role("heading", name="Cluster").wait_for()
+    page.get_by_role("link", name="Query", exact=True).click()
+    page.get_by_role("gridcell", name="Ada").wait_for()
+
+
 def test_a_query_is_cancelled(open_page: OpenPage) -> None:
     page = open_page()
     ask(page, "SELECT count(*) FROM trips a JOIN trips b ON a.price < b.price JOIN trips c ON b.price < c.price")

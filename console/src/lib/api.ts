@@ -25,6 +25,8 @@ export interface Call {
   signal?: AbortSignal
 }
 
+const TEXT_MAX = 500
+
 /** shown on calls made by a session; `none` tells the controller that a browser's log-in window is not wanted */
 let token = 'none'
 let onLoggedOut: () => void = () => {}
@@ -102,7 +104,9 @@ function reasonOf(text: string, answer: Response): string {
     const found = JSON.parse(text)
     if (typeof found?.error === 'string') return found.error
   } catch {
-    // not of the controller, but of something in front of it
+    // not of the controller, but of something in front of it, or of one that starts
+    const isText = answer.headers.get('Content-Type')?.startsWith('text/plain')
+    if (isText && text.trim() && text.length < TEXT_MAX) return text.trim()
   }
   return `HTTP ${answer.status} ${answer.statusText}`.trim()
 }

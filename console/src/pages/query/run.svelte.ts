@@ -165,6 +165,9 @@ export class QueryRun {
   }
 }
 
+/** The runs of the tabs, by the tab's id: they go on, and stay, while another page is looked at. */
+export const runs = new Map<string, QueryRun>()
+
 /** Return options as a request has them. */
 export function optionsText(options: QueryOptions, clientId: string): string {
   const found = [
