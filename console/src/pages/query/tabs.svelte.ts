@@ -38,7 +38,7 @@ export const PLAIN: QueryOptions = { nullHandling: false, timeoutMs: '', cursor:
 // each user of a browser has its own; the page is loaded anew for another one
 const named = (what: string) => `query.${session.prefix}${what}`
 const HISTORY_MAX = 200
-const HISTORY_TEXT_MAX = 20_000
+const HISTORY_TEXT_MAX = 4000
 
 class Workbench {
   // other windows of this browser have tabs of their own, which this one must not take away
