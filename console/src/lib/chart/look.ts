@@ -40,6 +40,7 @@ export function currentLook(): Look {
 export function basics(look: Look): Record<string, unknown> {
   return {
     animation: false,
+    useUTC: true,
     color: look.series,
     backgroundColor: 'transparent',
     textStyle: { fontFamily: look.font, fontSize: 12, color: look.soft },

@@ -31,7 +31,10 @@ export function isTime(column: ChartColumn): boolean {
 
 /** Return the chart that suits an answer best; undefined where none does. */
 export function suggested(columns: ChartColumn[], rows: unknown[][]): Plan | undefined {
-  const numbers = indexes(columns, (column) => isNumeric(column.type) && !isTime(column))
+  const all = indexes(columns, (column) => isNumeric(column.type) && !isTime(column))
+  // keys are numbers that nobody wants to see drawn, unless there is nothing else
+  const measures = all.filter((index) => !/(^|_)id$|Id$/i.test(columns[index]!.name))
+  const numbers = measures.length ? measures : all
   const times = indexes(columns, isTime)
   const texts = indexes(columns, (column) => !isNumeric(column.type) && !isTime(column) && !column.type.endsWith('_ARRAY'))
   if (rows.length < 2 || numbers.length === 0) return undefined
@@ -77,6 +80,10 @@ export function chartOptions(plan: Plan, columns: ChartColumn[], rows: unknown[]
 /** Return what a chart leaves out, in words; empty where it shows all. */
 export function leftOut(plan: Plan, rows: unknown[][]): string {
   if (plan.kind === 'histogram') return ''
+  if (plan.by !== null) {
+    const series = new Set(rows.map((row) => String(row[plan.by!]))).size
+    if (series > SERIES_MAX) return `The first ${SERIES_MAX} of ${count(series)} series are shown.`
+  }
   if (plan.kind === 'bar') {
     const bars = new Set(rows.map((row) => String(row[plan.x]))).size
     return bars > BARS_MAX ? `The first ${BARS_MAX} of ${count(bars)} bars are shown.` : ''

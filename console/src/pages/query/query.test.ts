@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 
+import { histogramBins, suggested } from './chartPlan'
 import { csv, distinct, json, tabbed } from '../../lib/files'
 import type { Answer } from './answer'
 import { placeOf, withoutCopy } from './places'
@@ -150,5 +151,28 @@ describe('statistics in words', () => {
   test('ten rows without LIMIT', () => {
     expect(say({ numRowsResultSet: 10 }, 'SELECT a FROM t')[0]).toContain('Without LIMIT')
     expect(say({ numRowsResultSet: 10 }, 'SELECT a FROM t LIMIT 10')).toEqual([])
+  })
+})
+
+describe('charts', () => {
+  const column = (name: string, type: string, unitMs?: number) => ({ name, type, unitMs })
+  const two = [[], []]
+
+  test('are picked from types', () => {
+    const ts = column('ts', 'LONG', 1)
+    const [city, id, price, n] = [column('city', 'STRING'), column('id', 'LONG'), column('price', 'DOUBLE'), column('n', 'LONG')]
+    expect(suggested([ts, city, price], two)).toEqual({ kind: 'line', x: 0, ys: [2], by: 1 })
+    expect(suggested([id, city, price], two)).toEqual({ kind: 'bar', x: 1, ys: [2], by: null })
+    expect(suggested([price, n], two)).toEqual({ kind: 'scatter', x: 0, ys: [1], by: null })
+    expect(suggested([price], two)).toEqual({ kind: 'histogram', x: 0, ys: [], by: null })
+    expect(suggested([city], two)).toBeUndefined()
+    expect(suggested([city, price], [[]])).toBeUndefined()
+  })
+
+  test('a histogram counts every finite value once', () => {
+    const bins = histogramBins([1, 2, 2, 3, Number.NaN, 10])
+    expect(bins.reduce((sum, bin) => sum + bin.rows, 0)).toBe(5)
+    expect(histogramBins([4, 4])).toEqual([{ label: '4', rows: 2 }])
+    expect(histogramBins([])).toEqual([])
   })
 })
