@@ -88,7 +88,7 @@ def test_answers_stay_while_another_page_is_looked_at(open_page: OpenPage) -> No
 def test_a_query_is_cancelled(open_page: OpenPage) -> None:
     page = open_page()
     ask(page, "SELECT count(*) FROM trips a JOIN trips b ON a.price < b.price JOIN trips c ON b.price < c.price")
-    page.get_by_text(re.compile(r"Running, \d")).wait_for()
+    page.get_by_text(re.compile(r"Running, \d.* request \d+ at Broker_")).wait_for()  # a broker knows it
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("Cancelled after").wait_for()
     ask(page, "SELECT count(*) FROM pay")
