@@ -109,6 +109,7 @@ def test_a_hundred_thousand_rows_scroll_and_sort_and_are_copied(open_page: OpenP
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+ArrowUp")
     page.keyboard.press("Control+Shift+c")
+    page.get_by_text("Copied 2 × 1 cells with names").wait_for(state="attached")
     names, *lines = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert names == "id"
     assert lines == [str(FIRST_ID + ROWS - 2), str(FIRST_ID + ROWS - 1)]
@@ -166,18 +167,20 @@ def test_an_answer_is_downloaded(open_page: OpenPage, tmp_path: Path) -> None:
 def test_names_are_completed(open_page: OpenPage) -> None:
     page = open_page()
     page.get_by_role("button", name="Columns of trips").wait_for()
-    page.locator(".cm-content").click()
+    editor = page.locator(".cm-content")
+    editor.click()
     page.keyboard.type("SELECT * FROM tr")
     offered = page.locator(".cm-tooltip-autocomplete li")
-    offered.first.wait_for()
-    assert offered.all_inner_texts() == ["tripstable, offline"]
-    page.wait_for_timeout(100)  # what is offered cannot be taken at once, so that nobody takes it by mistake
-    page.keyboard.press("Enter")
+    offered.filter(has_text=re.compile("^tripstable, offline$")).wait_for()
+    assert offered.count() == 1
+    offered.click()
+    editor.get_by_text("SELECT * FROM trips").wait_for()
     page.keyboard.type(" t WHERE t.pr")
-    page.locator(".cm-tooltip-autocomplete li", has_text="price").wait_for()
-    page.wait_for_timeout(100)
-    page.keyboard.press("Enter")
-    assert page.locator(".cm-content").inner_text() == "SELECT * FROM trips t WHERE t.price"
+    offered.filter(has_text=re.compile("^priceDOUBLE$")).click()
+    editor.get_by_text("SELECT * FROM trips t WHERE t.price").wait_for()
+    page.keyboard.type(" > 1 AND dateTru")
+    offered.filter(has_text=re.compile("^dateTruncfunction$")).click()
+    editor.get_by_text("AND dateTrunc()").wait_for()
 
 
 def test_tabs_history_and_saved_queries_stay(open_page: OpenPage) -> None:
@@ -190,7 +193,7 @@ def test_tabs_history_and_saved_queries_stay(open_page: OpenPage) -> None:
     page.get_by_label("Name", exact=True).fill("How many")
     page.get_by_role("button", name="Save", exact=True).last.click()
     page.get_by_text("Saved as How many").wait_for()
-    page.wait_for_timeout(500)  # a moment after the last key the tabs are kept
+    page.wait_for_function("localStorage.getItem('gamay.query.tabs').includes('count(*)')")
     page.reload()
     tabs = page.get_by_role("tablist", name="Queries").get_by_role("tab")
     tabs.first.wait_for()
@@ -233,6 +236,7 @@ def test_cells_are_copied_where_browsers_have_no_clipboard_for_pages(open_page: 
     page.get_by_role("grid", name="Rows").focus()
     page.keyboard.press("Control+a")
     page.keyboard.press("Control+c")
+    page.get_by_text("Copied 1 × 2 cells").wait_for(state="attached")
     page.get_by_label("Find").focus()
     page.keyboard.press("Control+v")
     assert page.get_by_label("Find").input_value() == "Ada\t4"
