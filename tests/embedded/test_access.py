@@ -132,6 +132,9 @@ def test_the_controller_tells_reading_from_changing(cluster: EmbeddedCluster) ->
     assert httpx.post(f"{url}/segments/trips_OFFLINE/reload", headers=ADMIN).status_code == 200
     asked = httpx.post(f"{url}/sql", json={"sql": "SELECT count(*) FROM trips"}, headers=GUEST)
     assert asked.json()["resultTable"]["rows"] == [[3]]
+    document = httpx.get(f"{cluster.controller_url}/swagger.json").json()
+    assert document["components"]["securitySchemes"] == {"basic": {"type": "http", "scheme": "basic"}}
+    assert document["security"] == [{"basic": []}]
     for path in ("/health", "/auth/info", "/help", "/swagger.json"):
         assert httpx.get(f"{url}{path}", follow_redirects=True).status_code == 200, path
 

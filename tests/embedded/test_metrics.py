@@ -174,3 +174,19 @@ def test_what_servers_and_queues_know_is_measured_by_the_controller(trips: Any, 
     assert found["pinot_controller_tableTotalSizeOnServer", table] == on_disk
     assert found["pinot_controller_idealstateZnodeSize", table] > 50
     assert not [key for key in found if key[0] == "pinot_controller_tableRebalanceInProgress"]
+
+
+def test_openmetrics_is_given_to_who_accepts_it(trips: Any) -> None:
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    cluster = trips.cluster
+    for url in (cluster.controller_url, cluster.broker_url, cluster.server_url):
+        plain = httpx.get(f"{url}/metrics")
+        assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+        answer = httpx.get(
+            f"{url}/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+        )
+        assert answer.headers["content-type"].startswith("application/openmetrics-text")
+        names = {family.name for family in text_string_to_metric_families(answer.text)}
+        assert "process_cpu_seconds" in names
+        assert any(name.startswith("pinot_") for name in names)

@@ -1,4 +1,4 @@
-"""What a process measures of itself, in the text format that Prometheus reads.
+"""What a process measures of itself, in the text format that Prometheus reads, or as OpenMetrics where that is asked for.
 
 Roles say what they measure when they are asked (`Measure` functions), so that measuring costs nothing in between; only what
 must be counted as it happens has a counter.
@@ -15,6 +15,7 @@ BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 _BOUND_TEXTS = (*(repr(bound) for bound in BOUNDS_S), "+Inf")
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OPEN_METRICS = "application/openmetrics-text"
 
 
 class Kind(Enum):
@@ -69,14 +70,20 @@ class Histogram:
 Measure: TypeAlias = Callable[[], Iterable[Measured]]
 
 
-def exposition(measures: Iterable[Measure]) -> bytes:
-    """Return what all functions measure now, and what the process uses: `process_resident_memory_bytes` and its like."""
+def exposition(measures: Iterable[Measure], accepted: str = "") -> tuple[bytes, str]:
+    """Return what all functions measure now, and what the process uses (`process_resident_memory_bytes` …), and its type.
+
+    accepted: the `Accept` header of who asks; OpenMetrics where it names that, else the format of Prometheus.
+    """
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+    from prometheus_client.openmetrics import exposition as openmetrics
 
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     registry.register(_Collector(measures))
-    return generate_latest(registry)
+    if _OPEN_METRICS in accepted:
+        return openmetrics.generate_latest(registry), openmetrics.CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
+    return generate_latest(registry), CONTENT_TYPE
 
 
 class _Collector:

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
-from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.base.urls import url_parameters
 from gamay.broker.cursors import CursorRoutes, with_cursor
 from gamay.broker.legacy import begin_pql, pql_text, refused_pql
@@ -42,6 +41,7 @@ from gamay.cluster.error_answers import ERROR_ANSWERS
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.logins import Logins
+from gamay.cluster.metrics_page import metrics_page
 from gamay.cluster.request_forms import UsualForm
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table_name import raw_table_name
@@ -216,11 +216,11 @@ class BrokerApp:
             return PlainTextResponse("OK")
         return PlainTextResponse("Broker is not ready, status: STARTING", status_code=503)
 
-    async def metrics(self, _: Request) -> Response:
-        """Tell what the broker measures, in the format of Prometheus."""
+    async def metrics(self, request: Request) -> Response:
+        """Tell what the broker measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
         routes = partial(measure_routes, self._runner.routing, self._runner.now_ms)
         servers = partial(measure_servers, lambda: self._runner.servers_down, self._runner.running.__len__)
-        return Response(exposition([self._runner.measure, routes, servers]), media_type=CONTENT_TYPE)
+        return metrics_page(request, [self._runner.measure, routes, servers])
 
     async def routing_table(self, request: Request) -> Response:
         """Show which server would be asked for which segments."""

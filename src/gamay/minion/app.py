@@ -7,13 +7,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
 from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.logins import Logins
+from gamay.cluster.metrics_page import metrics_page
 from gamay.cluster.request_forms import UsualForm
 from gamay.minion.metrics import measure_minion
 from gamay.minion.rights import MINION_RIGHTS
@@ -47,9 +47,9 @@ def minion_app(
         """Say that the process answers."""
         return PlainTextResponse("OK")
 
-    async def metrics(_: Request) -> Response:
-        """Tell what the minion measures, in the format of Prometheus."""
-        return Response(exposition([lambda: measure_minion(worker)]), media_type=CONTENT_TYPE)
+    async def metrics(request: Request) -> Response:
+        """Tell what the minion measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
+        return metrics_page(request, [lambda: measure_minion(worker)])
 
     async def progress(request: Request) -> Response:
         """Tell what subtasks are doing."""

@@ -14,13 +14,13 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.cluster.access import EVERYBODY, AccessControl
 from gamay.cluster.audit import Audited
 from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
 from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.cluster.help_page import help_routes
 from gamay.cluster.logins import Logins
+from gamay.cluster.metrics_page import metrics_page
 from gamay.cluster.request_forms import UsualForm
 from gamay.model.parse import load_json
 from gamay.server.copies import StoredCopy, store_copy
@@ -131,9 +131,9 @@ class ServerApp:
             return PlainTextResponse("OK")
         return PlainTextResponse("Server is not ready, status: STARTING", status_code=503)
 
-    async def metrics(self, _: Request) -> Response:
-        """Tell what the server measures, in the format of Prometheus."""
-        return Response(exposition([lambda: measure_server(self._instance)]), media_type=CONTENT_TYPE)
+    async def metrics(self, request: Request) -> Response:
+        """Tell what the server measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
+        return metrics_page(request, [lambda: measure_server(self._instance)])
 
     async def tables(self, request: Request) -> Response:
         """List the tables with loaded segments."""

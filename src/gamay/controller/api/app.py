@@ -32,6 +32,7 @@ from gamay.controller.api.instance_changes import instance_change_router
 from gamay.controller.api.json_schemas import json_schema_router
 from gamay.controller.api.loggers import logger_router
 from gamay.controller.api.not_offered import not_offered_router
+from gamay.controller.api.openapi import describe
 from gamay.controller.api.partitions import partition_router
 from gamay.controller.api.periodic import periodic_router
 from gamay.controller.api.process import process_router
@@ -114,6 +115,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
     app.add_exception_handler(HTTPException, _http_error)
     for kind, answer in ERROR_ANSWERS.items():
         app.add_exception_handler(kind, answer)
+    describe(app, is_open=access.is_open)
     app.add_middleware(Audited)
     if not access.is_open:
         app.add_middleware(Guarded, logins=logins, rights={**CONTROLLER_RIGHTS, **read_rights(HELP_RIGHTS)})

@@ -3,10 +3,11 @@
 from functools import partial
 from typing import Any
 
+from fastapi import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from gamay.base.metrics import CONTENT_TYPE, exposition
 from gamay.base.process_info import ProcessInfo
+from gamay.cluster.metrics_page import metrics_page
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services
 from gamay.controller.job_metrics import measure_tasks
@@ -39,10 +40,10 @@ def process_router(services: Services) -> GuardedRouter:
     def app_configs() -> dict[str, Any]:
         return info.to_json(services.context.registry.cluster_config())
 
-    @router.get("/metrics", summary="Tell what the controller measures, in the format of Prometheus")
-    def metrics() -> Response:
+    @router.get("/metrics", summary="Tell what the controller measures, in the format of Prometheus or as OpenMetrics")
+    def metrics(request: Request) -> Response:
         measure = partial(measure_controller, services.context, services.tables)
         tasks = partial(measure_tasks, services.tasks.queues, services.tables, services.context.clock.now_ms())
-        return Response(exposition([measure, tasks, services.periodic.measure]), media_type=CONTENT_TYPE)
+        return metrics_page(request, [measure, tasks, services.periodic.measure])
 
     return router

@@ -1,0 +1,14 @@
+"""`GET /metrics` of every role: what it measures, in the format that who asks accepts."""
+
+from collections.abc import Iterable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gamay.base.metrics import Measure, exposition
+
+
+def metrics_page(request: Request, measures: Iterable[Measure]) -> Response:
+    """Return what all functions measure now."""
+    content, content_type = exposition(measures, request.headers.get("accept", ""))
+    return Response(content, headers={"Content-Type": content_type})
