@@ -3,6 +3,10 @@
 import ast
 import json
 import re
+import shutil
+import socket
+import subprocess
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +16,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
+import gamay
 from gamay.cli.app import app
 from gamay.cluster.records import Role
 from gamay.embedded.settings import DEFAULT_PORTS
@@ -100,6 +105,12 @@ def test_what_is_not_measured_is_found() -> None:
     assert list(names_in('sum by (table) (rate(pinot_broker_x_total{table=~"a"}[5m])) > 0')) == ["pinot_broker_x_total"]
 
 
+def health_ports() -> list[str]:
+    """The ports that the check of health in the image looks at."""
+    (ports,) = re.findall(r"GAMAY_HEALTH_PORT:-([\d ]+)", (DEPLOY / "healthy.sh").read_text())
+    return ports.split()
+
+
 def roles() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, service in loaded("compose.yaml")["services"].items():
         if service.get("image") == "gamay":
@@ -116,7 +127,7 @@ def test_every_command_can_be_given(name: str, service: dict[str, Any]) -> None:
     assert given["--host"] == name
     assert given["--zk"] == "zookeeper:2181/gamay"
     port = DEFAULT_PORTS[Role(role.capitalize())]
-    assert f"http://localhost:{port}/health" in service["healthcheck"]["test"][-1]
+    assert str(port) in health_ports()
     mounted = {volume.split(":")[1] for volume in service.get("volumes", ())}
     assert {path for option, path in given.items() if option in ("--data-dir", "--deep-store")} == mounted
     assert all(published.split(":") == [str(port), str(port)] for published in service.get("ports", ()))
@@ -148,3 +159,63 @@ def test_the_files_that_are_mounted_and_copied_exist() -> None:
     assert {panel["datasource"]["uid"] for panel in board["panels"] if "targets" in panel} == {datasource["uid"]}
     ids = [panel["id"] for panel in board["panels"]]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [(b"HTTP/1.1 200 OK", 0), (b"HTTP/1.1 503 Service Unavailable", 1), (None, 1)]
+)
+def test_the_check_of_health_asks_whichever_role_listens(answer: bytes | None, status: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as closed:
+        port, nobody = listening.getsockname()[1], closed.getsockname()[1]
+        closed.close()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                assert connection.recv(1000).startswith(b"GET /health HTTP/1.0\r\n")
+                connection.sendall((answer or b"") + b"\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        if answer is not None:
+            thread.start()
+        ports = f"{nobody} {port}" if answer is not None else str(nobody)
+        done = subprocess.run(["bash", str(DEPLOY / "healthy.sh")], env={"GAMAY_HEALTH_PORT": ports}, check=False)
+        assert done.returncode == status
+        if answer is not None:
+            thread.join()
+
+
+CHART = DEPLOY / "helm" / "gamay"
+
+
+def test_the_chart_gives_options_that_there_are_at_the_ports_of_the_roles() -> None:
+    text = (CHART / "templates" / "roles.yaml").read_text()
+    options = set(re.findall(r"^ +- (--[a-z-]+)$", text, re.M))
+    ports = dict(re.findall(r'"(controller|broker|server|minion)" (\d+)', text))
+    assert ports == {role.value.lower(): str(DEFAULT_PORTS[role]) for role in Role}
+    for role in ports:
+        command = get_command(app).commands["start"].commands[role]  # type: ignore[attr-defined]
+        known = {name for option in command.params for name in option.opts}
+        assert options - known <= {"--deep-store", "--data-dir"}, role
+    assert {"--zk", "--host", "--config-file", "--tls-cert"} <= options
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == gamay.__version__
+    assert f"EXPOSE {ports['controller']} {ports['broker']} {ports['server']} " in (DEPLOY / "Dockerfile").read_text()
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+@pytest.mark.parametrize(
+    "more", [[], ["tls.secret=t", "minion.replicas=1", "serviceMonitor.enabled=true", "config.broker=a=b"]]
+)
+def test_the_chart_renders(more: list[str]) -> None:
+    given = [word for one in more for word in ("--set", one)]
+    done = subprocess.run(["helm", "template", "x", str(CHART), *given], capture_output=True, text=True, check=True)
+    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout) if document]
+    assert kinds.count("StatefulSet") == (5 if more else 4)
+
+
+def test_the_unit_of_systemd_starts_roles_by_their_files() -> None:
+    text = (DEPLOY / "systemd" / "gamay@.service").read_text()
+    (start,) = re.findall(r"^ExecStart=\S+ start %i (.*)$", text, re.M)
+    assert start == "--config-file /etc/gamay/%i.properties $GAMAY_OPTIONS"
+    assert "KillSignal=SIGTERM" in text
