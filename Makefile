@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= 2
 MINUTES ?= 30
 
-.PHONY: setup java lint test search quickstart bench clean
+.PHONY: setup java lint test search quickstart bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gamay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
@@ -43,6 +43,12 @@ quickstart: setup java
 
 bench: setup
 	$(BIN)/python -m benchmarks.compare $(ARGS)
+
+# The site of the documentation, into build/site; a broken link ends it.
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote
@@ -25,7 +26,9 @@ from gamay.model.validation import validate_schema, validate_table_config
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-GUIDES = sorted([DOCS / "upsert.md", *(DOCS / "guide").glob("*.md"), *(DOCS / "operate").glob("*.md")])
+GUIDES = sorted(
+    [DOCS / "upsert.md", *(path for kind in ("guide", "operate", "tutorials") for path in (DOCS / kind).glob("*.md"))]
+)
 SKIPPED_FOLDERS = {"build", "node_modules", "dist"}
 MARKDOWN = sorted(
     path
@@ -71,6 +74,18 @@ def test_the_json_schemas_are_up_to_date() -> None:
         assert path.read_text(encoding="utf-8") == text, "run: python tools/gen_reference.py"
 
 
+def test_the_site_shows_every_page_once() -> None:
+    def pages(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        inner = entry.values() if isinstance(entry, dict) else entry
+        assert isinstance(inner, Iterable)
+        return [page for one in inner for page in pages(one)]
+
+    shown = pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert sorted(shown) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
 def test_every_function_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "reference" / "functions.md").read_text().lower()
     shown = {canonical_name(name) for name in re.findall(r"`(\$?\w+)[`(]", text)}
@@ -94,10 +109,10 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
     assert not broken
 
 
-@pytest.mark.parametrize("name", ["python.md", "client.md"])
+@pytest.mark.parametrize("name", ["guide/python.md", "guide/client.md", "tutorials/first-hour.md"])
 def test_the_guides_of_python_run(tmp_path: Path, name: str) -> None:
     script = tmp_path / "guide.py"
-    script.write_text("\n".join(blocks(DOCS / "guide" / name, "python")), encoding="utf-8")
+    script.write_text("\n".join(blocks(DOCS / name, "python")), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=120
     )

@@ -437,10 +437,15 @@ def _command(command: Any, path: str) -> Iterator[str]:
         "```",
         "",
     )
-    rows = [(f"`{p.name.upper()}`", p.help or "", "required" if p.required else "") for p in arguments]
-    rows += [(f"`{p.opts[0]}`", p.help or "", _option_default(p)) for p in options]
+    rows = [(f"`{p.name.upper()}`", _plain(p.help), "required" if p.required else "") for p in arguments]
+    rows += [(f"`{p.opts[0]}`", _plain(p.help), _option_default(p)) for p in options]
     if rows:
         yield from _table(("argument or option", "meaning", "default"), rows)
+
+
+def _plain(text: str | None) -> str:
+    """Return a text without what Markdown takes for links."""
+    return (text or "").replace("[", r"\[")
 
 
 def _option_default(option: Any) -> str:
