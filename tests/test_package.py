@@ -1,0 +1,31 @@
+"""What the wheel and the metadata promise: every extra in `all`, data files beside the code, nothing else."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_all_names_every_extra_but_the_tour() -> None:
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = extras["all"]
+    named = set(everything.removeprefix("gamay[").removesuffix("]").split(","))
+    assert named == extras.keys() - {"all", "quickstart", "protobuf"}  # flight brings protobuf
+    assert set(extras["protobuf"]) == set(extras["flight"])
+
+
+def test_pythons_are_those_that_it_needs() -> None:
+    named = [name for name in PROJECT["classifiers"] if name.startswith("Programming Language :: Python :: 3.")]
+    assert named[0].endswith(PROJECT["requires-python"].removeprefix(">="))
+
+
+def test_what_the_code_reads_beside_itself_is_packed() -> None:
+    package = ROOT / "src" / "gamay"
+    for name in (
+        "py.typed",
+        "console/static/index.html",
+        "kernels/catalog/signatures.txt",
+        "ingest/json_schemas/schema.json",
+    ):
+        assert (package / name).is_file(), name
