@@ -1,1 +1,0 @@
-import{N as e,j as t}from"./disclose-version-CsvwPX-h.js";var n=e(`<div class="page"><h1>New table</h1> <p>A table is made from a schema and a table config: <a href="/help">POST /schemas, POST /tables</a>.</p></div>`);function r(e){var r=n();t(e,r)}export{r as default};
