@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from tests.waiting import eventually
 
 import gamay
 from gamay.base.clock import ManualClock
@@ -187,6 +188,8 @@ def test_the_cookie_is_for_https_alone_where_clients_come_by_it(client: httpx.Cl
 def test_a_broker_that_refuses_somebody_does_not_end_the_session(client: httpx.Client) -> None:
     document = {"username": "half", "password": "half-pw", "component": "CONTROLLER", "role": "ADMIN"}
     assert client.post("/users", json=document, headers=ADMIN).status_code == 200
+    known = {"Authorization": basic_token("half", "half-pw")}
+    eventually(lambda: client.get("/version", headers=known).status_code == 200)
     told = log_in(client, "half")
     refused = client.post("/sql", json={"sql": "SELECT 1"}, headers={"X-CSRF-Token": told["csrfToken"]})
     assert refused.status_code == 401

@@ -23,6 +23,7 @@ from gamay.segment.secondary.registry import index_type, missing_extra
 from gamay.segment.spi import Column, Found, Ids, NearestSearch, Neighbours, SecondaryIndex
 
 _log = logging.getLogger(__name__)
+_REMOVALS_MAX = 100
 BLOCK_ROWS = 1 << 16
 """Rows of a block: scanning so many takes a few milliseconds, and an index of them is still worth its files."""
 
@@ -147,7 +148,10 @@ class GrowingIndexes:
         """Build no more; the files go, and what is open stays readable."""
         with self._lock:
             self._is_closed = True
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for _ in range(_REMOVALS_MAX):  # a block that is being built may write a file while its folder is removed
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if not self._folder.exists():
+                break
 
     def _build_blocks(self) -> None:
         while (view := self._next()) is not None:
@@ -181,8 +185,10 @@ class GrowingIndexes:
         declaration, start = growing.declaration, self._num_blocks * self._block_rows
         columns = [_BlockColumn(view.column(name), start, start + self._block_rows) for name in declaration.columns]
         folder = growing.folder / str(self._num_blocks)
-        self._folder.mkdir(exist_ok=True)  # fails once the segment's own folder is gone
-        folder.mkdir(parents=True)
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the segment is closed")
+            folder.mkdir(parents=True)
         wanted = index_type(declaration.kind)
         content = wanted.build(columns, declaration.settings, folder)
         return wanted.open(folder, content, columns, declaration.settings)
