@@ -14,7 +14,7 @@ from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.filter import rows_in_id_range
 from gamay.model.types import DataType as D
 from gamay.query.bind import SortKey
-from gamay.query.order import CommonBound, bound_of, sort_array, top_rows
+from gamay.query.order import Bound, CommonBound, bound_of, sort_array, top_rows
 from gamay.query.selection import leading_rows
 from gamay.segment.dictionary import SortedDictionary
 
@@ -94,6 +94,21 @@ def test_rows_in_a_range_of_ids(dtype: Any, size: int) -> None:
     for first, last in [(0, 0), (0, most), (most, np.iinfo(dtype).max), (3, 5), (most - 1, most)]:
         count = rows_in_id_range(ids, first, last, found)
         assert found[:count].tolist() == np.flatnonzero((ids >= first) & (ids <= last)).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.bool_])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("descending", [False, True])
+def test_rows_within_a_bound_of_numbers(dtype: Any, size: int, descending: bool) -> None:
+    rng = np.random.default_rng(size)
+    values = (rng.integers(-20, 20, size) / 4).astype(dtype)
+    if dtype in (np.float64, np.float32) and size:
+        values[rng.integers(0, size, size // 8)] = np.nan
+    for limit in (-9, -3, 0, 2.5, 9):
+        bound = dtype(limit)
+        found = Bound(bound, descending, True).candidates(Vector(D.DOUBLE, values))
+        expected = ~(values < bound) if descending else values <= bound
+        assert found.tolist() == np.flatnonzero(expected).tolist()
 
 
 @pytest.mark.parametrize("descending", [False, True])

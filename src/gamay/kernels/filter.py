@@ -96,6 +96,44 @@ def rows_in_id_range(ids: Array, first: int, last: int, out: Array) -> int:
 
 
 @kernel
+def rows_from(values: Array, least: Any, out: Array) -> Any:
+    """Write the rows with values[i] >= least, or NaN, ascending, and return how many; `out` as in `rows_in_id_range`."""
+    kept = np.int64(0)
+    whole = values.size // 64 * 64
+    for start in range(0, whole, 64):
+        hit = np.uint64(0)
+        for i in range(start, start + 64):
+            hit |= np.uint64(not values[i] < least)
+        if hit != 0:
+            for i in range(start, start + 64):
+                out[kept] = i
+                kept += np.int64(not values[i] < least)
+    for i in range(whole, values.size):
+        out[kept] = i
+        kept += np.int64(not values[i] < least)
+    return kept
+
+
+@kernel
+def rows_up_to(values: Array, most: Any, out: Array) -> Any:
+    """Write the rows with values[i] <= most, no NaN, ascending, and return how many; `out` as in `rows_in_id_range`."""
+    kept = np.int64(0)
+    whole = values.size // 64 * 64
+    for start in range(0, whole, 64):
+        hit = np.uint64(0)
+        for i in range(start, start + 64):
+            hit |= np.uint64(values[i] <= most)
+        if hit != 0:
+            for i in range(start, start + 64):
+                out[kept] = i
+                kept += np.int64(values[i] <= most)
+    for i in range(whole, values.size):
+        out[kept] = i
+        kept += np.int64(values[i] <= most)
+    return kept
+
+
+@kernel
 def mark_id_set(ids: Array, table: Array, out: Array) -> None:
     """Set out[i] = table[ids[i]]: bool [cardinality]."""
     for i in range(ids.size):

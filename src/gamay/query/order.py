@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Vector
-from gamay.kernels.filter import rows_in_id_range
+from gamay.kernels.filter import rows_from, rows_in_id_range, rows_up_to
 from gamay.model.types import DataType
 from gamay.segment.spi import Dictionary
 
@@ -99,6 +99,10 @@ class Bound:
         if not isinstance(values, np.ndarray):
             compared = pc.greater_equal if self.descending else pc.less_equal
             inside = compared(values, self.value).to_numpy(zero_copy_only=False)
+        elif key.nulls is None:
+            found = np.empty(len(values) + 1, np.int64)
+            rows = rows_from if self.descending else rows_up_to
+            return found[: rows(values, values.dtype.type(self.value), found)]
         elif values.dtype.kind == "f":
             # NaN is greater than all numbers, and no comparison with it holds
             inside = ~(values < self.value) if self.descending else ~(values > self.value) & ~np.isnan(values)
