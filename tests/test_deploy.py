@@ -200,7 +200,8 @@ def test_the_chart_gives_options_that_there_are_at_the_ports_of_the_roles() -> N
     assert {"--zk", "--host", "--config-file", "--tls-cert"} <= options
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == gamay.__version__
-    assert f"EXPOSE {ports['controller']} {ports['broker']} {ports['server']} " in (DEPLOY / "Dockerfile").read_text()
+    assert health_ports() == list(ports.values())
+    assert f"EXPOSE {' '.join(ports.values())} " in (DEPLOY / "Dockerfile").read_text()
 
 
 @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
