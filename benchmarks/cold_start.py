@@ -21,20 +21,20 @@ import pyarrow as pa
 from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
-from gamay.broker.routing import RoutingTables
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ONLINE, Assignment, Instance, SegmentRecord
-from gamay.cluster.registry import Registry, announce
-from gamay.cluster.store import MetadataStore
-from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
-from gamay.controller.verify import record_of
-from gamay.embedded.server_role import ServerRole
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.metadata import read_metadata
-from gamay.server.sources import SegmentSources
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.records.records import ONLINE, Assignment, Instance, SegmentRecord
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.store import MetadataStore
+from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
+from gamay.controller.segments.verify import record_of
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.roles.server_role import ServerRole
+from gamay.segment.encode.metadata import read_metadata
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.server.loading.sources import SegmentSources
 from gamay.storage.deep_store import SCHEME
 
 SERVERS = 4

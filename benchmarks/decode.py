@@ -22,7 +22,6 @@ import orjson
 import pyarrow as pa
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.log.reader import PartitionReader
@@ -31,8 +30,9 @@ from gamay.ingest.stream.log.writer import PartitionWriter
 from gamay.ingest.stream.offsets import IntegerOffset
 from gamay.ingest.stream.plugins import open_decoder
 from gamay.ingest.stream.spi import MessageBatch
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 BATCH = 20_000
 REPEATS = 3

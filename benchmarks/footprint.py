@@ -44,9 +44,9 @@ def build_rate() -> tuple[float, float]:
     """Return (rows a second on one core, archive bytes over Parquet bytes) for the flights."""
     from gamay.base.clock import SYSTEM_CLOCK
     from gamay.ingest.infer import infer_schema
-    from gamay.ingest.pipeline import Pipeline
-    from gamay.model.table_config import TableConfig
-    from gamay.segment.builder import SegmentBuilder
+    from gamay.ingest.transform.pipeline import Pipeline
+    from gamay.model.table.table_config import TableConfig
+    from gamay.segment.write.builder import SegmentBuilder
     from gamay.storage.archive import pack
 
     table = pq.read_table(data.flights()[0])

@@ -22,12 +22,12 @@ import pyarrow as pa
 from benchmarks import report
 from gamay.cli.json_file import read_json
 from gamay.cli.quickstart import SAMPLES, unpack_flights
-from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.readers import open_reader
+from gamay.ingest.read.readers import open_reader
 from gamay.ingest.run import conformed_batches
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 
 CASES = (

@@ -31,10 +31,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gamay.embedded.cluster import EmbeddedCluster
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 
 ROWS = 20_000

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 
 from benchmarks import report
 from gamay.functions.arrow import conformed_schema
-from gamay.model.column_index import PACKED_PROPERTY
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.column_index import PACKED_PROPERTY
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.segment.mutable import MutableSegment
 from gamay.segment.mutable.sizing import Sizing
-from gamay.server.provisioning import Sample, measure
-from gamay.server.sample_rows import made_up_rows
+from gamay.server.provisioning.plan import Sample, measure
+from gamay.server.provisioning.sample_rows import made_up_rows
 
 ROWS, SEEDS, SAMPLES = 400_000, 8, (3_000, 10_000, 30_000)
 CASES = (*map(str, range(SEEDS)), "the worst")

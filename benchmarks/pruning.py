@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks import report
-from gamay.model.schema import Schema
-from gamay.query.bind import bind
-from gamay.query.prune import ColumnRange, PruningTable, SegmentRecordStats
+from gamay.model.schema.schema import Schema
+from gamay.query.bind.binder import bind
+from gamay.query.prune.by_records import ColumnRange, PruningTable, SegmentRecordStats
 from gamay.segment.spi import PartitionInfo
 from gamay.sql.parser import parse_query
 

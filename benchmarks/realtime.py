@@ -36,10 +36,10 @@ import pyarrow as pa
 from benchmarks import data
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded.core import LocalCluster
-from gamay.embedded.switching import switch_threads_often
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
 from gamay.ingest.stream.spi import MessageBatch
+from gamay.roles.switching import switch_threads_often
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.server.consuming.consumer import SegmentConsumer
 from gamay.server.consuming.intake import Intake, Taken

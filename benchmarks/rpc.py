@@ -26,13 +26,13 @@ import uvloop
 import gamay
 from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.broker.remote import RemoteServers
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.routes.routing import RoutingTables
+from gamay.broker.scatter.remote import RemoteServers
 from gamay.embedded.core import LocalCluster
-from gamay.query.response import encode_short
-from gamay.server.executor import QueryExecutor
-from gamay.server.listener import QueryListener
+from gamay.query.answer.response import encode_short
+from gamay.server.answering.executor import QueryExecutor
+from gamay.server.answering.listener import QueryListener
 
 ROWS = 20_000
 _ROUND = 100

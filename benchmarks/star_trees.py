@@ -25,13 +25,13 @@ from benchmarks.joins import median_ms, queries, same
 from benchmarks.report import Report, Shape
 from benchmarks.ssb import tables
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.query.startree.build import add_star_trees
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.format import COLUMNS_FILE
-from gamay.segment.metadata import read_metadata
+from gamay.segment.encode.format import COLUMNS_FILE
+from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.star_tree_file import read_star_trees, remove_star_trees
+from gamay.segment.write.builder import SegmentBuilder
 
 _JOIN = re.compile(r"\b(?:lo_\w+key|lo_orderdate) = \w+(?:\s+AND\s+)?")
 _FROM = re.compile(r"\bFROM .*")

@@ -22,18 +22,18 @@ from benchmarks.joins import median_ms
 from benchmarks.report import Report, Shape
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.arrow import conformed_schema
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.query.answer.values import python_values
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.query.values import python_values
-from gamay.segment.builder import SegmentBuilder
+from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import Segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 _FIRST_MS, _YEAR_MS, _DAY_MS = 1_704_067_200_000, 366 * 86_400_000, 86_400_000

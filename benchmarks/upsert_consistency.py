@@ -28,7 +28,7 @@ import pyarrow as pa
 from benchmarks.cluster.processes import Processes, RoleProcess, WaitedInVainError, until
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records.llc_name import LlcName
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 

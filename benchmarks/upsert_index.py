@@ -14,8 +14,8 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from gamay.kernels.key_table import mix128
-from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
+from gamay.kernels.keys.table import mix128
+from gamay.upsert.index.key_index import NO_TEXT, KeyIndex, Keys, Rules
 
 BATCH = 50_000
 UPDATES = 2_000_000

@@ -32,9 +32,9 @@ from benchmarks.cluster.processes import Processes, RoleProcess
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded.cluster import EmbeddedCluster
-from gamay.embedded.layout import Layout
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
+from gamay.roles.layout import Layout
 
 KEYS = 200
 PARTITIONS = 2

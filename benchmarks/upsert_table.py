@@ -30,7 +30,6 @@ import orjson
 import pyarrow as pa
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.log.producer import Producer
@@ -39,26 +38,27 @@ from gamay.ingest.stream.log.topic import Topic, TopicConfig, create_topic
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.plugins import open_decoder
 from gamay.ingest.stream.spi import MessageBatch
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.segment.builder import SegmentBuilder
+from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.read.visible import VisibleSegment
 from gamay.segment.spi import Segment
-from gamay.segment.visible import VisibleSegment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.consuming.intake import Intake
-from gamay.server.table import ConsumingSegment, Contents, LoadedSegment, TableData
+from gamay.server.loading.table import ConsumingSegment, Contents, LoadedSegment, TableData
 from gamay.sql.parser import parse_query
-from gamay.upsert.settings import UpsertSettings
-from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.config.settings import UpsertSettings
+from gamay.upsert.partitions.views import ViewOptions
+from gamay.upsert.persist.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
-from gamay.upsert.table import TableUpsert
-from gamay.upsert.views import ViewOptions
+from gamay.upsert.tables.table import TableUpsert
 
 SCHEMA = Schema.from_json(
     {

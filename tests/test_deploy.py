@@ -18,8 +18,8 @@ from typer.main import get_command
 
 import gamay
 from gamay.cli.app import app
-from gamay.cluster.records import Role
-from gamay.embedded.settings import DEFAULT_PORTS
+from gamay.cluster.records.records import Role
+from gamay.roles.settings import DEFAULT_PORTS
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -91,7 +91,7 @@ def test_every_metric_is_measured(where: str, expression: str) -> None:
 def test_the_guide_names_what_is_measured() -> None:
     texts = strings() | {
         node.value
-        for node in ast.walk(ast.parse((ROOT / "src/gamay/server/key_metrics.py").read_text()))
+        for node in ast.walk(ast.parse((ROOT / "src/gamay/server/metrics/keys.py").read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     page = (ROOT / "docs/operate/monitoring.md").read_text()

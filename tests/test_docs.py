@@ -19,10 +19,10 @@ import yaml
 import gamay
 from gamay.base.properties import parse_properties
 from gamay.functions.registry import canonical_name
-from gamay.ingest.job_spec import JobSpec, job_spec_from_properties
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.validation import validate_schema, validate_table_config
+from gamay.ingest.job.spec import JobSpec, job_spec_from_properties
+from gamay.model.rules.validation import validate_schema, validate_table_config
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ SOURCE = ROOT / "src" / "gamay"
 MODULES = sorted(SOURCE.rglob("*.py"))
 MODULE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
+ROOM_MODULES_MAX = 25
 LONG_FUNCTIONS: frozenset[str] = frozenset()  # longer than the limit; the list may only shrink
 
 
@@ -57,6 +59,11 @@ def test_each_package_imports_only_what_its_row_names() -> None:
         if target != package and target not in allowed[package] and target != "__version__"
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_room_holds_more_modules_than_a_reader_can_survey() -> None:
+    sizes = Counter(path.parent.relative_to(ROOT) for path in MODULES if path.name != "__init__.py")
+    assert {str(room): size for room, size in sizes.items() if size > ROOM_MODULES_MAX} == {}
 
 
 def test_every_path_in_the_architecture_exists() -> None:

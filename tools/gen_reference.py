@@ -179,10 +179,10 @@ def _errors() -> Iterator[str]:
 
 
 def _config() -> Iterator[str]:
-    from gamay.ingest.job_spec import JobSpec
-    from gamay.model import field_spec, schema
+    from gamay.ingest.job.spec import JobSpec
     from gamay.model.cluster_settings import CLUSTER_SETTINGS
-    from gamay.model.table_config import TableConfig
+    from gamay.model.schema import field_spec, schema
+    from gamay.model.table.table_config import TableConfig
 
     yield from (
         "# Keys of schemas, table configs, job specs and the cluster",
@@ -221,11 +221,11 @@ def _config() -> Iterator[str]:
 
 def _without_effect() -> Iterator[str]:
     """Yield the section of keys that are accepted and change nothing, of all documents."""
-    from gamay.ingest import job_spec
-    from gamay.model import without_effect
-    from gamay.model.indexing import FieldConfig, IndexingConfig
-    from gamay.model.unused_index_settings import settings_of_column, settings_of_table
-    from gamay.sql import option_values
+    from gamay.ingest.job import spec
+    from gamay.model.index.indexing import FieldConfig, IndexingConfig
+    from gamay.model.rules import without_effect
+    from gamay.model.rules.unused_index_settings import settings_of_column, settings_of_table
+    from gamay.sql.options import option_values
 
     yield from (
         "## Without effect",
@@ -241,7 +241,7 @@ def _without_effect() -> Iterator[str]:
         **{f"fieldConfigList: {name}": why for name, (_, why) in settings_of_column(FieldConfig("a")).items()},
     }
     yield from _table(("key of a table config", "why"), ((f"`{name}`", why) for name, why in sorted(of_table.items())))
-    yield from _table(("key of a job spec", "why"), ((f"`{name}`", why) for name, why in sorted(job_spec.NO_EFFECT.items())))
+    yield from _table(("key of a job spec", "why"), ((f"`{name}`", why) for name, why in sorted(spec.NO_EFFECT.items())))
     yield from ("Options of queries:", "", ", ".join(f"`{name}`" for name in sorted(option_values.NO_EFFECT)) + ".", "")
 
 
@@ -321,7 +321,7 @@ def _kind(hint: Any) -> str:
     if origin is not None and issubclass(origin, Mapping):
         return "object" if parts[1] is Any else f"object of {_plural(_kind(parts[1]))}"
     if isinstance(hint, type) and issubclass(hint, Enum):
-        from gamay.model.default_null import COLUMN_TYPES
+        from gamay.model.schema.default_null import COLUMN_TYPES
 
         members = COLUMN_TYPES if hint.__name__ == "DataType" else list(hint)
         return f"one of {', '.join(str(member.value) for member in members)}"
@@ -396,7 +396,12 @@ def _rights() -> Iterator[str]:
     yield "`-` is the cluster, whose changes take all tables; `listed` leaves out what may not be used; `found` are the"
     yield "tables that the request leads to. Others are arguments of the handler that name tables. Which roles have which"
     yield "levels: [security](../operate/security.md#rights)."
-    for role, module in (("Controller", "controller.api"), ("Broker", "broker"), ("Server", "server"), ("Minion", "minion")):
+    for role, module in (
+        ("Controller", "controller.api"),
+        ("Broker", "broker.http"),
+        ("Server", "server.http"),
+        ("Minion", "minion"),
+    ):
         rights = getattr(importlib.import_module(f"gamay.{module}.rights"), f"{role.upper()}_RIGHTS")
         shown = sorted(rights.items(), key=lambda entry: (entry[0][1], entry[0][0]))
         yield ""

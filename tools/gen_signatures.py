@@ -11,16 +11,20 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from gamay.kernels.catalog.entries import Entry, write_entries
+from gamay.kernels.catalog.entries import FILE, Entry, write_entries
 from gamay.kernels.catalog.types import text_of
+
+KERNELS = FILE.parents[1]
 
 
 def main() -> None:
     (folder,) = map(Path, sys.argv[1:])
     entries: set[Entry] = set()
+    modules = {path.stem: ".".join(path.relative_to(KERNELS).with_suffix("").parts) for path in KERNELS.rglob("*.py")}
     for path in (folder / "kernels").rglob("*.nbi"):
-        module, _, name = path.name.partition("-")[0].rpartition(".")
-        if not module or not hasattr(import_module(f"gamay.kernels.{module}"), name):
+        stem, _, name = path.name.partition("-")[0].rpartition(".")
+        module = modules.get(stem)
+        if module is None or not hasattr(import_module(f"gamay.kernels.{module}"), name):
             print(f"left out: {path.name}")
             continue
         with path.open("rb") as file:

@@ -18,9 +18,9 @@ from benchmarks.attack.mutations import mutated
 from benchmarks.attack.target import SECRET, Doors
 from benchmarks.attack.wire import judge_bytes
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.broker.remote import RemoteServers
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.routes.routing import RoutingTables
+from gamay.broker.scatter.remote import RemoteServers
 from gamay.embedded.core import LocalCluster
 from gamay.query.wire.request import decode_request_header, encode_header
 from gamay.rpc.client import Channel

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.store.embedded_store import EmbeddedStore
 
 _ROOT = "/PinotCluster"
 _GONE = object()

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gamay.segment.format import canonical_json
-from gamay.segment.reader import open_segment
+from gamay.segment.encode.format import canonical_json
+from gamay.segment.read.reader import open_segment
 
 _WRONG_FIELDS: list[Any] = [math.nan, -1, 0, 1, 7, 2**31, 2**40, 1.5, "", "x", None, True, [], {}, [1], {"a": 1}]
 _EXTREMES = {1: [0, 1, 127, 255], 2: [0, 1, 2**15, 2**16 - 1], 4: [0, 1, 2**31 - 1, 2**32 - 1], 8: [0, 1, 2**62, 2**64 - 1]}

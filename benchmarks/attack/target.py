@@ -16,11 +16,11 @@ from benchmarks.attack.requests import TABLE
 from benchmarks.cluster import facts
 from benchmarks.cluster.ports import free_port
 from benchmarks.cluster.processes import RoleProcess, until
-from gamay.cluster.passwords import basic_token
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.cluster.access.passwords import basic_token
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 
 ROWS = 2_000
@@ -204,4 +204,4 @@ def _settings(role: str) -> Iterator[str]:
         yield from (f"{prefix}.principals.{name}.{right}" for right in rights.splitlines())
     yield from (f"{key}={token('admin')}" for key in _TOKENS.get(role, ()))
     if role in ("broker", "server"):
-        yield f"gamay.cluster.secret={SECRET}"
+        yield f"gamay.cluster.store.secret={SECRET}"

@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 
 PARTS = 8

@@ -5,7 +5,7 @@
 For each width in bits it prints milliseconds of CPU time of both forms, to sum a column through its dictionary and to mark
 rows of a range of ids; packed over aligned time; packed over aligned size in memory and in an archive (Zstandard, the level
 of segment archives). For 1, 2 and 4 bits, where no id crosses a word, `words` unpacks whole words, the fastest form known.
-It chose the default of `gamay.segment.forward`; see docs/decisions.
+It chose the default of `gamay.segment.encode.forward`; see docs/decisions.
 """
 
 import argparse
@@ -18,12 +18,12 @@ import numpy as np
 import zstandard
 
 from benchmarks import report
-from gamay.kernels import bitpack
-from gamay.kernels.filter import mark_id_range
-from gamay.kernels.gather import gather
+from gamay.kernels.encode import bitpack
 from gamay.kernels.jit import kernel
-from gamay.query.matches import BLOCK_ROWS
-from gamay.segment.forward import AlignedIds, IdReader, PackedIds, id_dtype
+from gamay.kernels.rows.filter import mark_id_range
+from gamay.kernels.rows.gather import gather
+from gamay.query.view.matches import BLOCK_ROWS
+from gamay.segment.encode.forward import AlignedIds, IdReader, PackedIds, id_dtype
 
 WIDTHS = (1, 4, 8, 12, 16, 20)
 REPEAT = 5
@@ -69,7 +69,7 @@ def unpack_words(words: np.ndarray, bits: int, out: np.ndarray) -> None:
 
 
 class WordIds:
-    """Packed ids of a width that divides 64, from a row that begins a word; a `gamay.segment.forward.IdReader` of ranges."""
+    """Packed ids of a width that divides 64, from a row that begins a word: an `IdReader` of ranges."""
 
     def __init__(self, words: np.ndarray, bits: int) -> None:
         self._words = words

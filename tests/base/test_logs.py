@@ -25,7 +25,7 @@ def lines() -> Iterator[io.StringIO]:
 def test_a_line_is_an_object(lines: io.StringIO) -> None:
     write_log(LogFormat.JSON, "broker")
     name_instance("Broker_b1_8099")
-    log = logging.getLogger("gamay.broker.runner")
+    log = logging.getLogger("gamay.broker.answer.runner")
     log.warning('query %d: "%s"\nfailed', 7, "SELECT 'ü'", extra=about(7, "trips_OFFLINE"))
     log.error("the retention of table %s could not be applied: %s", "trips_REALTIME", "no leader")
     try:
@@ -37,7 +37,7 @@ def test_a_line_is_an_object(lines: io.StringIO) -> None:
     assert time.endswith("Z")
     assert len(time) == len("2026-11-21T21:45:48.123Z")
     assert first == {
-        "level": "WARN", "role": "broker", "instance": "Broker_b1_8099", "logger": "gamay.broker.runner",
+        "level": "WARN", "role": "broker", "instance": "Broker_b1_8099", "logger": "gamay.broker.answer.runner",
         "message": 'query 7: "SELECT \'ü\'"\nfailed', "requestId": "7", "table": "trips_OFFLINE",
     }  # fmt: skip
     assert second["table"] == "trips_REALTIME"
@@ -46,7 +46,7 @@ def test_a_line_is_an_object(lines: io.StringIO) -> None:
 
 
 def test_all_roles_in_one_process_are_told_by_their_packages() -> None:
-    record = logging.LogRecord("gamay.server.instance", logging.INFO, "", 1, "x", (), None)
+    record = logging.LogRecord("gamay.server.instance.instance", logging.INFO, "", 1, "x", (), None)
     assert json.loads(JsonFormatter().format(record))["role"] == "server"
     record = logging.LogRecord("kazoo.client", logging.INFO, "", 1, "x", None, None)
     assert "role" not in json.loads(JsonFormatter().format(record))

@@ -11,29 +11,29 @@ import pytest
 from starlette.testclient import TestClient
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.broker.app import BrokerApp
-from gamay.broker.remote import RemoteServers
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ONLINE, Assignment, SegmentRecord
-from gamay.cluster.registry import Registry, announce
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import raw_table_name
-from gamay.query.bind import BoundQuery
-from gamay.query.deadline import Deadline
-from gamay.query.execute import ServerResult
-from gamay.query.queue import QueryQueue
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.http.app import BrokerApp
+from gamay.broker.routes.routing import RoutingTables
+from gamay.broker.scatter.remote import RemoteServers
+from gamay.cluster.records.records import ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import raw_table_name
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.queue import QueryQueue
 from gamay.rpc.peer import Limits
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import ImmutableSegment, open_segment
-from gamay.server.executor import QueryExecutor
-from gamay.server.listener import QueryListener
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.server.answering.executor import QueryExecutor
+from gamay.server.answering.listener import QueryListener
+from gamay.server.loading.rebuild import TableLayout
+from gamay.server.loading.table import LoadedSegment, TableData
 from gamay.server.query_counts import ServerCounts
-from gamay.server.rebuild import TableLayout
-from gamay.server.table import LoadedSegment, TableData
 
 # a server that works may still be silent for long where others keep the processor busy
 PATIENT = Limits(connect_s=10, silence_s=60)

@@ -10,11 +10,11 @@ import pytest
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ErrorCode, NotFoundError, QueryError
-from gamay.broker.answer_store import AnswerStore, OffsetError
-from gamay.cluster.access import ANYONE, Principal
+from gamay.broker.answer.answer_store import AnswerStore, OffsetError
+from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query.response import BrokerResponse, ResultTable, encode
+from gamay.query.answer.response import BrokerResponse, ResultTable, encode
 
 HOUR_MS = 3_600_000
 

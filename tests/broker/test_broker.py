@@ -13,23 +13,24 @@ from starlette.testclient import TestClient
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.app import BrokerApp
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.column_stats import ColumnSummary, encode_columns
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ONLINE, Assignment, Instance, Lineage, LineageEntry, LineageState, SegmentRecord
-from gamay.cluster.registry import Registry, announce
-from gamay.cluster.store import StoreUnavailableError
-from gamay.embedded.process import BrokerProcess
-from gamay.model.table_config import TableConfig
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.http.app import BrokerApp
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.records.column_stats import ColumnSummary, encode_columns
+from gamay.cluster.records.records import ONLINE, Assignment, Instance, Lineage, LineageEntry, LineageState, SegmentRecord
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.store import StoreUnavailableError
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.query.bind import BoundQuery
-from gamay.query.deadline import Deadline
-from gamay.query.execute import ServerResult, execute
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.execute.executor import execute
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.queue import QueryQueue
 from gamay.query.pool import WorkPool
-from gamay.query.queue import QueryQueue
 from gamay.query.stats import QueryStats
+from gamay.roles.process import BrokerProcess
 
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]}
 

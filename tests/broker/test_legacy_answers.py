@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
-from gamay.broker.app import BrokerApp
+from gamay.broker.http.app import BrokerApp
 from gamay.embedded.core import LocalCluster
 from gamay.embedded.database import connect
-from gamay.query.queue import QueryQueue
+from gamay.query.limits.queue import QueryQueue
 
 _FIRST_MEMBERS = ["traceInfo", "numDocsScanned", "aggregationResults", "timeUsedMs", "segmentStatistics", "exceptions"]
 _ROWS = 4000

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gamay.broker.legacy_format import aggregate_texts, group_texts, selection_texts
+from gamay.broker.http.legacy_format import aggregate_texts, group_texts, selection_texts
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 

@@ -1,8 +1,8 @@
 import pytest
 
 from gamay.base.errors import QueryError
-from gamay.broker.options import is_on, parse_option_text, request_options, timeout_ms
-from gamay.sql.option_values import check_options
+from gamay.broker.answer.options import is_on, parse_option_text, request_options, timeout_ms
+from gamay.sql.options.option_values import check_options
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from gamay.broker.query_log import LOGGER, QueryLog, line
-from gamay.query.response import BrokerResponse, QueryStats
+from gamay.broker.answer.query_log import LOGGER, QueryLog, line
+from gamay.query.answer.response import BrokerResponse, QueryStats
 
 SQL = 'SELECT "x"\nFROM t'
 

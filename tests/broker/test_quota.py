@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.quota import Quotas, TokenBucket, rate_of
+from gamay.broker.admit.quota import Quotas, TokenBucket, rate_of
 
 
 @dataclass

@@ -8,8 +8,8 @@ import pytest
 from tests.broker.conftest import Cluster, NewCluster, rows_of
 
 from gamay.base.errors import ErrorCode
-from gamay.cluster.access import ANYONE, Principal
-from gamay.query.response import BrokerResponse, to_json
+from gamay.cluster.access.principals import ANYONE, Principal
+from gamay.query.answer.response import BrokerResponse, to_json
 
 JOIN = (
     "SELECT a.k, COUNT(*) c, MAX(b.total) t FROM t a JOIN (SELECT k, SUM(n) total FROM t GROUP BY k) b ON a.k = b.k "

@@ -6,9 +6,9 @@ import pytest
 from tests.broker.conftest import SCHEMA, Cluster, NewCluster, rows_of
 from tests.dimension_tables import SECTIONS
 
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.server.rebuild import TableLayout
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.server.loading.rebuild import TableLayout
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from tests.broker.conftest import DAY_MS, Cluster, NewCluster, replicate, rows_o
 from tests.waiting import eventually
 
 from gamay.base.errors import NotFoundError
-from gamay.broker.remote import RemoteServer
-from gamay.controller.hybrid_boundary import fix_boundary, release_boundary
+from gamay.broker.scatter.remote import RemoteServer
+from gamay.controller.tables.hybrid_boundary import fix_boundary, release_boundary
 from gamay.rpc.peer import Limits
-from gamay.server.app import ServerApp
+from gamay.server.http.app import ServerApp
 
 COUNT = "SELECT COUNT(*), SUM(n), MAX(x) FROM t"
 WHOLE = [[300, float(sum(range(300))), 299 / 4]]

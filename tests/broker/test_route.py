@@ -9,11 +9,10 @@ import orjson
 import pytest
 
 from gamay.base.clock import ManualClock
-from gamay.broker.route import NEW_SEGMENT_MS, RouteBuilder, TableRoute
-from gamay.broker.routing import RoutingTables
-from gamay.cluster.column_stats import ColumnSummary, Partitioning, encode_columns
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import (
+from gamay.broker.routes.route import NEW_SEGMENT_MS, RouteBuilder, TableRoute
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.records.column_stats import ColumnSummary, Partitioning, encode_columns
+from gamay.cluster.records.records import (
     CONSUMING,
     ERROR,
     IN_PROGRESS,
@@ -25,12 +24,13 @@ from gamay.cluster.records import (
     LineageState,
     SegmentRecord,
 )
-from gamay.cluster.registry import Registry, announce
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import TableType
-from gamay.model.table_sections import RoutingConfig
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.model.table.sections import RoutingConfig
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType
 from gamay.model.types import DataType
-from gamay.query.predicate import In, Range
+from gamay.query.bind.predicate import In, Range
 
 NOW_MS = 1_700_000_000_000
 SERVERS = ("Server_a_1", "Server_b_1", "Server_c_1")

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.broker.conftest import Cluster, NewCluster, rows_of
 
-from gamay.cluster.access import ANYONE, Principal
-from gamay.query.response import to_json
+from gamay.cluster.access.principals import ANYONE, Principal
+from gamay.query.answer.response import to_json
 
 FEW = Principal("few", "", tables=frozenset({"t"}), row_filters={"t": ("k = 'key1'",)})
 OTHERS = Principal("others", "", tables=frozenset({"t"}), row_filters={"t": ("k <> 'key1'", "n > 3")})

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode
-from gamay.broker.connection import UnreachableServerError
-from gamay.broker.scatter import Part, Scatter
-from gamay.broker.selection import Candidates, SelectorKind, Turn, choose
+from gamay.broker.routes.selection import Candidates, SelectorKind, Turn, choose
+from gamay.broker.scatter.connection import UnreachableServerError
+from gamay.broker.scatter.state import Part, Scatter
 
 SERVERS = ("a", "b", "c")
 groups_of_candidates = st.lists(

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gamay.broker.selection import (
+from gamay.broker.routes.selection import (
     Candidates,
     SelectorKind,
     Turn,
@@ -14,7 +14,7 @@ from gamay.broker.selection import (
     one_consuming_each,
     strict,
 )
-from gamay.model.table_sections import RoutingConfig
+from gamay.model.table.sections import RoutingConfig
 
 SERVERS = [f"Server_{letter}_1" for letter in "abcdef"]
 

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from gamay.broker.failures import FIRST_RETRY_S, LONGEST_RETRY_S, FailureDetector
-from gamay.broker.selection import Turn
-from gamay.broker.server_stats import AdaptiveSettings, MovingAverage, ServerStats
+from gamay.broker.routes.selection import Turn
+from gamay.broker.scatter.failures import FIRST_RETRY_S, LONGEST_RETRY_S, FailureDetector
+from gamay.broker.scatter.server_stats import AdaptiveSettings, MovingAverage, ServerStats
 
 PREFIX = "pinot.broker.adaptive.server.selector."
 

@@ -75,7 +75,7 @@ def test_what_fails_says_so(replicated: Cluster, exported: InMemorySpanExporter)
 
 def test_where_nothing_is_configured_nothing_is_imported() -> None:
     code = (
-        "import sys, gamay.broker.app, gamay.server.listener; from gamay.base import spans; "
+        "import sys, gamay.broker.http.app, gamay.server.answering.listener; from gamay.base import spans; "
         "spans.configure('broker', 'b', {})(); assert not spans.is_on(); "
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )

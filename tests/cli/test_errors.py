@@ -99,7 +99,7 @@ def test_json_files_that_are_none(run, tmp_path):
 
 def test_without_java(monkeypatch, tmp_path):
     from gamay.base.errors import InvalidConfigError
-    from gamay.spark import gateway
+    from gamay.spark.session import gateway
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)

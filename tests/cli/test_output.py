@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gamay.cli.run import _starting
-from gamay.embedded.warming import Warming
+from gamay.roles.warming import Warming
 
 
 def test_a_start_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_a_start_says_what_it_is_doing(monkeypatch: pytest.MonkeyPatch) -> None:
             told.append(_starting(SimpleNamespace(compiled=warming.progress), 4.2))  # type: ignore[arg-type]
         return 1.0
 
-    monkeypatch.setattr("gamay.server.warmup.warm_up", compile_slowly)
+    monkeypatch.setattr("gamay.server.warmup.queries.warm_up", compile_slowly)
     warming._compile()
     assert [text.partition(" kinds")[0] for text in told[:3]] == [
         f"compiling kernels for 4 s: {done} of 3" for done in range(3)

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import gamay
-from gamay.broker.query_log import line
+from gamay.broker.answer.query_log import line
 from gamay.cli.app import app
-from gamay.query.response import BrokerResponse
+from gamay.query.answer.response import BrokerResponse
 
 QUERIES = """
 SELECT city, SUM(n), COUNT(*) FROM t WHERE k = 3 GROUP BY city;

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from gamay.base.clock import ManualClock
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.store import MetadataStore
-from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.store import MetadataStore
+from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 
 Opener = Callable[[], MetadataStore]
 

@@ -3,7 +3,8 @@
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.access import (
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.principals import (
     EVERYBODY,
     ListedAccess,
     Permission,
@@ -11,8 +12,7 @@ from gamay.cluster.access import (
     access_control,
     access_keys,
 )
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.records import Role
+from gamay.cluster.records.records import Role
 
 P = "controller.admin.access.control"
 FILE = {

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
-from gamay.cluster import paths
-from gamay.cluster.broker_resource import BrokerResource, assigned_brokers, broker_states
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import Instance
-from gamay.cluster.registry import Registry, announce
+from gamay.cluster.records.broker_resource import BrokerResource, assigned_brokers, broker_states
+from gamay.cluster.records.records import Instance
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store import paths
+from gamay.cluster.store.embedded_store import EmbeddedStore
 
 A, B, C = "Broker_a_1", "Broker_b_1", "Broker_c_1"
 INSTANCES = [

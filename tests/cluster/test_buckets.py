@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError
-from gamay.cluster import buckets, paths
-from gamay.cluster.records import Assignment
-from gamay.cluster.registry import Registry
-from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
-from gamay.cluster.znrecord import CorruptRecordError, ZNRecord
+from gamay.cluster.records.records import Assignment
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import buckets, paths
+from gamay.cluster.store.store import MAX_VALUE_BYTES, MetadataStore
+from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord
 
 PATH = paths.ideal_state("t_OFFLINE")
 

@@ -1,7 +1,7 @@
 import orjson
 import pytest
 
-from gamay.cluster.completion import (
+from gamay.cluster.records.completion import (
     Call,
     CompletionRequest,
     CompletionResponse,
@@ -9,9 +9,9 @@ from gamay.cluster.completion import (
     Status,
     StopReason,
 )
-from gamay.cluster.invariants import SEGMENT, InvariantError, check
-from gamay.cluster.llc_name import LlcName, partition_of
-from gamay.cluster.records import COMMITTING, DONE, IN_PROGRESS, SegmentRecord
+from gamay.cluster.records.invariants import SEGMENT, InvariantError, check
+from gamay.cluster.records.llc_name import LlcName, partition_of
+from gamay.cluster.records.records import COMMITTING, DONE, IN_PROGRESS, SegmentRecord
 
 REQUEST = CompletionRequest(
     "Server_a_8098", "t__0__3__20260101T0000Z", "1210", StopReason.ROW_LIMIT.value, 100, 5, 6, 7, 8, 9, "deepstore:t/x"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from tests.waiting import eventually
 
-from gamay.cluster import paths
-from gamay.cluster.election import LeadElection, leader_of
-from gamay.cluster.store import FencedError, MetadataStore, update
+from gamay.cluster.store import paths
+from gamay.cluster.store.election import LeadElection, leader_of
+from gamay.cluster.store.store import FencedError, MetadataStore, update
 
 
 class Candidate:

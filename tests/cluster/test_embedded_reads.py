@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gamay.base.clock import ManualClock
-from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.store.embedded_store import EmbeddedStore
 
 
 def test_a_read_does_not_wait_for_a_change_that_is_not_durable_yet(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.cluster.access import ListedAccess, UnauthorizedError, access_control
-from gamay.cluster.audit import Audited
-from gamay.cluster.failed_logins import FailedLogins, TooManyLoginsError
-from gamay.cluster.guarded import Guarded, guarded_routes
-from gamay.cluster.logins import Logins
-from gamay.cluster.passwords import basic_token, credentials, hashed_password, is_hash, matches
-from gamay.cluster.records import Role
-from gamay.cluster.rights import read_rights
+from gamay.cluster.access.audit import Audited
+from gamay.cluster.access.failed_logins import FailedLogins, TooManyLoginsError
+from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.passwords import basic_token, credentials, hashed_password, is_hash, matches
+from gamay.cluster.access.principals import ListedAccess, UnauthorizedError, access_control
+from gamay.cluster.access.rights import read_rights
+from gamay.cluster.records.records import Role
+from gamay.web.guarded import Guarded, guarded_routes
 
 P = "controller.admin.access.control"
 RIGHTS = read_rights("DELETE /tables/{table} DeleteTable operate table\nGET /tables/{table} GetTable read table")
@@ -160,8 +160,8 @@ def test_changes_are_logged_with_their_outcome(caplog: pytest.LogCaptureFixture)
 
 def test_a_change_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        from gamay.cluster.access import ANYONE
-        from gamay.cluster.audit import note
+        from gamay.cluster.access.audit import note
+        from gamay.cluster.access.principals import ANYONE
 
         note(scope, RIGHTS["DELETE", "/tables/{table}"], ANYONE, ["trips"])
         raise OSError("disk")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from gamay.cluster.records import DONE, IN_PROGRESS, Lineage, LineageEntry, LineageState, SegmentRecord
-from gamay.cluster.retention import served_offline
-from gamay.model.table_config import TableConfig
+from gamay.cluster.records.records import DONE, IN_PROGRESS, Lineage, LineageEntry, LineageState, SegmentRecord
+from gamay.cluster.records.retention import served_offline
+from gamay.model.table.table_config import TableConfig
 
 DAY = 86_400_000
 YEAR_2020 = 18_262 * DAY

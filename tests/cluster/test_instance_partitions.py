@@ -7,10 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.instance_partitions import choose_partitions, default_partitions, table_hash
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.records import Instance
-from gamay.model.table_sections import (
+from gamay.cluster.place.instance_partitions import choose_partitions, default_partitions, table_hash
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import Instance
+from gamay.model.table.sections import (
     ConstraintConfig,
     InstanceAssignmentConfig,
     ReplicaGroupPartitionConfig,

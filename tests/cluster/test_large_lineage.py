@@ -3,10 +3,10 @@
 import random
 from collections.abc import Callable
 
-from gamay.cluster import paths
-from gamay.cluster.records import LineageEntry, LineageState
-from gamay.cluster.registry import Registry
-from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
+from gamay.cluster.records.records import LineageEntry, LineageState
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MAX_VALUE_BYTES, MetadataStore
 
 TABLE = "t_OFFLINE"
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.instance_partitions import MIRRORED, choose_partitions
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.records import Instance
-from gamay.model.table_sections import InstanceAssignmentConfig, ReplicaGroupPartitionConfig, TagPoolConfig
+from gamay.cluster.place.instance_partitions import MIRRORED, choose_partitions
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import Instance
+from gamay.model.table.sections import InstanceAssignmentConfig, ReplicaGroupPartitionConfig, TagPoolConfig
 
 TABLE = "trips_OFFLINE"
 TAG = "DefaultTenant_OFFLINE"

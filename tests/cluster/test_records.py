@@ -5,19 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.column_stats import (
+from gamay.cluster.place.instance_partitions import tagged_instances
+from gamay.cluster.place.placement import Strategy, place_new
+from gamay.cluster.records.column_stats import (
     TEXT_BYTES_MAX,
     ColumnSummary,
     Partitioning,
     decode_bounds,
     encode_columns,
 )
-from gamay.cluster.instance_partitions import tagged_instances
-from gamay.cluster.invariants import InvariantError, name_problem
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.placement import Strategy, place_new
-from gamay.cluster.records import (
+from gamay.cluster.records.invariants import InvariantError, name_problem
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import (
     ONLINE,
     Assignment,
     Instance,
@@ -26,10 +25,11 @@ from gamay.cluster.records import (
     LineageState,
     SegmentRecord,
 )
-from gamay.cluster.registry import Registry, announce
-from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
-from gamay.cluster.views import SegmentStatus, fold, segment_status, servers_of
-from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, decode, encode
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.records.views import SegmentStatus, fold, segment_status, servers_of
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MAX_VALUE_BYTES, MetadataStore
+from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, decode, encode
 from gamay.model.types import DataType
 
 texts = st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=5)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gamay.cluster.request_forms import UsualForm
+from gamay.web.request_forms import UsualForm
 
 
 @pytest.mark.parametrize(

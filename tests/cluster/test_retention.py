@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gamay.cluster.records import Lineage, SegmentRecord
-from gamay.cluster.retention import expired
-from gamay.model.table_config import TableConfig
+from gamay.cluster.records.records import Lineage, SegmentRecord
+from gamay.cluster.records.retention import expired
+from gamay.model.table.table_config import TableConfig
 
 DAY = 86_400_000
 NOW = 20_000 * DAY

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.cluster.store import (
+from gamay.cluster.store.store import (
     MAX_VALUE_BYTES,
     FencedError,
     MetadataStore,

@@ -1,11 +1,11 @@
 """Where a rebalance puts segments of streams: where they are consumed."""
 
-from gamay.cluster.instance_partitions import default_partitions
-from gamay.cluster.llc_name import STREAM_LEVEL, LlcName
-from gamay.cluster.placement import place_consuming
-from gamay.cluster.records import CONSUMING, IN_PROGRESS, SegmentRecord
-from gamay.cluster.table_target import CONSUMING_KIND, TablePlan, target_states
-from gamay.model.table_config import TableConfig
+from gamay.cluster.place.instance_partitions import default_partitions
+from gamay.cluster.place.placement import place_consuming
+from gamay.cluster.place.table_target import CONSUMING_KIND, TablePlan, target_states
+from gamay.cluster.records.llc_name import STREAM_LEVEL, LlcName
+from gamay.cluster.records.records import CONSUMING, IN_PROGRESS, SegmentRecord
+from gamay.model.table.table_config import TableConfig
 
 TABLE = "t_REALTIME"
 SERVERS = [f"Server_{name}_1" for name in "abc"]

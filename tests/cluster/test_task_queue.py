@@ -7,12 +7,12 @@ import pytest
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ConflictError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.store import MetadataStore
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MetadataStore
+from gamay.cluster.store.znrecord import encode
 from gamay.cluster.tasks.machine import GRACE_MS, LOSSES_MAX, LeaseLostError
 from gamay.cluster.tasks.queue import FAILED_KEPT_MS, FINISHED_KEPT_MS, Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, JobState, Limits, SubtaskState, Target, Trigger
-from gamay.cluster.znrecord import encode
 
 KIND = "PurgeTask"
 

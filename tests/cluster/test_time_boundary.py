@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gamay.cluster.time_boundary import boundary_of, fixed_boundary_ms
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.cluster.records.time_boundary import boundary_of, fixed_boundary_ms
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 DAY = 86_400_000
 HOUR = 3_600_000

@@ -8,19 +8,19 @@ import pytest
 from tests.waiting import eventually
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.access import (
+from gamay.cluster.access.passwords import basic_token, hashed_password
+from gamay.cluster.access.principals import (
     Permission,
     StoredUsers,
     UnauthorizedError,
     access_control,
 )
-from gamay.cluster.passwords import basic_token, hashed_password
-from gamay.cluster.records import Role
-from gamay.cluster.registry import Registry
-from gamay.cluster.store import MetadataStore
-from gamay.cluster.users import StoredAccess, User, Users, changed_user
-from gamay.cluster.znrecord import decode
+from gamay.cluster.access.users import StoredAccess, User, Users, changed_user
+from gamay.cluster.records.records import Role
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MetadataStore
+from gamay.cluster.store.znrecord import decode
 
 BOB = {"username": "bob", "password": "secret", "component": "broker", "tables": ["trips_OFFLINE"], "permissions": ["read"]}
 

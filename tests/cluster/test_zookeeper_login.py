@@ -13,7 +13,7 @@ from gamay.base.tls import TlsSettings
 from gamay.base.zookeeper_login import SaslSettings, ZooKeeperLogin, login_keys, read_login
 from gamay.client.connection import Connection
 from gamay.client.errors import InterfaceError, OperationalError
-from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
+from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 
 trustme = pytest.importorskip("trustme")
 

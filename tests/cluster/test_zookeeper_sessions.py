@@ -12,9 +12,9 @@ from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError
 from gamay.base.zookeeper_login import ZooKeeperLogin
-from gamay.cluster.store import MetadataStore, StoreUnavailableError, update
-from gamay.cluster.store_metrics import measure_store
-from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
+from gamay.cluster.store.store import MetadataStore, StoreUnavailableError, update
+from gamay.cluster.store.store_metrics import measure_store
+from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 
 
 def _open(hosts: str, patience_s: float = 15) -> ZooKeeperStore:

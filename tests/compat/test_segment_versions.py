@@ -12,12 +12,12 @@ import pytest
 
 from gamay.base.clock import ManualClock
 from gamay.functions.arrow import arrow_type
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.format import FORMAT_VERSION
-from gamay.segment.reader import open_segment
+from gamay.segment.encode.format import FORMAT_VERSION
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 
 HERE = Path(__file__).parent
 VERSIONS = (1, 2, 3)

@@ -8,9 +8,9 @@ import pytest
 from tests.console.browser import AXE, Watch, serious_violations
 from tests.console.conftest import make_tables
 
-from gamay.cluster.access import StoredUsers
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.records import Role
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.principals import StoredUsers
+from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from tests.waiting import eventually
 
 import gamay
 from gamay.base.clock import ManualClock
-from gamay.cluster.access import StoredUsers
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.records import Role
-from gamay.controller.api.console.cookies import cookie_in, cookie_name, set_cookie
-from gamay.controller.api.console.sessions import IDLE_S, LONGEST_S, Sessions
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.principals import StoredUsers
+from gamay.cluster.records.records import Role
+from gamay.controller.api.cookies import cookie_in, cookie_name, set_cookie
+from gamay.controller.api.sessions import IDLE_S, LONGEST_S, Sessions
 from gamay.embedded import EmbeddedCluster
 
 ADMIN = {"Authorization": basic_token("root", "root-pw")}

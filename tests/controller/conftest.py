@@ -8,17 +8,17 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.base.errors import NotFoundError
 from gamay.base.ids import CountingIds
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import Instance
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.records import Instance
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.controller.context import ControllerContext
-from gamay.controller.lineage import ReplaceManager
-from gamay.controller.repair import RepairReport, empty_work_dir, repair
-from gamay.controller.schemas import SchemaManager
-from gamay.controller.segments import SegmentManager
-from gamay.controller.tables import TableManager
-from gamay.controller.verify import VerifiedSegment
-from gamay.controller.writer import TableWriter
+from gamay.controller.health.repair import RepairReport, empty_work_dir, repair
+from gamay.controller.segments.lineage import ReplaceManager
+from gamay.controller.segments.segments import SegmentManager
+from gamay.controller.segments.verify import VerifiedSegment
+from gamay.controller.segments.writer import TableWriter
+from gamay.controller.tables.schemas import SchemaManager
+from gamay.controller.tables.tables import TableManager
 from gamay.ingest.stream.spi import StreamContext
 from gamay.storage.local_store import LocalStore
 
@@ -100,9 +100,9 @@ class Controller:
 
     def built(self, name: str) -> VerifiedSegment:
         """Build a segment in the work folder without adding it."""
-        from gamay.controller.verify import verify_folder
-        from gamay.ingest.pipeline import Pipeline
-        from gamay.segment.builder import SegmentBuilder
+        from gamay.controller.segments.verify import verify_folder
+        from gamay.ingest.transform.pipeline import Pipeline
+        from gamay.segment.write.builder import SegmentBuilder
 
         schema, config = self.tables.schema_of("t"), self.tables.get("t_OFFLINE")
         builder = SegmentBuilder(schema, config, name, self.folder / "tmp" / self.context.ids.new(), clock=self.clock)

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from gamay.cluster.records import Assignment, Instance
-from gamay.cluster.store import StoreUnavailableError
-from gamay.controller.cluster_status import Finding, Severity, cluster_status, diagnose_instances, diagnose_table
+from gamay.cluster.records.records import Assignment, Instance
+from gamay.cluster.store.store import StoreUnavailableError
+from gamay.controller.health.cluster_status import Finding, Severity, cluster_status, diagnose_instances, diagnose_table
 
 A, B = "Server_a_1", "Server_b_1"
 HEALTHY = (Instance(A, "a", 1), Instance(B, "b", 1), Instance("Broker_c_1", "c", 1))

@@ -1,7 +1,7 @@
 """How a table's segments lie, as numbers."""
 
-from gamay.cluster.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment
-from gamay.controller.metrics import measure_table
+from gamay.cluster.records.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment
+from gamay.controller.metrics.gauges import measure_table
 
 IDEAL = Assignment(
     "t_REALTIME",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError
-from gamay.controller.segments import PushOptions
+from gamay.controller.segments.segments import PushOptions
 
 # What each operation does to the records, in order; dying before any of them is a crash at that moment.
 STEPS = ("create", "set", "delete", "put", "discard")

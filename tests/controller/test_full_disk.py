@@ -9,7 +9,7 @@ import pytest
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import DiskFullError
-from gamay.cluster.embedded_store import EmbeddedStore
+from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.storage.files import full_disk_explained
 
 

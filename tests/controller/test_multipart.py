@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.controller.api.multipart import stream_parts, stream_single
+from gamay.controller.api.segments.multipart import stream_parts, stream_single
 
 
 def request_of(chunks: list[bytes], content_type: str) -> Request:

@@ -7,7 +7,7 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError
-from gamay.controller.periodic import PeriodicTask, PeriodicTasks
+from gamay.controller.health.periodic import PeriodicTask, PeriodicTasks
 from gamay.model.cluster_settings import RETENTION_FREQUENCY, STATUS_FREQUENCY
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.records import Instance
+from gamay.cluster.records.records import Instance
 from gamay.controller.placement import PlacementManager
 
 TAG = "DefaultTenant_OFFLINE"

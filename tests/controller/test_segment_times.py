@@ -2,8 +2,8 @@
 
 import pytest
 
-from gamay.controller.segments import PushOptions
-from gamay.controller.verify import SegmentTimeError, VerifiedSegment
+from gamay.controller.segments.segments import PushOptions
+from gamay.controller.segments.verify import SegmentTimeError, VerifiedSegment
 
 TIMED = {"name": "n", "dataType": "INT", "format": "1:DAYS:EPOCH", "granularity": "1:DAYS"}
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import ConflictError
-from gamay.cluster.records import SegmentRecord
-from gamay.controller.repair import repair
-from gamay.controller.schemas import SchemaManager
-from gamay.controller.segments import PushOptions, SegmentManager
-from gamay.controller.tables import TableManager
+from gamay.cluster.records.records import SegmentRecord
+from gamay.controller.health.repair import repair
+from gamay.controller.segments.segments import PushOptions, SegmentManager
+from gamay.controller.tables.schemas import SchemaManager
+from gamay.controller.tables.tables import TableManager
 from gamay.storage.local_store import LocalStore
 
 _MINUTE_MS = 60_000

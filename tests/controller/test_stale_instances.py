@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gamay.cluster import paths
-from gamay.cluster.records import Instance
-from gamay.cluster.registry import announce
-from gamay.controller.instances import InstanceManager
-from gamay.controller.stale_instances import StaleInstances
+from gamay.cluster.records.records import Instance
+from gamay.cluster.records.registry import announce
+from gamay.cluster.store import paths
+from gamay.controller.instances.instances import InstanceManager
+from gamay.controller.instances.stale_instances import StaleInstances
 
 HOUR_S = 3600
 SERVING = ("DefaultTenant_OFFLINE", "DefaultTenant_REALTIME")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.records import DONE, SegmentRecord
+from gamay.cluster.records.records import DONE, SegmentRecord
 from gamay.cluster.tasks.consensus import Refused, Replica, agreed
 from gamay.controller.tasks.lead import TaskTimes
 from gamay.controller.tasks.limits import limits_of
@@ -14,10 +14,10 @@ from gamay.controller.tasks.upsert_compaction import choose
 from gamay.controller.tasks.upsert_merge import MERGED_KEY, already_merged, choose_groups
 from gamay.controller.tasks.valid_docs import DocCounts
 from gamay.model.cron import CronSchedule
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.rules.validation import validate_table_config
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.task_settings import MergeSettings
-from gamay.model.validation import validate_table_config
 
 
 def record(partition: int, sequence: int, **more: Any) -> SegmentRecord:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gamay.controller.repair import repair
-from gamay.controller.retention import RetentionManager
-from gamay.controller.untracked import set_aside_untracked, untracked_ms
-from gamay.model.table_config import TableConfig
+from gamay.controller.health.repair import repair
+from gamay.controller.segments.retention import RetentionManager
+from gamay.controller.segments.untracked import set_aside_untracked, untracked_ms
+from gamay.model.table.table_config import TableConfig
 
 HOUR_S = 3600
 FLAG = "controller.retentionManager.untrackedSegmentDeletionEnabled"

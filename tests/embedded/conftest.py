@@ -9,10 +9,10 @@ import pytest
 from benchmarks.cluster.ports import free_port
 
 from gamay.embedded import EmbeddedCluster
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 from gamay.storage.settings import StorageSettings
 

@@ -10,9 +10,9 @@ import pytest
 from tests.dimension_tables import dimension_config
 
 import gamay
-from gamay.cluster.passwords import basic_token
+from gamay.cluster.access.passwords import basic_token
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access
+from gamay.roles.settings import read_access
 
 FILE = """
 controller.admin.access.control.factory.class=BasicAuthAccessControlFactory

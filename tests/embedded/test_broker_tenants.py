@@ -8,13 +8,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from gamay.base.errors import ErrorCode
-from gamay.broker.app import BrokerApp
-from gamay.broker.routing import RoutingTables, _Snapshot
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.broker_resource import BrokerResource
-from gamay.cluster.records import Instance
-from gamay.cluster.registry import announce
-from gamay.query.queue import QueryQueue
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.http.app import BrokerApp
+from gamay.broker.routes.routing import RoutingTables, _Snapshot
+from gamay.cluster.records.broker_resource import BrokerResource
+from gamay.cluster.records.records import Instance
+from gamay.cluster.records.registry import announce
+from gamay.query.limits.queue import QueryQueue
 
 OTHER = "Broker_other_8099"
 MISSING = ErrorCode.BROKER_RESOURCE_MISSING.code

@@ -13,15 +13,15 @@ from tests.seeds import FIRST
 
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.cluster import paths
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.records import Role
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.users import StoredUsers
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import Role
+from gamay.cluster.store import paths
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.znrecord import encode
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Job, Limits, job_name
-from gamay.cluster.users import StoredUsers
-from gamay.cluster.znrecord import encode
 from gamay.controller.tasks.history import note_run
 from gamay.embedded import EmbeddedCluster
 

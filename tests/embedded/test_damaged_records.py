@@ -17,8 +17,8 @@ from tests.seeds import FIRST
 
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.controller.cluster_status import cluster_status
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.controller.health.cluster_status import cluster_status
 
 _WANTED = os.environ.get("GAMAY_RECORD_MUTANTS", "60")
 _ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"], "ts": [1700000000000, 1700000000001, 1700000000002]})

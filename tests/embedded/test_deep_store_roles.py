@@ -13,11 +13,11 @@ import pytest
 from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.cluster.records import Role
-from gamay.embedded.process import PROCESSES, RoleProcess
-from gamay.embedded.settings import load_settings
+from gamay.cluster.records.records import Role
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
+from gamay.roles.process import PROCESSES, RoleProcess
+from gamay.roles.settings import load_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

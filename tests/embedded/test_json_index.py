@@ -14,12 +14,12 @@ from tests.waiting import eventually
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded.database import Database
-from gamay.model.schema import Schema
-from gamay.model.secondary_indexes import declared_indexes
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.model.schema.schema import Schema
+from gamay.model.table.secondary_indexes import declared_indexes
+from gamay.model.table.table_config import TableConfig
 from gamay.segment.describe import describe
-from gamay.segment.secondary.build import add_indexes
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.segment.write.secondary_indexes import add_indexes
 from gamay.storage.archive import pack
 
 ROWS = 1500

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from gamay.base.logs import JsonFormatter
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.records import Role
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import load_settings, read_access
+from gamay.roles.settings import load_settings, read_access
 
 PASSWORD, STREAM_PASSWORD, WRONG = "pa55-of-admin", "pa55-of-kafka", "pa55-mistyped"
 FILE = f"""

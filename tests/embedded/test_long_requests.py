@@ -10,9 +10,9 @@ import pytest
 from tests.waiting import eventually
 
 import gamay
-from gamay.broker.text_limit import TextLimit
-from gamay.cluster.bounded_heads import HEAD_BYTES_MAX, URL_BYTES_MAX
+from gamay.broker.admit.text_limit import TextLimit
 from gamay.embedded import EmbeddedCluster
+from gamay.web.bounded_heads import HEAD_BYTES_MAX, URL_BYTES_MAX
 
 ENDLESS = 4 * HEAD_BYTES_MAX
 CHUNKED = b"POST /health HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

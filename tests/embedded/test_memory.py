@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import gamay
-from gamay.embedded.memory import release, trim
+from gamay.roles.memory import release, trim
 
 
 def test_queries_go_on_after_memory_was_given_back(trips: Any, make_segment: Callable[..., Path]) -> None:

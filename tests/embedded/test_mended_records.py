@@ -18,7 +18,7 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError
 from gamay.cli.app import app
 from gamay.client.controller import ControllerClient
-from gamay.cluster.store import MetadataStore
+from gamay.cluster.store.store import MetadataStore
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Job, Limits, Target, job_name
 from gamay.embedded import EmbeddedCluster

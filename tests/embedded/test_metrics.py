@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from gamay.base.metrics import BOUNDS_S, Histogram
-from gamay.cluster import paths
-from gamay.cluster.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.store import paths
+from gamay.controller.metrics.streams import measure_consumption, newest_two
 from gamay.controller.realtime.ideal_steps import PauseState, with_pause_state
-from gamay.controller.stream_metrics import measure_consumption, newest_two
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

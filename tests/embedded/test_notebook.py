@@ -238,9 +238,9 @@ def test_readers_see_the_old_rows_or_the_new_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("moment", "expected"),
     [
-        ("gamay.controller.segments.SegmentManager.add_all", "old"),
+        ("gamay.controller.segments.segments.SegmentManager.add_all", "old"),
         ("gamay.embedded.core.LocalCluster.wait_until_loaded", "old"),
-        ("gamay.cluster.registry.Registry.put_table_config", "old"),
+        ("gamay.cluster.records.registry.Registry.put_table_config", "old"),
         ("gamay.embedded.replacing.finish_replacements", "new"),
     ],
 )

@@ -14,9 +14,9 @@ import pytest
 from tests.embedded.conftest import SCHEMA, TABLE
 from tests.waiting import eventually
 
-from gamay.cluster.records import Role
+from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access, read_storage
+from gamay.roles.settings import read_access, read_storage
 from gamay.storage.archive import pack
 from gamay.storage.settings import StorageSettings
 

@@ -15,9 +15,9 @@ from tests.waiting import eventually
 from uvicorn.server import ServerState
 
 import gamay
-from gamay.broker.pending import PendingQuery
-from gamay.broker.query_endpoint import QueryAnswers
-from gamay.broker.query_protocol import QueryProtocol
+from gamay.broker.answer.pending import PendingQuery
+from gamay.broker.http.query_endpoint import QueryAnswers
+from gamay.broker.http.query_protocol import QueryProtocol
 from gamay.embedded import EmbeddedCluster
 
 QUERY = "SELECT count(*) FROM trips WHERE n < 2"
@@ -270,7 +270,7 @@ def test_a_defect_ends_the_connection_not_the_process(port: int, monkeypatch: py
         connection.send(request())
         held.wait_for(lambda: held.asked)
         monkeypatch.undo()
-        monkeypatch.setattr("gamay.broker.query_endpoint._told", lambda *_: 1 / 0)
+        monkeypatch.setattr("gamay.broker.http.query_endpoint._told", lambda *_: 1 / 0)
         held.let_go()
         assert connection.answer()[0] == 0
     monkeypatch.undo()

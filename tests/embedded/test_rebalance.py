@@ -15,24 +15,24 @@ from tests.waiting import eventually
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.base.ids import RANDOM_IDS
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.rebalance_steps import StepRules
-from gamay.cluster.records import ONLINE, Instance
-from gamay.cluster.registry import Registry
-from gamay.cluster.store import FencedError
-from gamay.controller.rebalance import _OvertakenError
-from gamay.controller.rebalance_aim import Aim
-from gamay.controller.rebalance_jobs import RebalanceJob
-from gamay.controller.rebalance_options import RebalanceOptions
-from gamay.controller.relocation import SegmentRelocator
-from gamay.controller.retention import RetentionManager
-from gamay.controller.tenant_rebalance import TenantRebalanceManager
-from gamay.controller.writer import TableWriter
-from gamay.embedded.controller_role import ControllerRole
-from gamay.embedded.server_role import ServerRole
-from gamay.server.sources import SegmentSources
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.place.rebalance_steps import StepRules
+from gamay.cluster.records.records import ONLINE, Instance
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.store import FencedError
+from gamay.controller.rebalance.aim import Aim
+from gamay.controller.rebalance.jobs import RebalanceJob
+from gamay.controller.rebalance.options import RebalanceOptions
+from gamay.controller.rebalance.rebalance import _OvertakenError
+from gamay.controller.rebalance.relocation import SegmentRelocator
+from gamay.controller.rebalance.tenants import TenantRebalanceManager
+from gamay.controller.segments.retention import RetentionManager
+from gamay.controller.segments.writer import TableWriter
+from gamay.roles.controller_role import ControllerRole
+from gamay.roles.server_role import ServerRole
+from gamay.server.loading.sources import SegmentSources
 from gamay.storage.local_store import LocalStore
 
 TABLE = "trips_OFFLINE"

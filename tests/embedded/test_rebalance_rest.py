@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gamay.controller.rebalance import RebalanceManager
+from gamay.controller.rebalance.rebalance import RebalanceManager
 
 TYPE = {"type": "OFFLINE"}
 

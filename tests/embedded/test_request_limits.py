@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock, ManualClock
-from gamay.embedded.request_limits import Limited, RequestLimits
+from gamay.web.request_limits import Limited, RequestLimits
 
 
 async def _length(request: Request) -> PlainTextResponse:

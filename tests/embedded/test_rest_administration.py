@@ -10,9 +10,9 @@ import pytest
 from tests.waiting import eventually
 
 import gamay
-from gamay.cluster.access import StoredUsers
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.records import Role
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.principals import StoredUsers
+from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
 
 ADMIN = {"Authorization": basic_token("root", "toor")}

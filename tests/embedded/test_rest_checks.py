@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
-from gamay.model.table_config import TableConfig
-from gamay.model.without_effect import without_effect
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.table.table_config import TableConfig
 
 
 def table_of(api: Any) -> dict[str, Any]:

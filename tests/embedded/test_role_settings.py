@@ -11,17 +11,17 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.base.logs import LogFormat
 from gamay.base.zookeeper_login import SaslSettings
-from gamay.cluster import paths
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import Instance, Role
-from gamay.cluster.registry import Registry
-from gamay.cluster.secret import shared_secret
-from gamay.cluster.znrecord import ZNRecord, encode
-from gamay.embedded.membership import AUTO_JOIN, join, set_shutting_down, take_place
-from gamay.embedded.settings import RoleSettings, known_keys, load_settings, log_format_in
+from gamay.cluster.records.records import Instance, Role
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.secret import shared_secret
+from gamay.cluster.store.znrecord import ZNRecord, encode
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.spark_settings import SparkSettings
-from gamay.model.upsert_defaults import ServerDefaults
+from gamay.model.table.upsert_defaults import ServerDefaults
+from gamay.roles.membership import AUTO_JOIN, join, set_shutting_down, take_place
+from gamay.roles.settings import RoleSettings, known_keys, load_settings, log_format_in
 
 ZK = {"zk": "zk:2181/gamay"}
 SPARK, STAGING = "gamay.minion.spark.master", "gamay.minion.spark.staging.uri"
@@ -71,12 +71,12 @@ def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None
 def test_the_secret_of_a_cluster_is_configured_or_read_from_a_file(tmp_path: Path) -> None:
     file, held = tmp_path / "role.conf", tmp_path / "secret"
     assert load_settings(Role.BROKER, None, ZK).secret == b""
-    file.write_text("gamay.cluster.secret=correct horse battery\n")
+    file.write_text("gamay.cluster.store.secret=correct horse battery\n")
     found = load_settings(Role.BROKER, file, ZK)
     assert found.secret == b"correct horse battery"
     assert "horse" not in repr(found)
     held.write_text("from a mounted file\n")
-    file.write_text(f"gamay.cluster.secret.file={held}\n")
+    file.write_text(f"gamay.cluster.store.secret.file={held}\n")
     assert load_settings(Role.BROKER, file, ZK).secret == b"from a mounted file"
     held.write_text("short\n")
     with pytest.raises(InvalidConfigError, match=r"gamay\.cluster\.secret has 5 characters; 16 are the least"):

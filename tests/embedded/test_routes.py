@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gamay.cluster.records import SegmentRecord
+from gamay.cluster.records.records import SegmentRecord
 
 TUNED = {
     "tableName": "t",

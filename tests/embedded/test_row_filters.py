@@ -11,13 +11,13 @@ from tests.embedded.test_small_queries import Far, connect, fill, shown
 
 import gamay
 from gamay.base.errors import InvalidConfigError
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.access import ANYONE, Principal
-from gamay.cluster.passwords import basic_token
+from gamay.broker.answer.runner import QueryRunner
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.embedded import Database, EmbeddedCluster
-from gamay.embedded.settings import read_access
-from gamay.query.response import BrokerResponse
-from gamay.sql.pql import parse_pql
+from gamay.query.answer.response import BrokerResponse
+from gamay.roles.settings import read_access
+from gamay.sql.pql.parser import parse_pql
 from gamay.sql.query import Query
 
 LIMA = Principal("lima", "", tables=frozenset({"t"}), row_filters={"t": ("s = 's1' OR s = 's2'", "i < 25")})

@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import eventually
 
 import gamay
-from gamay.server.loader import SegmentLoader
+from gamay.server.loading.loader import SegmentLoader
 
 WORDS = ("express", "Deposit", "quick", "BROWN", "fox", "naïve", "ſtraße")
 FST = {"fieldConfigList": [{"name": "s", "indexes": {"fst": {}}}]}

@@ -20,16 +20,16 @@ from tests.waiting import eventually
 
 import gamay
 from gamay.base.clock import SystemClock
-from gamay.broker.remote import RemoteServers
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.access import Principal
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.routes.routing import RoutingTables
+from gamay.broker.scatter.remote import RemoteServers
+from gamay.cluster.access.principals import Principal
 from gamay.embedded import Database
-from gamay.query.response import BrokerResponse, encode_short
+from gamay.query.answer.response import BrokerResponse, encode_short
 from gamay.query.wire.known import KnownQuery
-from gamay.server.executor import QueryExecutor
-from gamay.server.listener import QueryListener
-from gamay.sql.option_values import NULLS_ON
+from gamay.server.answering.executor import QueryExecutor
+from gamay.server.answering.listener import QueryListener
+from gamay.sql.options.option_values import NULLS_ON
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",
@@ -426,7 +426,7 @@ def test_rows_of_answers_come_as_text_unless_they_are_long_or_the_other_side_is_
     assert (answered.table, answered.encoded.num_rows) == (None, 40)
     assert far.check(sql, expected)
     with monkeypatch.context() as context:
-        context.setattr("gamay.query.response.LONG_VALUES", 100)
+        context.setattr("gamay.query.answer.response.LONG_VALUES", 100)
         assert far.begun(sql).answered.table.num_rows == 40
         assert far.check(sql, expected)
     # a broker that knows no texts, and what it makes of being asked for one

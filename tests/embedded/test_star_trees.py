@@ -15,8 +15,8 @@ import gamay
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.cli.app import app
 from gamay.embedded.database import Database
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.query.startree.build import add_star_trees
 from gamay.segment.describe import describe
 from gamay.storage.archive import pack

@@ -13,7 +13,7 @@ from tests.waiting import eventually
 
 import gamay
 from gamay.base.errors import QueryError
-from gamay.controller.verify import check_matches, record_of, verify_folder
+from gamay.controller.segments.verify import check_matches, record_of, verify_folder
 from gamay.embedded.database import Database
 from gamay.segment.describe import describe
 

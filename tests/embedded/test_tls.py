@@ -11,10 +11,10 @@ from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError
 from gamay.base.tls import TlsSettings, read_tls
-from gamay.cluster.records import Role
+from gamay.cluster.records.records import Role
 from gamay.embedded.cluster import EmbeddedCluster
-from gamay.embedded.process import PROCESSES, RoleProcess
-from gamay.embedded.settings import load_settings, read_limits
+from gamay.roles.process import PROCESSES, RoleProcess
+from gamay.roles.settings import load_settings, read_limits
 
 trustme = pytest.importorskip("trustme")
 

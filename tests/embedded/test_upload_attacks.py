@@ -12,7 +12,7 @@ import pytest
 from tests.embedded.conftest import SCHEMA, TABLE
 
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_storage
+from gamay.roles.settings import read_storage
 
 
 def _tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:

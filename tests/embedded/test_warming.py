@@ -7,9 +7,9 @@ import threading
 import pytest
 from tests.waiting import eventually
 
-from gamay.embedded import warming
-from gamay.embedded.warming import Warming
 from gamay.kernels.catalog import compiling
+from gamay.roles import warming
+from gamay.roles.warming import Warming
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list["subprocess.Popen[bytes]"]
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
         return started[-1:]
 
-    monkeypatch.setattr("gamay.server.warmup.warm_up", lambda **_: 0.0)
+    monkeypatch.setattr("gamay.server.warmup.queries.warm_up", lambda **_: 0.0)
     monkeypatch.setattr(compiling, "start", start)
     monkeypatch.setattr(warming, "_LOOK_S", 0.01)
     return started

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import aggregate_arguments, bind_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.expression import Call, Column, Expression, Literal, Star
 from gamay.functions.registry import aggregate_arguments, bind_aggregate, is_aggregate
 from gamay.functions.sketch.hll import HllKind

@@ -25,7 +25,7 @@ MODES = ("STRICT_DEDUPLICATION", "STRICT_ORDER", "STRICT_INCREASE", "KEEP_ALL")
 
 @dataclass(frozen=True)
 class Rules:
-    """What ends a walk; the twin of `gamay.kernels.funnel`, one event at a time."""
+    """What ends a walk; the twin of `gamay.kernels.group.funnel`, one event at a time."""
 
     num_steps: int
     window: int

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.digest import Digests
+from gamay.functions.aggregate.percentile.digest import Digests
 from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType

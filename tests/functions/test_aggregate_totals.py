@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.functions.aggregate import packed
 from gamay.functions.aggregate.lookup import Lookup
-from gamay.functions.aggregate.null_totals import NullableTotals
-from gamay.functions.aggregate.packed import Packed
-from gamay.functions.aggregate.totals import Needs, Totals
+from gamay.functions.aggregate.totals import packed
+from gamay.functions.aggregate.totals.null_totals import NullableTotals
+from gamay.functions.aggregate.totals.packed import Packed
+from gamay.functions.aggregate.totals.totals import Needs, Totals
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 

@@ -9,10 +9,10 @@ import pytest
 
 from gamay.base.errors import QueryError
 from gamay.functions import dimension
+from gamay.functions.convert import array_of
 from gamay.functions.dimension import DimensionTable, KeyColumn
-from gamay.functions.scalar.convert import array_of
 from gamay.functions.vector import EncodedVector, Vector, sorted_distinct
-from gamay.kernels.places import fill_places
+from gamay.kernels.hash.int_hash import fill_places
 from gamay.model.types import DataType
 
 POOLS: dict[DataType, list[Any]] = {

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.functions.aggregate import pair_sets
-from gamay.functions.aggregate.pair_sets import Entries, HashedPairs, PairBits, PairTally
-from gamay.functions.aggregate.pairs import Pairs, PairsPartial, merge_pairs, select_pairs
+from gamay.functions.aggregate.distinct import pair_sets
+from gamay.functions.aggregate.distinct.pair_sets import Entries, HashedPairs, PairBits, PairTally
+from gamay.functions.aggregate.distinct.pairs import Pairs, PairsPartial, merge_pairs, select_pairs
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 

@@ -18,7 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.guard import Nobody
 from gamay.functions.regex.java_syntax import java_regex
 from gamay.functions.regex.matching import captured, compiled, re2_counted, re2_matches
-from gamay.functions.scalar.patterns import find
+from gamay.functions.scalar.text.patterns import find
 
 # pattern, texts that contain a match, texts that do not
 CASES: list[tuple[str, list[str], list[str]]] = [

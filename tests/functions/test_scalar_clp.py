@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import gamay
 from gamay.embedded import Database
-from gamay.functions.scalar.clp import clp_match, decode
-from gamay.functions.scalar.clp import encode as take_apart
+from gamay.functions.scalar.text.clp import clp_match, decode
+from gamay.functions.scalar.text.clp import encode as take_apart
 from gamay.functions.scalar.values import lists_vector
 from gamay.model.types import DataType
 

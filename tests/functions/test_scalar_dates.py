@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.scalar.dates import duration_ms
+from gamay.functions.scalar.time.dates import duration_ms
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression

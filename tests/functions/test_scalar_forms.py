@@ -13,9 +13,9 @@ import pytest
 import gamay.sql.parser  # noqa: F401 - names itself to functions that take conditions
 from gamay.base.errors import QueryError
 from gamay.functions import registry
+from gamay.functions.convert import array_of
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.scalar.convert import array_of
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType as D
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate
-from gamay.functions.scalar import hashes
+from gamay.functions.scalar.hash import hashes
 from gamay.functions.vector import Scalar, Vector
-from gamay.kernels import city
+from gamay.kernels.hash import city
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 

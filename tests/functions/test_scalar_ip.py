@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.scalar.uuids import random_uuids, timed_uuids
+from gamay.functions.scalar.text.uuids import random_uuids, timed_uuids
 from gamay.functions.vector import Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression

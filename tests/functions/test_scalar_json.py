@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Call, Column, Literal
-from gamay.functions.scalar.json_steps import MISSING, path_steps, read_path
+from gamay.functions.scalar.json.steps import MISSING, path_steps, read_path
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Column, Literal
-from gamay.functions.scalar.json_match import json_filter
-from gamay.functions.scalar.json_path import Extraction
-from gamay.functions.scalar.json_scan import scan
-from gamay.functions.scalar.json_steps import MISSING, parse_document, path_steps, read_path
+from gamay.functions.scalar.json.match import json_filter
+from gamay.functions.scalar.json.path import Extraction
+from gamay.functions.scalar.json.scan import scan
+from gamay.functions.scalar.json.steps import MISSING, parse_document, path_steps, read_path
 from gamay.functions.vector import Vector
-from gamay.kernels import json as kinds
+from gamay.kernels.json import paths as kinds
 from gamay.model.types import DataType
 
 STRING = DataType.STRING

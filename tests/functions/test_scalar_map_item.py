@@ -1,4 +1,4 @@
-"""Values of maps by key, of every type, against plain dictionaries; what is written is what `gamay.ingest.maps` stores."""
+"""Values of maps by key, of every type, against plain dictionaries; written as `gamay.ingest.convert.maps` stores them."""
 
 import json
 import uuid
@@ -17,9 +17,9 @@ from gamay.functions.expression import ITEM, Call, Column, Literal
 from gamay.functions.items import or_null, typed_item
 from gamay.functions.text import to_text
 from gamay.functions.vector import EncodedVector, Scalar, Vector
-from gamay.ingest.convert import convert
-from gamay.kernels.json import close_nested
-from gamay.model.field_spec import FieldSpec
+from gamay.ingest.convert.values import convert
+from gamay.kernels.json.paths import close_nested
+from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType, FieldRole
 
 D = DataType

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import gamay
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.scalar.patterns import find, like, like_parts, like_pattern, needed_parts
+from gamay.functions.scalar.text.patterns import find, like, like_parts, like_pattern, needed_parts
 from gamay.functions.vector import Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.scalar.strings import pieces_of
-from gamay.functions.scalar.url import parse_url
+from gamay.functions.scalar.text.strings import pieces_of
+from gamay.functions.scalar.text.url import parse_url
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gamay.base.errors import QueryError
-from gamay.functions.scalar.zones import offsets, to_local, to_utc
+from gamay.functions.scalar.time.zones import offsets, to_local, to_utc
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZONES = [

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import aggregate_arguments, bind_aggregate

@@ -14,7 +14,7 @@ from gamay.functions.sketch.hllplus import HllPlusKind
 from gamay.functions.sketch.registers import sketch_of
 from gamay.functions.sketch.ull import UllKind
 from gamay.functions.vector import Vector
-from gamay.kernels.hashing import murmur64a
+from gamay.kernels.hash.hashing import murmur64a
 from gamay.model.types import DataType
 
 

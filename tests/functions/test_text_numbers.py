@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.text_numbers import TextNumbers
+from gamay.functions.aggregate.distinct.text_numbers import TextNumbers
 
 TEXTS = st.text(alphabet="aü\0€", max_size=20) | st.integers(0, 3000).map(lambda n: f"some longer text {n}")
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column
-from gamay.functions.scalar.dates import truncate_local
-from gamay.functions.scalar.time_units import dividing, unit_read
+from gamay.functions.scalar.time.dates import truncate_local
+from gamay.functions.scalar.time.time_units import dividing, unit_read
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query.values import python_values
+from gamay.query.answer.values import python_values
 from gamay.sql.parser import parse_expression
 
 _FORMATS = ("1:MILLISECONDS:EPOCH", "TIMESTAMP", "1:DAYS:EPOCH", "3:HOURS:EPOCH")

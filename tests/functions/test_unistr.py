@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gamay.functions.scalar.characters import unistr
+from gamay.functions.scalar.text.characters import unistr
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gamay.functions.aggregate.totals import Needs, Totals, whole_total
+from gamay.functions.aggregate.totals.totals import Needs, Totals, whole_total
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 import gamay
-from gamay.broker.app import BrokerApp
+from gamay.broker.http.app import BrokerApp
 from gamay.model.types import DataType as D
-from gamay.query.queue import QueryQueue
+from gamay.query.limits.queue import QueryQueue
 
 TYPES = {
     "i": D.INT,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 
 @pytest.fixture

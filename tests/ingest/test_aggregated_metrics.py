@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 
 SCHEMA = Schema(

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import orc
 
 from gamay.base.errors import RecordError
-from gamay.ingest.readers import format_of, open_reader
+from gamay.ingest.read.readers import format_of, open_reader
 
 TABLE = pa.table(
     {

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.ingest.convert import convert
-from gamay.model.datetime_format import DateTimeFormat
-from gamay.model.default_null import COLUMN_TYPES
-from gamay.model.field_spec import FieldSpec
+from gamay.ingest.convert.values import convert
+from gamay.model.schema.datetime_format import DateTimeFormat
+from gamay.model.schema.default_null import COLUMN_TYPES
+from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType, FieldRole
 
 UTC = dt.UTC

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError, NotFoundError, RecordError
-from gamay.ingest import csv_reader
-from gamay.ingest.readers import open_reader
+from gamay.ingest.read import csv as csv_reader
+from gamay.ingest.read.readers import open_reader
 
 
 @pytest.fixture

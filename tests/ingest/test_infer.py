@@ -7,7 +7,7 @@ import pytest
 
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.infer import infer_file_schema, infer_schema
-from gamay.model.schema import Schema
+from gamay.model.schema.schema import Schema
 
 
 def described(schema):

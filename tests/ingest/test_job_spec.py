@@ -5,8 +5,8 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.properties import parse_properties
-from gamay.ingest.job_spec import JobSpec, load_job_spec
-from gamay.ingest.template import render
+from gamay.ingest.job.spec import JobSpec, load_job_spec
+from gamay.ingest.job.template import render
 
 YAML = """
 executionFrameworkSpec:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError, RecordError
-from gamay.ingest import json_reader, json_stream
-from gamay.ingest.readers import open_reader
+from gamay.ingest.read import json as json_reader
+from gamay.ingest.read import json_stream
+from gamay.ingest.read.readers import open_reader
 
 
 @pytest.fixture

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import RecordError
-from gamay.ingest.convert import convert
-from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.convert.values import convert
 from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.decode.records import records_to_rows
 from gamay.ingest.stream.spi import InputFields
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 
 FAILS = object()

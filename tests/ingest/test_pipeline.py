@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError, RecordError
-from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.readers import open_reader
+from gamay.ingest.read.readers import open_reader
 from gamay.ingest.run import conformed_batches
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 
 def apply(schema, table, rows, kind=None):

@@ -5,8 +5,8 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import CountingIds
-from gamay.ingest.segment_names import SegmentFacts, segment_name_generator
-from gamay.model.table_config import TableConfig
+from gamay.ingest.job.segment_names import SegmentFacts, segment_name_generator
+from gamay.model.table.table_config import TableConfig
 
 MAY_1, MAY_2 = 1714521600000, 1714608000000
 TEMPLATE = "${filePathPattern:\\1}_x_${filePathPattern:\\2}"

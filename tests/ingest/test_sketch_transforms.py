@@ -7,7 +7,7 @@ import pytest
 from gamay.functions.expression import Call, Column
 from gamay.functions.registry import bind_aggregate
 from gamay.functions.vector import Vector
-from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.types import DataType
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.ingest.sources import absolute_uri, list_files, path_matcher
+from gamay.ingest.read.sources import absolute_uri, list_files, path_matcher
 
 
 @pytest.fixture

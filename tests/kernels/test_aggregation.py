@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gamay.kernels import aggregation as kernels
-from gamay.kernels.filter import mark_id_range
+from gamay.kernels.group import aggregation as kernels
+from gamay.kernels.rows.filter import mark_id_range
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.functions.arrow import binary_buffers
-from gamay.kernels import arrival
+from gamay.kernels.hash import arrival
 
 SLOTS = 64
 LIMITS = st.integers(0, 40)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.kernels import bitpack
+from gamay.kernels.encode import bitpack
 
 
 def pack(values, bits):

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gamay.kernels import digest, grouping, hll, masks
+from gamay.kernels.group import grouping
+from gamay.kernels.rows import masks
+from gamay.kernels.sketch import digest, hll
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

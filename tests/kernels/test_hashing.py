@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.kernels import hashing
+from gamay.kernels.hash import hashing
 
 
 def strings(values):

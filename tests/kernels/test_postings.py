@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.kernels import postings
+from gamay.kernels.encode import postings
 
 
 @settings(deadline=None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.extra.numpy import arrays
 
-from gamay.kernels.radix import sort_numbers, sort_words
+from gamay.kernels.rows.radix import sort_numbers, sort_words
 
 _SHAPES = {
     "normal": lambda rng, n: rng.normal(size=n),

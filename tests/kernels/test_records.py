@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import records as naive
 
-from gamay.kernels.records import find_records, pack_records
+from gamay.kernels.rows.records import find_records, pack_records
 
 COLUMNS = 3
 TESTS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=8).map(sorted), min_size=1, max_size=COLUMNS)

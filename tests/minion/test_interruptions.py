@@ -10,10 +10,10 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
-from gamay.cluster.records import Instance
+from gamay.cluster.records.records import Instance
+from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, JobState, SubtaskState
-from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 from gamay.minion import rebuild
 from gamay.minion.context import TaskContext
 from gamay.minion.progress import Progress
@@ -90,8 +90,8 @@ import sys, threading
 from pathlib import Path
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
-from gamay.cluster.records import Instance
-from gamay.cluster.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
+from gamay.cluster.records.records import Instance
+from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 from gamay.minion.worker import TaskWorker
 
 store = ZooKeeperStore.open(ZooKeeperAddress(sys.argv[1], "Test", session_timeout_s=2, patience_s=20))

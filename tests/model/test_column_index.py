@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.column_index import RAW_CODECS, ColumnIndexConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.column_index import RAW_CODECS, ColumnIndexConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
 
 SCHEMA = Schema("t", (FieldSpec("a", DataType.INT), FieldSpec("m", DataType.DOUBLE, FieldRole.METRIC)))

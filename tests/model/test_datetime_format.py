@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.datetime_format import DateTimeFormat, DateTimeKind, Granularity, sane_time
+from gamay.model.schema.datetime_format import DateTimeFormat, DateTimeKind, Granularity, sane_time
 from gamay.model.units import TimeUnit
 
 SANE_MILLIS = st.integers(31_536_000_000, 3_187_296_000_000)

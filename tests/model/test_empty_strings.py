@@ -8,12 +8,12 @@ import pytest
 from tests.model.conftest import EVERY_SCHEMA_KEY, EVERY_TABLE_KEY
 
 from gamay.base.errors import InvalidConfigError
-from gamay.ingest.job_spec import JobSpec
+from gamay.ingest.job.spec import JobSpec
 from gamay.ingest.stream.config import StreamConfig
-from gamay.model.field_spec import FieldSpec
 from gamay.model.parse import keys_of
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.task_settings import COMMON_KEYS, CompactionSettings, MergeSettings, TaskSettings, known_task_keys
 from gamay.model.types import DataType
 

@@ -20,17 +20,17 @@ from tests.model.conftest import EVERY_TABLE_KEY
 from tests.model.test_empty_strings import EVERY_JOB_KEY
 
 import gamay
-from gamay.embedded.settings import RoleSettings
-from gamay.ingest.job_spec import JobSpec
+from gamay.ingest.job.spec import JobSpec
 from gamay.ingest.stream.config import FlushThresholds, OffsetAutoReset, StreamConfig
-from gamay.model.field_spec import FieldSpec
 from gamay.model.parse import Key, keys_of
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.upsert_changes import deprecated_keys
-from gamay.model.without_effect import NO_EFFECT, without_effect
-from gamay.sql import option_values
-from gamay.sql.option_values import NULL_HANDLING, OPTIONS, SKIP_INDEXES
+from gamay.model.rules.upsert_changes import deprecated_keys
+from gamay.model.rules.without_effect import NO_EFFECT, without_effect
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.roles.settings import RoleSettings
+from gamay.sql.options import option_values
+from gamay.sql.options.option_values import NULL_HANDLING, OPTIONS, SKIP_INDEXES
 
 _SOURCE = Path(gamay.__file__).parent
 _NO_ACTION = {"parse", "without_effect", "unused_index_settings", "upsert_changes", "validation", "rules"}
@@ -194,12 +194,12 @@ def test_every_key_of_a_table_config_is_read_or_named_in_warnings() -> None:
     document["tableIndexConfig"]["bloomFilterConfigs"]["tags"]["loadOnHeap"] = True
     config = TableConfig.from_json(document).value
     sentences = " ".join([*without_effect(config), *deprecated_keys(config)])
-    assert _silent(TableConfig, sentences) == [], "build what they say, or add them to gamay.model.without_effect"
+    assert _silent(TableConfig, sentences) == [], "build what they say, or add them to gamay.model.rules.without_effect"
 
 
 def test_every_key_of_a_job_spec_is_read_or_named_in_warnings() -> None:
     sentences = " ".join(JobSpec.from_document(EVERY_JOB_KEY).warnings)
-    assert _silent(JobSpec, sentences) == [], "build what they say, or add them to gamay.ingest.job_spec.NO_EFFECT"
+    assert _silent(JobSpec, sentences) == [], "build what they say, or add them to gamay.ingest.job.spec.NO_EFFECT"
 
 
 @pytest.mark.parametrize("cls", [StreamConfig, Schema, FieldSpec, FlushThresholds, OffsetAutoReset, RoleSettings])

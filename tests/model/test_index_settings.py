@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model import vector_index
-from gamay.model.schema import Schema
-from gamay.model.secondary_indexes import IndexDeclaration, declared_indexes
-from gamay.model.table_config import TableConfig
-from gamay.model.validation import validate_table_config
-from gamay.model.without_effect import without_effect
+from gamay.model.index import vector_index
+from gamay.model.rules.validation import validate_table_config
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.schema.schema import Schema
+from gamay.model.table.secondary_indexes import IndexDeclaration, declared_indexes
+from gamay.model.table.table_config import TableConfig
 
 SCHEMA = Schema.from_json(
     {
@@ -273,7 +273,7 @@ def test_settings_of_an_h3_index_have_two_forms() -> None:
 
 
 def test_the_library_of_an_index_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gamay.model.without_effect.find_spec", lambda name: None)
+    monkeypatch.setattr("gamay.model.rules.without_effect.find_spec", lambda name: None)
     (told,) = without_effect(config(None, {"name": "a", "indexes": {"h3": {}}}))
     assert "needs the package h3" in told
     assert "pip install 'gamay[geo]'" in told

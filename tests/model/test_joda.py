@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.joda import JodaPattern, joda_pattern
+from gamay.model.schema.joda import JodaPattern, joda_pattern
 from gamay.model.zones import EPOCH, format_timestamp, parse_offset, parse_timestamp, time_zone
 
 MILLIS = st.integers(-62_135_596_800_000, 253_402_300_799_999)  # years 1 to 9999

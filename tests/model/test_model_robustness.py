@@ -14,12 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model import column_index, default_null, joda, parse, schema, table_name, units, zones
-from gamay.model.datetime_format import DateTimeFormat, Granularity
-from gamay.model.joda import JodaPattern
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.validation import validate_schema, validate_table_config
+from gamay.model import parse, units, zones
+from gamay.model.index import column_index
+from gamay.model.rules.validation import validate_schema, validate_table_config
+from gamay.model.schema import default_null, joda, schema
+from gamay.model.schema.datetime_format import DateTimeFormat, Granularity
+from gamay.model.schema.joda import JodaPattern
+from gamay.model.schema.schema import Schema
+from gamay.model.table import table_name
+from gamay.model.table.table_config import TableConfig
 
 ODD_VALUES = st.recursive(
     st.none()

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.datetime_format import DateTimeFormat, DateTimeKind, Granularity, joda_pattern, time_zone
-from gamay.model.default_null import default_null_value, null_value_from_json, null_value_to_json
-from gamay.model.field_spec import MaxLengthExceedStrategy
-from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema, check_backward_compatible
+from gamay.model.schema.datetime_format import DateTimeFormat, DateTimeKind, Granularity, joda_pattern, time_zone
+from gamay.model.schema.default_null import default_null_value, null_value_from_json, null_value_to_json
+from gamay.model.schema.field_spec import MaxLengthExceedStrategy
+from gamay.model.schema.schema import BUILT_IN_COLUMNS, FieldSpec, Schema, check_backward_compatible
 from gamay.model.types import DataType, FieldRole
 from gamay.model.units import TimeUnit
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
-from gamay.model.datetime_format import DateTimeFormat, Granularity
-from gamay.model.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
+from gamay.model.rules.validation import validate_schema
+from gamay.model.schema.datetime_format import DateTimeFormat, Granularity
+from gamay.model.schema.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType, FieldRole
-from gamay.model.validation import validate_schema
 
 
 def refusal(schema: Schema, **options: Any) -> str:

@@ -3,9 +3,9 @@
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.schema import Schema
-from gamay.model.stored import stored_schema, stored_table_config
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.stored import stored_schema, stored_table_config
+from gamay.model.table.table_config import TableConfig
 
 CONFIG = {
     "tableName": "kept", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {},

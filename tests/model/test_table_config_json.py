@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.parse import keys_of
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import IndexingConfig, SegmentsConfig, TableConfig
-from gamay.model.table_name import TableType
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import IndexingConfig, SegmentsConfig, TableConfig
+from gamay.model.table.table_name import TableType
 from gamay.model.types import DataType
 
 Json: typing.TypeAlias = Any

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
-from gamay.model.datetime_format import DateTimeFormat, Granularity
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.rules.upsert_changes import deprecated_keys, forbidden_changes, migrated
+from gamay.model.rules.validation import validate_schema, validate_table_config
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.schema.datetime_format import DateTimeFormat, Granularity
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
-from gamay.model.upsert_changes import deprecated_keys, forbidden_changes, migrated
-from gamay.model.validation import validate_schema, validate_table_config
-from gamay.model.without_effect import without_effect
 from gamay.sql import columns as sql_columns
 
 SCHEMA = Schema(

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
-from gamay.model.search_settings import SearchSettings
-from gamay.model.secondary_indexes import declared_indexes
-from gamay.model.table_config import TableConfig
+from gamay.model.rules.validation import validate_table_config
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.search_settings import SearchSettings
+from gamay.model.table.secondary_indexes import declared_indexes
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.model.validation import validate_table_config
-from gamay.model.without_effect import without_effect
 
 SCHEMA = Schema(
     "t",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.table_name import TableType, name_problems, raw_table_name, table_type_of, typed_table_name
+from gamay.model.table.table_name import TableType, name_problems, raw_table_name, table_type_of, typed_table_name
 from gamay.model.units import TimeUnit, format_data_size, format_period, parse_data_size, parse_period
 
 

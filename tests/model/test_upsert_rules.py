@@ -11,12 +11,12 @@ import orjson
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.hybrid_rules import hybrid_problems
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.upsert_changes import deprecated_keys, followed_late, forbidden_changes, migrated
-from gamay.model.validation import validate_table_config
-from gamay.model.without_effect import without_effect
+from gamay.model.rules.hybrid import hybrid_problems
+from gamay.model.rules.upsert_changes import deprecated_keys, followed_late, forbidden_changes, migrated
+from gamay.model.rules.validation import validate_table_config
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.sql.columns import columns_of, volatile_functions
 
 SCHEMA: dict[str, Any] = {

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gamay.kernels.key_table import DELETED_BIT, LATE, NEW, REPLACED
-from gamay.upsert.key_index import KeyIndex, Keys, NewRows, Rules
+from gamay.kernels.keys.table import DELETED_BIT, LATE, NEW, REPLACED
+from gamay.upsert.index.key_index import KeyIndex, Keys, NewRows, Rules
 
 
 class CheckedKeyIndex:

@@ -1,4 +1,4 @@
-"""Slow twins of the kernels of `gamay.kernels.records`."""
+"""Slow twins of the kernels of `gamay.kernels.rows.records`."""
 
 from collections.abc import Sequence
 

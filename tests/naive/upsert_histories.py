@@ -15,17 +15,17 @@ from tests.naive.upsert import Options, Row, UpsertModel
 
 from gamay.functions.arrow import arrow_type
 from gamay.functions.vector import Vector
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.upsert_defaults import ServerDefaults
-from gamay.segment.storage_form import from_arrow, to_values
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.upsert_defaults import ServerDefaults
+from gamay.segment.encode.storage_form import from_arrow, to_values
 from gamay.storage.local_store import LocalStore
-from gamay.upsert.host import Host
-from gamay.upsert.settings import UpsertSettings
-from gamay.upsert.shared_snapshots import SharedSnapshots
-from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.config.settings import UpsertSettings
+from gamay.upsert.persist.host import Host
+from gamay.upsert.persist.shared_snapshots import SharedSnapshots
+from gamay.upsert.persist.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
-from gamay.upsert.table import TableUpsert
+from gamay.upsert.tables.table import TableUpsert
 
 STRATEGIES = {
     "rid": "OVERWRITE", "n": "INCREMENT", "m": "MAX", "w": "MIN", "s": "IGNORE", "f": "FORCE_OVERWRITE", "l": "APPEND",

@@ -21,19 +21,19 @@ from tests.seeds import by_first, chunks, count_of
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.arrow import arrow_type
-from gamay.model.indexing import IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType as D
 from gamay.model.types import FieldRole
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.segment.builder import SegmentBuilder
+from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 # few of them, as each reads a third of a million rows

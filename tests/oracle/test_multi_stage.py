@@ -13,14 +13,14 @@ from tests.seeds import by_first, chunks, count_of
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.expression import Call, Expression
 from gamay.functions.registry import ValueType
-from gamay.model.schema import Schema
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute as execute_leaf
-from gamay.query.partitioned.files import SpillSpace
-from gamay.query.reduce import reduce
-from gamay.query.response import ResultTable
+from gamay.query.answer.response import ResultTable
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute as execute_leaf
+from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.spill_files import SpillSpace
+from gamay.query.reduce.merge import reduce
 from gamay.query.stats import QueryStats
 from gamay.relational.engine import Engine
 from gamay.relational.execute import ExecutionContext, execute, prepare

@@ -13,7 +13,7 @@ from tests.seeds import chunks, count_of
 
 import gamay
 from gamay.embedded.database import Database
-from gamay.query.startree.prepared import PreparedTrees
+from gamay.query.prepared.star_trees import PreparedTrees
 
 DIMENSIONS = ("city", "browser", "day", "raw", "flag")
 SCHEMA = {

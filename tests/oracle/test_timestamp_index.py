@@ -13,18 +13,18 @@ from tests.seeds import chunks, count_of
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import QueryError
 from gamay.functions.arrow import conformed_schema
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.query.answer.values import python_values
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.query.values import python_values
-from gamay.segment.builder import SegmentBuilder
+from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import Segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 SCHEMA = Schema.from_json(

@@ -27,18 +27,18 @@ from tests.simulation.scheduler import Killed, Process, Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
 from gamay.base.rng import new_rng
-from gamay.cluster import paths
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
-from gamay.cluster.instance_partitions import default_partitions
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import SegmentRecord
-from gamay.cluster.registry import Registry
-from gamay.controller.realtime.consumption import Batches, ConsumptionManager
+from gamay.cluster.place.instance_partitions import default_partitions
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.controller.completion.consumption import Batches, ConsumptionManager
+from gamay.controller.completion.protocol import CompletionManager
+from gamay.controller.completion.validation import PartitionValidator
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import consuming_segments
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
-from gamay.controller.realtime.protocol import CompletionManager
-from gamay.controller.realtime.validation import PartitionValidator
 from gamay.ingest.stream.config import stream_configs
 
 TABLE = "t_REALTIME"

@@ -10,17 +10,17 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.functions.arrow import arrow_type
-from gamay.model.indexing import IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import Answer, reduce
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.query.reduce.merge import Answer, reduce
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 FIELDS = (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.model.schema import FieldSpec, Schema
+from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.types import DataType
 
 

@@ -12,21 +12,21 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.machine import usable_memory
 from gamay.functions.vector import EncodedVector, Vector
-from gamay.model.indexing import IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.query.bind import bind
-from gamay.query.budget import Budget, ProcessBudget, ScanLimits
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
-from gamay.query.held import held_bytes
-from gamay.query.matches import DocScan, most_rows
+from gamay.query.answer.response import BrokerResponse, ResultTable, encode, to_json
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits
+from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.memory_size import held_bytes
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.query.response import BrokerResponse, ResultTable, encode, to_json
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
+from gamay.query.reduce.merge import reduce
+from gamay.query.view.matches import DocScan, most_rows
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 ROWS = 60_000

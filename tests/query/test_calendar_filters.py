@@ -10,20 +10,20 @@ import pytest
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Literal
-from gamay.model.field_spec import FieldRole
-from gamay.model.indexing import IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.field_spec import FieldRole
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType as D
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
 from gamay.query.filter.calendar import calendar_docs
-from gamay.query.filter.docset import doc_mask
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
+from gamay.query.reduce.merge import reduce
+from gamay.query.view.docset import doc_mask
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 SCHEMA = Schema("t", (FieldSpec("ts", D.TIMESTAMP, FieldRole.DATE_TIME), FieldSpec("n", D.INT)))

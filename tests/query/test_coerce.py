@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Literal
 from gamay.model.types import DataType as D
-from gamay.query.coerce import coerce_equal, coerce_lower, coerce_upper
+from gamay.query.bind.coerce import coerce_equal, coerce_lower, coerce_upper
 
 
 def literal(value: Any) -> Literal:

@@ -13,16 +13,16 @@ from numba import njit
 from gamay.base import guard
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.convert import by_distinct
 from gamay.functions.expression import Column
-from gamay.functions.scalar.convert import by_distinct
 from gamay.functions.vector import Vector
 from gamay.kernels.jit import compiling_s
 from gamay.model.types import DataType
-from gamay.query import group_order
-from gamay.query.bind import SortKey
-from gamay.query.deadline import CancellableDeadline, Deadline
+from gamay.query.bind.binder import SortKey
+from gamay.query.groupby import ordering
 from gamay.query.groupby.merge import merge_group_tables, merge_partials, regroup
 from gamay.query.groupby.table import GroupTable
+from gamay.query.limits.deadline import CancellableDeadline, Deadline
 
 
 def test_a_deadline_passes_when_its_time_is_over() -> None:
@@ -92,12 +92,12 @@ def test_groups_are_not_sorted_any_further_when_the_query_has_ended(
     deadline: CancellableDeadline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sorted_further: list[object] = []
-    monkeypatch.setattr(group_order, "candidates", lambda *_: deadline.cancel())
-    monkeypatch.setattr(group_order, "top_rows", lambda *given: sorted_further.append(given))
+    monkeypatch.setattr(ordering, "candidates", lambda *_: deadline.cancel())
+    monkeypatch.setattr(ordering, "top_rows", lambda *given: sorted_further.append(given))
     columns = [Column("a"), Column("b")]
     operands = {column.name: Vector(DataType.INT, np.arange(3, dtype=np.int32)) for column in columns}
     with pytest.raises(QueryError, match="was cancelled"):
-        group_order._order([SortKey(column, False, True) for column in columns], operands, 3, 1)
+        ordering._order([SortKey(column, False, True) for column in columns], operands, 3, 1)
     assert sorted_further == []
 
 

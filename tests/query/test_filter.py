@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from gamay.functions.arrow import arrow_type
 from gamay.functions.expression import Call, Column, Literal
 from gamay.functions.vector import Vector
-from gamay.model.indexing import IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
+from gamay.query.bind.predicate import And, Filter, In, IsNull, Match, Not, Or, Range
 from gamay.query.filter.apply import FilterResult, apply_filter
-from gamay.query.filter.docset import DocRange, complement, doc_mask, intersect, unite
 from gamay.query.filter.values import in_test, range_test
-from gamay.query.predicate import And, Filter, In, IsNull, Match, Not, Or, Range
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
+from gamay.query.view.docset import DocRange, complement, doc_mask, intersect, unite
+from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import Segment
+from gamay.segment.write.builder import SegmentBuilder
 
 D = DataType
 # what each column's rows are drawn from; text orders by UTF-8 bytes

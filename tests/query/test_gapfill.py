@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.embedded.database import Database, connect
 from gamay.functions.vector import Vector
-from gamay.model.datetime_format import DateTimeFormat
+from gamay.model.schema.datetime_format import DateTimeFormat
 from gamay.model.types import DataType
-from gamay.query.gapfill import fill_gaps
-from gamay.query.response import ResultTable
-from gamay.query.values import json_values
+from gamay.query.answer.response import ResultTable
+from gamay.query.answer.values import json_values
+from gamay.query.reduce.gapfill import fill_gaps
 from gamay.sql.query import Gapfill
 
 HOUR_MS = 3_600_000

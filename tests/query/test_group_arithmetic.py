@@ -13,7 +13,7 @@ from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.scalar.comparison import compare
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
-from gamay.kernels.programs import REGISTER_ROWS
+from gamay.kernels.group.programs import REGISTER_ROWS
 from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.sql.parser import parse_expression

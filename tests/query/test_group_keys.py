@@ -20,8 +20,8 @@ from gamay.query.groupby.numbering import (
 from gamay.query.groupby.recode import coded_key
 from gamay.query.groupby.segment import group_segment
 from gamay.query.groupby.table import key_values
-from gamay.query.matches import AllDocs, Block
 from gamay.query.pool import WorkPool
+from gamay.query.view.matches import AllDocs, Block
 
 NUMBERS = np.array([-3, 0, 1, 2, 5, 8], np.int32)
 TEXTS = pa.array(["", "A", "a", "b", "é"])

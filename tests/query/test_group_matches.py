@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gamay.kernels.masks import compress_lists, compress_texts
-from gamay.query.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
-from gamay.query.spans import cut
+from gamay.kernels.rows.masks import compress_lists, compress_texts
+from gamay.query.view.match_spans import cut
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, DocList, DocMask, DocScan, Matches
 
 ROWS = 3 * BLOCK_ROWS + 1234
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.expression import Call, Column, Expression, Literal, Star
 from gamay.functions.registry import aggregate_arguments, bind_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, numpy_dtype, take
@@ -23,8 +23,8 @@ from gamay.query.groupby import segment as segment_module
 from gamay.query.groupby.merge import merge_group_tables, merge_partials
 from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable, key_values, select_groups
-from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 from gamay.query.pool import WorkPool
+from gamay.query.view.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
 _spec = importlib.util.spec_from_file_location("naive_aggregates", Path(__file__).parents[1] / "naive" / "aggregates.py")
 assert _spec is not None

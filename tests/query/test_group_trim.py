@@ -11,16 +11,17 @@ from gamay.functions.expression import Call, Column, Star
 from gamay.functions.registry import aggregate_arguments, bind_aggregate
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query import execute_groups, group_limits
-from gamay.query.bind import bind
-from gamay.query.bind_aggregates import BoundAggregate
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.query.bind.aggregates import BoundAggregate
+from gamay.query.bind.binder import bind
+from gamay.query.execute import groups
+from gamay.query.execute.executor import execute
+from gamay.query.groupby import limits
 from gamay.query.groupby import segment as group_segments
 from gamay.query.groupby.segment import GroupOptions, group_segment
-from gamay.query.matches import AllDocs
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
+from gamay.query.reduce.merge import reduce
+from gamay.query.view.matches import AllDocs
 from gamay.sql.parser import parse_query
 
 
@@ -96,7 +97,7 @@ class TestNumGroupsLimit:
 
 class TestTrim:
     def test_an_order_by_keys_is_trimmed_without_loss(self, wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(group_limits, "_SAFE_TRIM_MIN", 1)
+        monkeypatch.setattr(limits, "_SAFE_TRIM_MIN", 1)
         plain = "SELECT day, kind, count(*), sum(price) FROM trips GROUP BY day, kind"
         everything = {row[:2]: row for row in wide.rows(f"{plain} LIMIT 100000")}
         for order in ("day", "day DESC", "kind", "kind DESC, day", "day + kind, kind"):
@@ -148,7 +149,7 @@ class TestTrim:
         assert not wide.answer(f"SET accurateGroupByWithoutOrderBy = true; {options}{sql}").stats.groups_trimmed
 
     def test_the_broker_trims_before_having_only(self, wide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(group_limits, "TRIM_THRESHOLD", 10)
+        monkeypatch.setattr(limits, "TRIM_THRESHOLD", 10)
         sql = "SET minBrokerGroupTrimSize = 10; SELECT day FROM trips GROUP BY day, price"
         keys = answer_of_servers(wide, f"{sql} LIMIT 20")
         assert (keys.stats.groups_trimmed, len(keys.table.rows())) == (False, 20)
@@ -160,7 +161,7 @@ class TestTrim:
         assert not wide.answer(f"SET minSegmentGroupTrimSize = 50; {sql.format(1000)}").stats.groups_trimmed
 
     def test_many_segments_are_merged_in_steps(self, build_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(execute_groups, "_SEGMENTS_AT_ONCE", 3)
+        monkeypatch.setattr(groups, "_SEGMENTS_AT_ONCE", 3)
         table = build_table((50,) * 10)
         sql = "SELECT at, kind, sum(price) FROM trips GROUP BY at, kind ORDER BY sum(price) DESC, kind LIMIT 4"
         options = "SET groupTrimThreshold = 60; SET minServerGroupTrimSize = 25; "

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.query.bind import bind
-from gamay.query.execute_sets import plan_sets
+from gamay.query.bind.binder import bind
+from gamay.query.execute.grouping_sets import plan_sets
 from gamay.sql.parser import parse_query
 
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.model.indexing import IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query.groupby import kept
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
-from gamay.segment.visible import VisibleSegment
-from gamay.upsert.docs import SegmentDocs
+from gamay.segment.read.reader import open_segment
+from gamay.segment.read.visible import VisibleSegment
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.upsert.rows.valid_docs import SegmentDocs
 
 QUERIES = (
     "SUM(kind), MIN(kind), MAX(kind), COUNT(*), AVG(kind)",

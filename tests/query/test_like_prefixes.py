@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import gamay
 from gamay.functions.expression import Call, Column, Literal
-from gamay.functions.scalar.patterns import like
+from gamay.functions.scalar.text.patterns import like
 from gamay.model.types import DataType as D
 from gamay.query.filter.prefixes import like_ranges
-from gamay.segment.dictionary import SortedDictionary
+from gamay.segment.encode.dictionary import SortedDictionary
 
 LETTERS = "aAkK\u212asSſ/_%\\é\ud7ff\U0010ffff"
 TEXTS = st.sets(st.text(LETTERS, max_size=5), max_size=40)

@@ -4,7 +4,7 @@ import pytest
 from tests.query.many_groups import SCHEMA
 
 from gamay.functions.expression import Call
-from gamay.query.bind import bind
+from gamay.query.bind.binder import bind
 from gamay.sql.parser import parse_query
 
 KEYS = 1_000

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector, Vector
-from gamay.kernels.filter import rows_in_id_range
+from gamay.kernels.rows.filter import rows_in_id_range
 from gamay.model.types import DataType as D
-from gamay.query.bind import SortKey
-from gamay.query.order import Bound, CommonBound, bound_of, sort_array, top_rows
+from gamay.query.bind.binder import SortKey
+from gamay.query.columns.order import Bound, CommonBound, bound_of, sort_array, top_rows
 from gamay.query.selection import leading_rows
-from gamay.segment.dictionary import SortedDictionary
+from gamay.segment.encode.dictionary import SortedDictionary
 
 
 @pytest.mark.parametrize(

@@ -18,19 +18,19 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
-from gamay.query import execute_distinct
-from gamay.query.bind import bind
-from gamay.query.budget import Budget, ProcessBudget
-from gamay.query.deadline import CancellableDeadline, Deadline
-from gamay.query.execute import execute
+from gamay.query.bind.binder import bind
+from gamay.query.execute import distinct, spilling
+from gamay.query.execute.executor import execute
 from gamay.query.groupby import growing
 from gamay.query.groupby import segment as group_segments
-from gamay.query.partitioned import groups, spilling
-from gamay.query.partitioned.files import SpillFile, SpillSpace
+from gamay.query.limits.budget import Budget, ProcessBudget
+from gamay.query.limits.deadline import CancellableDeadline, Deadline
+from gamay.query.limits.spill_files import SpillFile, SpillSpace
+from gamay.query.partitioned import groups
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
+from gamay.query.reduce.merge import reduce
 from gamay.query.wire.result import encode_result, receive
 from gamay.sql.parser import parse_query
 
@@ -177,7 +177,7 @@ def test_a_full_disk_and_no_disk_are_errors_that_name_the_settings(segments: Any
 def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
     program = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from gamay.query.partitioned.files import SpillFile, SpillSpace\n"
+        "from gamay.query.limits.spill_files import SpillFile, SpillSpace\n"
         "file = SpillFile(SpillSpace(Path(sys.argv[1])))\nfile.append([b'x' * 100_000])\nprint('written', flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -273,8 +273,8 @@ def test_ordered_distinct_rows_need_no_more_memory_than_the_answer(segments: Any
         run = Run(segments, folder, 150_000, disk=0)
         expected = Run(segments, folder, NO_LIMIT).rows(asked)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(execute_distinct, "_ORDERED_STEP_ROWS", 300)
-            patch.setattr(execute_distinct, "_UNTRIMMED_GROUPS", 100)
+            patch.setattr(distinct, "_ORDERED_STEP_ROWS", 300)
+            patch.setattr(distinct, "_UNTRIMMED_GROUPS", 100)
             assert run.rows(asked, servers=2, on_wire=True) == expected
         assert len(expected) == 20
 

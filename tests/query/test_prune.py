@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.model.schema import FieldSpec, Schema
+from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.types import DataType
-from gamay.query.bind import bind
-from gamay.query.predicate import And, Filter, In, Not, Or, Range
-from gamay.query.prune import PruningTable, SegmentRecordStats
-from gamay.segment.partition import partition_function
+from gamay.query.bind.binder import bind
+from gamay.query.bind.predicate import And, Filter, In, Not, Or, Range
+from gamay.query.prune.by_records import PruningTable, SegmentRecordStats
+from gamay.segment.encode.partition import partition_function
 from gamay.segment.spi import PartitionInfo
 from gamay.sql.parser import parse_query
 

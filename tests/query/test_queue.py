@@ -9,8 +9,8 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.query.deadline import CancellableDeadline
-from gamay.query.queue import QueryQueue
+from gamay.query.limits.deadline import CancellableDeadline
+from gamay.query.limits.queue import QueryQueue
 
 
 def deadline(timeout_ms: float = 60_000) -> CancellableDeadline:

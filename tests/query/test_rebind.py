@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import QueryError
-from gamay.model.schema import Schema
-from gamay.query.bind import bind
-from gamay.query.plans import BoundPlans
+from gamay.model.schema.schema import Schema
+from gamay.query.bind.binder import bind
+from gamay.query.bind.plans import BoundPlans
 from gamay.sql.parser import parse_query
 
 SCHEMA = Schema.from_json(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query.response import BrokerResponse, QueryStats, ResultTable, encode
-from gamay.query.values import json_values, timestamp_texts
+from gamay.query.answer.response import BrokerResponse, QueryStats, ResultTable, encode
+from gamay.query.answer.values import json_values, timestamp_texts
 
 KEYS = """
 resultTable numRowsResultSet partialResult exceptions numGroupsLimitReached numGroupsWarningLimitReached

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import gamay
-from gamay.kernels.masks import choose_marked, replace_chosen_by
+from gamay.kernels.rows.masks import choose_marked, replace_chosen_by
 from gamay.kernels.times import hours_of_day, minutes_of_hour, quotients, seconds_of_minute
 
 

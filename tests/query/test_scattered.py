@@ -14,14 +14,14 @@ from tests.query.many_groups import segments as segments
 from gamay.functions.expression import column_names
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query.bind import bind
+from gamay.query.bind.binder import bind
+from gamay.query.execute import spilling
 from gamay.query.groupby import growing
 from gamay.query.groupby import segment as group_segments
 from gamay.query.groupby.rows import RowGroups
 from gamay.query.groupby.states import plan_states
 from gamay.query.groupby.table import GroupTable
-from gamay.query.partitioned import spilling
-from gamay.query.partitioned.files import SpillFile, SpillSpace
+from gamay.query.limits.spill_files import SpillFile, SpillSpace
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
 from gamay.sql.parser import parse_query

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gamay.query.filter import shared
-from gamay.query.filter.docset import Mask
-from gamay.query.filter.shared import SharedScan
-from gamay.query.matches import DocIds
+from gamay.query.view import shared_filters
+from gamay.query.view.docset import Mask
+from gamay.query.view.matches import DocIds
+from gamay.query.view.shared_filters import SharedScan
 
 FLAGS = np.random.default_rng(7).random(400) < 0.4
 
@@ -38,7 +38,7 @@ DOCS = st.lists(st.integers(0, 399), unique=True).map(sorted)
 def test_answers_are_those_of_the_scan(asked: list[tuple[int, int] | list[int]], span: int) -> None:
     scan = SharedScan(Reading())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "_SPAN_MAX", span)
+        patch.setattr(shared_filters, "_SPAN_MAX", span)
         for each in asked:
             if isinstance(each, tuple):
                 found = scan.mask(*each)

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from tests.query.many_groups import NO_LIMIT
 
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.query import selection
-from gamay.query.bind import bind
-from gamay.query.budget import Budget, ProcessBudget
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
-from gamay.query.partitioned.files import SpillSpace
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.budget import Budget, ProcessBudget
+from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.spill_files import SpillSpace
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
+from gamay.query.reduce.merge import reduce
 from gamay.query.stats import QueryStats
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 FIELDS = {

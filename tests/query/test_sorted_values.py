@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
 from gamay.functions.arrow import arrow_type
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.query.filter.docset import DocSet, doc_mask
+from gamay.query.bind.predicate import In, Range
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
-from gamay.query.predicate import In, Range
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.query.view.docset import DocSet, doc_mask
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
 
 TYPES = {"INT": DataType.INT, "LONG": DataType.LONG, "DOUBLE": DataType.DOUBLE, "TIMESTAMP": DataType.TIMESTAMP}
 

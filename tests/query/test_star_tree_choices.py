@@ -7,14 +7,14 @@ from weakref import ref
 import pyarrow as pa
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
-from gamay.query.predicate import NOTHING, In
-from gamay.query.prepared import PreparedQuery
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.query.bind.binder import bind
+from gamay.query.bind.predicate import NOTHING, In
+from gamay.query.prepared.lookup import PreparedQuery
 from gamay.query.startree.build import add_star_trees
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 SCHEMA = Schema.from_json(

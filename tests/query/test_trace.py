@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import ServerResult, execute
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
 from gamay.query.trace import Trace
 from gamay.sql.parser import parse_query
 

@@ -10,22 +10,22 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.model.indexing import FieldConfig, Indexes, IndexingConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.search_settings import SearchSettings
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import FieldConfig, Indexes, IndexingConfig
+from gamay.model.index.vector_index import DISTANCES, VectorConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.search_settings import SearchSettings
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.model.vector_index import DISTANCES, VectorConfig
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
-from gamay.query.plans import BoundPlans
+from gamay.query.bind.plans import BoundPlans
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import reduce
-from gamay.segment.builder import SegmentBuilder
+from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable.segment import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.read.visible import VisibleDocs, VisibleSegment
 from gamay.segment.spi import Segment
-from gamay.segment.visible import VisibleDocs, VisibleSegment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
 SCHEMA = Schema(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gamay.segment.visible import VisibleDocs, VisibleSegment
+from gamay.segment.read.visible import VisibleDocs, VisibleSegment
 
 QUERIES = [
     "SELECT COUNT(*) FROM trips",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gamay.base.errors import QueryError
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
-from gamay.query.wire.columns import ColumnShape, from_arrays, pack_arrays, to_arrays, unpack_arrays
+from gamay.query.buffers.columns import ColumnShape, from_arrays, pack_arrays, to_arrays, unpack_arrays
 
 TEXTS = st.lists(st.text(max_size=8), max_size=12)
 DTYPES = ("?", "b", "B", "h", "H", "i", "I", "q", "Q", "f", "d")

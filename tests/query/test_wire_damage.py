@@ -9,8 +9,8 @@ from tests.query.many_groups import SCHEMA
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import QueryError
-from gamay.query.bind import bind
-from gamay.query.execute import ServerResult
+from gamay.query.bind.binder import bind
+from gamay.query.execute.server_result import ServerResult
 from gamay.query.stats import QueryStats
 from gamay.query.wire.request import ReceivedPlans, decode_request_header, encode_query
 from gamay.query.wire.result import encode_result, receive

@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gamay.cli.app import app
-from gamay.cluster.completion import Call, CompletionRequest, Status
+from gamay.cluster.records.completion import Call, CompletionRequest, Status
 from gamay.embedded import core
-from gamay.embedded.controller_role import ControllerRole
 from gamay.ingest.stream.log.topic import TopicConfig
+from gamay.roles.controller_role import ControllerRole
 from gamay.server.consuming.commit import SegmentCommit
 from gamay.server.consuming.completion_client import HttpCompletionClient
 

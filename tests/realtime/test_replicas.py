@@ -12,18 +12,18 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import CONSUMING, ONLINE, Instance
-from gamay.cluster.registry import Registry
-from gamay.embedded.controller_role import ControllerRole
-from gamay.embedded.layout import Layout
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.records.records import CONSUMING, ONLINE, Instance
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.embedded.local_completion import LocalCompletion
-from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
-from gamay.server.sources import SegmentSources
+from gamay.roles.controller_role import ControllerRole
+from gamay.roles.layout import Layout
+from gamay.roles.server_role import ServerRole, consuming_resources
+from gamay.server.loading.sources import SegmentSources
 from gamay.storage.local_store import LocalStore
 
 SCHEMA = {

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import InvalidConfigError
-from gamay.broker.consumer_kinds import of_one_way
-from gamay.cluster.llc_name import STREAM_LEVEL, LlcName, partition_of
+from gamay.broker.routes.consumer_kinds import of_one_way
+from gamay.cluster.records.llc_name import STREAM_LEVEL, LlcName, partition_of
 from gamay.ingest.stream.offsets import IntegerOffset
 from gamay.ingest.stream.stream_level import TopicOffset
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 
 MakeRealtime = Callable[..., Any]
 Eventually = Callable[..., None]

@@ -9,11 +9,11 @@ import pytest
 from tests.reference_evaluator.tables import TABLES, Table
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import execute
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.reduce import Answer, reduce
+from gamay.query.reduce.merge import Answer, reduce
 from gamay.sql.parser import PlanCache, parse_query
 from gamay.sql.query import Query
 

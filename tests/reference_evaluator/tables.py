@@ -16,13 +16,13 @@ from benchmarks.data import flights
 from tests.reference_evaluator.tree import Row
 
 from gamay.functions.arrow import arrow_type
-from gamay.model.indexing import GRANULARITIES, FieldConfig, IndexingConfig, TimestampConfig
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.index.indexing import GRANULARITIES, FieldConfig, IndexingConfig, TimestampConfig
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
-from gamay.segment.builder import SegmentBuilder
 from gamay.segment.mutable import MutableSegment, SegmentView
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 
 D = DataType
 VARIANTS = ("plain", "indexed", "raw", "sorted", "mixed", "consuming", "hybrid")

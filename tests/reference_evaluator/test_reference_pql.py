@@ -14,9 +14,9 @@ from tests.reference_evaluator.tables import TABLES, VARIANTS, Table
 from tests.reference_evaluator.tree import Aggregate, Node, Order, Row, Statement, by_text, junction, matches
 from tests.seeds import by_first, chunks, count_of
 
-from gamay.broker.legacy import to_legacy_json
-from gamay.query.response import BrokerResponse
-from gamay.sql.pql import parse_pql
+from gamay.broker.http.legacy import to_legacy_json
+from gamay.query.answer.response import BrokerResponse
+from gamay.sql.pql.parser import parse_pql
 
 QUERIES = count_of("GAMAY_GENERATED_QUERIES", 240) // 4
 _OF_COLUMN = re.compile(r'(COUNT|SUM|MIN|MAX|AVG|MINMAXRANGE|DISTINCTCOUNT|PERCENTILE\d+)(MV)?\((\*|"\w+")\)')

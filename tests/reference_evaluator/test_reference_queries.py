@@ -14,7 +14,7 @@ from tests.reference_evaluator.tables import TABLES, VARIANTS, Table, comparable
 from tests.reference_evaluator.tree import Expected, Statement
 from tests.seeds import by_first, chunks, count_of
 
-from gamay.query.reduce import Answer
+from gamay.query.reduce.merge import Answer
 from gamay.sql.parser import PlanCache, parse_query
 
 QUERIES = count_of("GAMAY_GENERATED_QUERIES", 240)

@@ -10,11 +10,12 @@ from tests.seeds import by_first, chunks, count_of
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import QueryError
-from gamay.query.bind import BoundQuery, bind
-from gamay.query.deadline import Deadline
-from gamay.query.execute import ServerResult, execute
-from gamay.query.reduce import Answer, reduce
-from gamay.query.response import encode_rows
+from gamay.query.answer.response import encode_rows
+from gamay.query.bind.binder import BoundQuery, bind
+from gamay.query.execute.executor import execute
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
+from gamay.query.reduce.merge import Answer, reduce
 from gamay.query.wire.request import ReceivedPlans, encode_query
 from gamay.query.wire.result import encode_result, receive
 from gamay.segment.spi import Segment

@@ -10,7 +10,7 @@ import pytest
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.embedded.database import Database, connect
 from gamay.embedded.result import Result
-from gamay.sql.hints import hint_options
+from gamay.sql.options.hints import hint_options
 from gamay.sql.parser import parse_query
 
 JOIN = "SELECT a.k, b.k FROM t a JOIN t b ON a.g = b.g"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.query.partitioned.files import SPILL_SETTING, SpillSpace
+from gamay.query.limits.spill_files import SPILL_SETTING, SpillSpace
 from gamay.relational.engine import Engine
 
 _ROWS = pa.table({"k": pa.array(range(3_000_000), pa.int64())})

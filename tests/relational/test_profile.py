@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.relational.conftest import Twins
 
-from gamay.query.response import to_json
+from gamay.query.answer.response import to_json
 from gamay.sql.parser import parse_query
 
 JOIN = (

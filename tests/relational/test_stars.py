@@ -17,7 +17,7 @@ from tests.seeds import by_first, chunks, count_of
 from gamay.embedded.database import connect
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column
-from gamay.functions.scalar.joined import encoded, found_in, value_of
+from gamay.functions.scalar.table.joined import encoded, found_in, value_of
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 

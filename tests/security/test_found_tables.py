@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import gamay
-from gamay.cluster.passwords import basic_token
+from gamay.cluster.access.passwords import basic_token
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access
+from gamay.roles.settings import read_access
 
 P, B, S = "controller.admin.access.control", "pinot.broker.access.control", "pinot.server.admin.access.control"
 FILE = "\n".join(

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 import gamay
-from gamay.broker.rights import BROKER_RIGHTS
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.rights import Rights, UndeclaredRouteError, read_rights
+from gamay.broker.http.rights import BROKER_RIGHTS
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.rights import Rights, UndeclaredRouteError, read_rights
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access
 from gamay.minion.rights import MINION_RIGHTS
-from gamay.server.rights import SERVER_RIGHTS
+from gamay.roles.settings import read_access
+from gamay.server.http.rights import SERVER_RIGHTS
 
 RIGHTS: dict[str, Rights] = {
     "controller": CONTROLLER_RIGHTS, "broker": BROKER_RIGHTS, "server": SERVER_RIGHTS, "minion": MINION_RIGHTS

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gamay.base.clock import ManualClock
 from gamay.functions.arrow import arrow_type
-from gamay.model.default_null import COLUMN_TYPES
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.default_null import COLUMN_TYPES
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 
 STORED_TYPES = list(COLUMN_TYPES)
 

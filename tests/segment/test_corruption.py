@@ -8,8 +8,8 @@ import pytest
 
 from gamay.base.errors import CorruptSegmentError
 from gamay.model.types import DataType
-from gamay.segment.metadata import read_metadata
-from gamay.segment.reader import open_segment
+from gamay.segment.encode.metadata import read_metadata
+from gamay.segment.read.reader import open_segment
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,7 @@ def test_the_columns_of_another_segment_are_refused(kit, segment):
 
 
 def test_a_document_of_another_shape_with_a_good_checksum_is_refused(segment):
-    from gamay.segment.format import write_metadata_file
+    from gamay.segment.encode.format import write_metadata_file
 
     write_metadata_file(segment, {"formatVersion": 1, "columns": []})
     with pytest.raises(CorruptSegmentError, match="not the metadata of a segment"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gamay.model.types import DataType, FieldRole
-from gamay.segment.defaults import with_defaults
+from gamay.segment.read.defaults import with_defaults
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,11 @@ import pytest
 from gamay.base.errors import CorruptSegmentError
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.describe import describe
-from gamay.segment.metadata import read_metadata
+from gamay.segment.encode.metadata import read_metadata
 
 
 def test_everything_is_shown_with_its_size(kit):
-    from gamay.model.datetime_format import DateTimeFormat
+    from gamay.model.schema.datetime_format import DateTimeFormat
 
     schema = kit.schema(
         kit.field("city", DataType.STRING),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.model.types import DataType
-from gamay.segment.dictionary import SortedDictionary, sort_distinct
+from gamay.segment.encode.dictionary import SortedDictionary, sort_distinct
 
 
 @given(st.lists(st.text(max_size=4), max_size=40), st.lists(st.text(max_size=4), max_size=10))

@@ -11,11 +11,11 @@ from pyroaring import BitMap
 from tests.waiting import eventually
 
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.model.secondary_indexes import IndexDeclaration
+from gamay.model.table.secondary_indexes import IndexDeclaration
 from gamay.model.types import DataType
+from gamay.query.bind.predicate import Filter, Match, Not
 from gamay.query.filter.apply import apply_filter
-from gamay.query.predicate import Filter, Match, Not
-from gamay.query.virtual import QuerySegment
+from gamay.query.view.virtual import QuerySegment
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.secondary import growing
 from gamay.segment.spi import Found, SecondaryIndex

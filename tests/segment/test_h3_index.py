@@ -18,7 +18,7 @@ from gamay.base.errors import CorruptSegmentError
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.geometry import Geometry, point_bytes, points_array, serialize
-from gamay.functions.scalar.geo import EARTH_RADIUS_M, sphere_distance_m
+from gamay.functions.scalar.geo.geometries import EARTH_RADIUS_M, sphere_distance_m
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.segment.secondary.growing import BlockedIndex

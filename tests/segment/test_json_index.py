@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from gamay.base.errors import CorruptSegmentError, QueryError
+from gamay.functions.convert import to_vector
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.scalar.convert import to_vector
-from gamay.functions.scalar.json_match import json_filter, number_in
+from gamay.functions.scalar.json.match import json_filter, number_in
 from gamay.functions.vector import Vector
-from gamay.kernels import json_leaves
-from gamay.model.schema import FieldSpec, Schema
+from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.types import DataType
-from gamay.query.bind import bind
-from gamay.query.predicate import Match
+from gamay.query.bind.binder import bind
+from gamay.query.bind.predicate import Match
 from gamay.segment.secondary.json_index.files import StoredTerms, numbers_of
 from gamay.segment.secondary.json_index.index import JSON
 from gamay.segment.spi import Found
@@ -314,7 +313,7 @@ def test_numbers_of_texts_are_those_of_ranges(texts: list[str]) -> None:
 
 
 def test_documents_are_read_no_deeper_than_the_other_reader_does() -> None:
-    levels = json_leaves.LEVELS_MAX
+    levels = leaves.LEVELS_MAX
     documents = ["[" * depth + "7" + "]" * depth for depth in (1, levels - 1, levels, levels + 1)]
     agrees(find(documents, lambda index: index.find(matching('"$.x" IS NULL'))), documents, '"$.x" IS NULL')
 

@@ -10,14 +10,14 @@ from pyroaring import BitMap
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import InvalidConfigError
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.kept_rows import KeptRows, write_kept
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import Sizing
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.segment.write.row_subset import KeptRows, write_kept
 
 T0 = 1_700_000_000_000
 TYPES = ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL", "BOOLEAN", "STRING", "BYTES", "JSON")

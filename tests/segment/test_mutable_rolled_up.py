@@ -14,11 +14,11 @@ from gamay.functions.sketch.hll import HllKind
 from gamay.functions.sketch.hllplus import HllPlusKind
 from gamay.functions.sketch.registers import sketch_of
 from gamay.functions.vector import Vector
-from gamay.ingest.pipeline import Pipeline
-from gamay.kernels.rollup import merge_packed
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.kernels.group.rollup import merge_packed
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
 
 SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 OTHER_SKETCH = HllKind(8).serialize(np.zeros(256, np.uint8))

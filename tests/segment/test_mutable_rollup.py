@@ -12,7 +12,7 @@ from gamay.base.clock import ManualClock
 from gamay.base.errors import InvalidConfigError
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
 
 FUNCTIONS = {"sum": "SUM(a)", "min": "MIN(a)", "max": "max(b)", "count": "COUNT(*)"}
 METRICS = {

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ConflictError, DiskFullError, InvalidConfigError
 from gamay.functions.arrow import conformed_schema
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.tier_overwrites import overwritten
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.tier_overwrites import overwritten
 from gamay.model.types import DataType, FieldRole
-from gamay.segment import column_writer
 from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write import column_writer
 
 ENCODINGS = {
     "dictionary": {},
@@ -288,7 +288,7 @@ def test_seal_leaves_nothing_half(kit, consume, tmp_path, monkeypatch):
     schema = kit.schema(kit.field("x", DataType.INT), kit.field("y", DataType.LONG))
     segment = consume(schema, kit.config(), {"x": [1, 2], "y": [5, 5]})
     with monkeypatch.context() as patch:
-        patch.setattr("gamay.segment.folder_writer.publish_folder", _broken)
+        patch.setattr("gamay.segment.write.folder_writer.publish_folder", _broken)
         with pytest.raises(OSError, match="broken"):
             segment.seal(tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

@@ -14,7 +14,7 @@ from benchmarks.attack.segments import content_of, read_all, write_mutant, write
 from tests.segment.conftest import make_config, make_field, make_schema
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.kernels.roaring import is_roaring
+from gamay.kernels.sketch.roaring import is_roaring
 from gamay.model.types import DataType
 from gamay.segment.index.bitmaps import serialise
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.vector import Vector
-from gamay.model.indexing import column_values
+from gamay.model.index.indexing import column_values
 from gamay.model.types import DataType
-from gamay.segment.partition import partition_function, partition_info
-from gamay.segment.value_text import value_text, values_text
+from gamay.segment.encode.partition import partition_function, partition_info
+from gamay.segment.encode.value_text import value_text, values_text
 
 MODULO = [  # value, n=3, n=5, n=8, ABS n=5
     ("0", 0, 0, 0, 0),

@@ -10,11 +10,11 @@ import pytest
 from tests.naive import lz4 as naive
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.kernels.lz4 import SLACK, decode_blocks
+from gamay.kernels.encode.lz4 import SLACK, decode_blocks
 from gamay.model.types import DataType
-from gamay.segment.format import BufferFile, BufferWriter
-from gamay.segment.raw import read_raw, write_raw
-from gamay.segment.raw_blocks import Blocked
+from gamay.segment.encode.format import BufferFile, BufferWriter
+from gamay.segment.encode.raw import read_raw, write_raw
+from gamay.segment.encode.raw_blocks import Blocked
 
 # (letters, longest value)
 KINDS = [(2, 1), (3, 20), (256, 20), (4, 300), (256, 5000), (1, 70_000)]

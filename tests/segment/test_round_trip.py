@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from gamay.base.clock import ManualClock
 from gamay.base.errors import ConflictError, CorruptSegmentError, RecordError
 from gamay.model.types import DataType, FieldRole
-from gamay.segment import column_writer
-from gamay.segment.builder import SegmentBuilder
 from gamay.segment.describe import describe
-from gamay.segment.metadata import Encoding, read_metadata
-from gamay.segment.reader import open_segment
+from gamay.segment.encode.metadata import Encoding, read_metadata
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write import column_writer
+from gamay.segment.write.builder import SegmentBuilder
 
 ENCODINGS = {
     "dictionary": {},
@@ -207,7 +207,7 @@ def test_default_null_value_of_the_schema_is_used(kit):
 
 
 def time_schema(kit, data_type, date_format, **more):
-    from gamay.model.datetime_format import DateTimeFormat
+    from gamay.model.schema.datetime_format import DateTimeFormat
 
     spec = kit.field("ts", data_type, role=FieldRole.DATE_TIME, format=DateTimeFormat.parse(date_format), **more)
     return kit.schema(spec)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from gamay.base.clock import ManualClock
-from gamay.model.secondary_indexes import SECONDARY_KINDS, IndexDeclaration, declared_indexes
+from gamay.model.table.secondary_indexes import SECONDARY_KINDS, IndexDeclaration, declared_indexes
 from gamay.model.types import DataType
 from gamay.segment.describe import describe
-from gamay.segment.format import read_metadata_file, write_metadata_file
-from gamay.segment.reader import open_segment
-from gamay.segment.secondary.build import add_indexes
+from gamay.segment.encode.format import read_metadata_file, write_metadata_file
+from gamay.segment.read.reader import open_segment
 from gamay.segment.secondary.files import INDEXES_FILE, read_index_list, remove_indexes, write_index_list
 from gamay.segment.secondary.registry import _TYPES, index_type
+from gamay.segment.write.secondary_indexes import add_indexes
 
 FST = [IndexDeclaration("fst", ("s",), {})]
 TEXTS = [f"entry {number % 50} of many" for number in range(200)]

@@ -14,15 +14,15 @@ from tests.query.test_text_match import QUERIES, TEXTS
 
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.functions.expression import TEXT_MATCH, Call, Column, Literal
-from gamay.functions.scalar.text_match import searched
+from gamay.functions.scalar.text.text_match import searched
 from gamay.functions.search.match import matching
 from gamay.functions.search.options import search_options
 from gamay.functions.search.syntax import search_query
 from gamay.functions.vector import Vector
-from gamay.kernels.encoding import count_rows, group_rows
+from gamay.kernels.encode.encoding import count_rows, group_rows
 from gamay.model.types import DataType
-from gamay.query.bind_search import text_filter
-from gamay.query.predicate import And, Constant, Filter, Match, Not, Or
+from gamay.query.bind.predicate import And, Constant, Filter, Match, Not, Or
+from gamay.query.bind.searches import text_filter
 from gamay.segment.secondary.text import inverting
 from gamay.segment.secondary.text.index_type import TEXT
 from gamay.segment.secondary.text.search import TextIndex

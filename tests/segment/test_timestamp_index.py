@@ -13,16 +13,16 @@ from pyroaring import BitMap
 from gamay.base.clock import ManualClock
 from gamay.base.errors import CorruptSegmentError
 from gamay.functions.arrow import conformed_schema
-from gamay.functions.scalar.dates import date_trunc
-from gamay.model.indexing import GRANULARITIES
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.functions.scalar.time.dates import date_trunc
+from gamay.model.index.indexing import GRANULARITIES
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.format import METADATA_FILE, read_metadata_file, write_metadata_file
-from gamay.segment.kept_rows import KeptRows, write_kept
+from gamay.segment.encode.format import METADATA_FILE, read_metadata_file, write_metadata_file
 from gamay.segment.mutable import MutableSegment
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.segment.write.row_subset import KeptRows, write_kept
 
 SCHEMA = Schema.from_json(
     {

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.expression import Call, Column, Literal
-from gamay.functions.scalar.patterns import find, like, like_runs, needed_runs
-from gamay.kernels.trigrams import mark_trigrams, number_trigrams
+from gamay.functions.scalar.text.patterns import find, like, like_runs, needed_runs
+from gamay.kernels.text.trigrams import mark_trigrams, number_trigrams
 from gamay.model.types import DataType
-from gamay.segment.dictionary import SortedDictionary
+from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.secondary.fst import FST
 
 ALPHABET = "abcABCkK.sſKé_%"

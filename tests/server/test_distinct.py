@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gamay.server.distinct import Drawn, sampled
+from gamay.server.provisioning.distinct import Drawn, sampled
 
 
 def drawn(cardinality: int, skew: float, number: int, seed: int = 1) -> np.ndarray:

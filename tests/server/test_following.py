@@ -5,8 +5,8 @@ import random
 from typing import Any
 
 from gamay.ingest.stream.offsets import IntegerOffset
-from gamay.server.following import frozen_after
-from gamay.server.table import ConsumingSegment, TableData
+from gamay.server.answering.following import frozen_after
+from gamay.server.loading.table import ConsumingSegment, TableData
 
 P, NEXT, LAST = (f"t__0__{sequence}__20260101T0000Z" for sequence in range(3))
 

@@ -8,17 +8,17 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.base.ids import RANDOM_IDS
-from gamay.cluster.records import SegmentRecord
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment import column_writer
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.metadata import Encoding
-from gamay.segment.reader import ImmutableSegment, open_segment
-from gamay.server.loader import SegmentLoader
-from gamay.server.rebuild import TableLayout, rebuild
-from gamay.server.sources import SegmentSources
+from gamay.cluster.records.records import SegmentRecord
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.encode.metadata import Encoding
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write import column_writer
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.server.loading.loader import SegmentLoader
+from gamay.server.loading.rebuild import TableLayout, rebuild
+from gamay.server.loading.sources import SegmentSources
 from gamay.storage.archive import pack
 
 SCHEMA = Schema.from_json(

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from gamay.base.errors import InvalidConfigError
 from gamay.cli.admin import app
 from gamay.functions.arrow import conformed_schema
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.segment.mutable import MutableSegment
 from gamay.segment.mutable.sizing import Sizing
-from gamay.server.provisioning import Line, Load, MeasuredSample, measure, plan, sample_of_segment
-from gamay.server.sample_rows import made_up_rows, split_characteristics
+from gamay.server.provisioning.plan import Line, Load, MeasuredSample, measure, plan, sample_of_segment
+from gamay.server.provisioning.sample_rows import made_up_rows, split_characteristics
 
 NOW_MS = 1_700_000_000_000
 DOCUMENT = {

@@ -7,11 +7,11 @@ import pytest
 from tests.waiting import eventually
 
 from gamay.base.clock import ManualClock
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.registry import Registry
-from gamay.cluster.store import StoreUnavailableError
-from gamay.query.budget import ProcessBudget
-from gamay.server.query_memory import follow_settings
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.store import StoreUnavailableError
+from gamay.query.limits.budget import ProcessBudget
+from gamay.server.answering.query_memory import follow_settings
 
 
 def _sizes(budget: ProcessBudget) -> tuple[int, int, int | None]:

@@ -13,24 +13,24 @@ from tests.waiting import eventually
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import NotFoundError
 from gamay.base.ids import RANDOM_IDS
-from gamay.cluster import paths
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ONLINE, Assignment, SegmentRecord
-from gamay.cluster.registry import Registry
-from gamay.cluster.znrecord import decode
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.metadata import read_metadata
-from gamay.segment.reader import open_segment
+from gamay.cluster.records.records import ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.znrecord import decode
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.encode.metadata import read_metadata
+from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import Segment
-from gamay.server import loader as loading
-from gamay.server.instance import ServerInstance
-from gamay.server.loader import SegmentLoader
-from gamay.server.rebuild import TableLayout, rebuild
-from gamay.server.sources import SegmentSources
-from gamay.server.table import TableData
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.loading import loader as loading
+from gamay.server.loading.loader import SegmentLoader
+from gamay.server.loading.rebuild import TableLayout, rebuild
+from gamay.server.loading.sources import SegmentSources
+from gamay.server.loading.table import TableData
 from gamay.storage.archive import pack
 
 ME = "Server_a_1"
@@ -225,7 +225,7 @@ def full(*_: object) -> Path:
 def test_a_copy_that_finds_no_room_is_an_error_until_it_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.add("x", 5)
     with monkeypatch.context() as patch:
-        patch.setattr("gamay.server.loader.unpack", full)
+        patch.setattr("gamay.server.loading.loader.unpack", full)
         world.server.start()
         reason = world.server.failures("t_OFFLINE")["x"].reason
         assert "cannot make a copy of segment 'x': there is no room on the disk of" in reason
@@ -240,7 +240,7 @@ def test_a_segment_keeps_its_indexes_where_there_is_no_room_for_others(
     layout = TableLayout(SCHEMA, wanted)
     loader = SegmentLoader(world.folder / "server", SegmentSources(), lambda _: layout, SYSTEM_CLOCK, RANDOM_IDS)
     with monkeypatch.context() as patch:
-        patch.setattr("gamay.server.loader.rebuild", full)
+        patch.setattr("gamay.server.loading.loader.rebuild", full)
         assert not layout.matches(loader.load("t_OFFLINE", record).segment.info)
     assert layout.matches(loader.load("t_OFFLINE", record).segment.info)
 

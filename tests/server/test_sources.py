@@ -9,10 +9,10 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError, NotFoundError
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import Assignment, Instance, SegmentRecord
-from gamay.cluster.registry import Registry, announce
-from gamay.server.sources import ClusterMembers, SegmentSources
+from gamay.cluster.records.records import Assignment, Instance, SegmentRecord
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.server.loading.sources import ClusterMembers, SegmentSources
 from gamay.storage.fetchers import Fetchers
 from gamay.storage.local_store import LocalStore
 from gamay.storage.retries import Retries

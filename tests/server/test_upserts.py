@@ -9,13 +9,13 @@ import pytest
 import gamay
 from gamay.base.errors import InvalidConfigError
 from gamay.embedded.database import Database
-from gamay.model.schema import Schema
-from gamay.server.key_counts import instance_keys, upsert_keys
-from gamay.upsert.docs import SegmentDocs
+from gamay.model.schema.schema import Schema
+from gamay.server.http.key_counts import instance_keys, upsert_keys
+from gamay.upsert.partitions.views import ViewOptions, Views
+from gamay.upsert.rows.segment_registry import Install
+from gamay.upsert.rows.valid_docs import SegmentDocs
 from gamay.upsert.spi import SegmentSource
-from gamay.upsert.table import TableUpsert
-from gamay.upsert.tracked import Install
-from gamay.upsert.views import ViewOptions, Views
+from gamay.upsert.tables.table import TableUpsert
 
 SCHEMA = Schema.from_json(
     {

@@ -11,7 +11,7 @@ import pytest
 import gamay
 from gamay.base.tls import TlsSettings
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access
+from gamay.roles.settings import read_access
 from gamay.shell.profiles import Profile
 
 trustme = pytest.importorskip("trustme")

@@ -14,23 +14,23 @@ from tests.simulation.scheduler import Process, Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
 from gamay.base.errors import ConflictError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status, StopReason
-from gamay.cluster.instance_partitions import default_partitions
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, Instance, SegmentRecord
-from gamay.cluster.registry import Registry
-from gamay.cluster.znrecord import decode
-from gamay.controller.realtime.consumption import Batches, ConsumptionManager
+from gamay.cluster.place.instance_partitions import default_partitions
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status, StopReason
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, Instance, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.cluster.store.znrecord import decode
+from gamay.controller.completion.consumption import Batches, ConsumptionManager
+from gamay.controller.completion.deep_copies import DeepCopyRepair
+from gamay.controller.completion.protocol import CompletionManager
+from gamay.controller.completion.validation import PartitionValidator
 from gamay.controller.realtime.context import RealtimeContext
-from gamay.controller.realtime.deep_copies import DeepCopyRepair
 from gamay.controller.realtime.ideal_steps import consuming_segments, latest_segments, pause_state
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
-from gamay.controller.realtime.protocol import CompletionManager
-from gamay.controller.realtime.validation import PartitionValidator
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.offsets import IntegerOffset, OffsetCriteria, OffsetKind
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 from gamay.server.consuming.machine import (
     BeginAnew,
     Build,
@@ -786,7 +786,7 @@ class SimServer:
 
 def _quietly(work: Callable[[], None]) -> None:
     """Run what an operator or a periodic task starts: it may fail, and is tried again."""
-    from gamay.cluster.store import StoreUnavailableError
+    from gamay.cluster.store.store import StoreUnavailableError
 
     try:
         work()

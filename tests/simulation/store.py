@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tests.simulation.scheduler import Process, Scheduler
 
 from gamay.base.errors import ConflictError, NotFoundError
-from gamay.cluster.store import MetadataStore, Node, StoreUnavailableError, VersionConflictError
+from gamay.cluster.store.store import MetadataStore, Node, StoreUnavailableError, VersionConflictError
 
 
 @dataclass

@@ -14,9 +14,7 @@ from typing import Any, cast
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.connection import UnreachableServerError
-from gamay.broker.scatter import Ask, Part, Scatter
-from gamay.broker.selection import (
+from gamay.broker.routes.selection import (
     Candidates,
     Replicas,
     SelectorKind,
@@ -25,9 +23,11 @@ from gamay.broker.selection import (
     one_consuming_each,
     whole_partitions,
 )
-from gamay.cluster.llc_name import LlcName, partition_of
-from gamay.cluster.rebalance_steps import StepRules, next_step
-from gamay.cluster.records import CONSUMING, ONLINE
+from gamay.broker.scatter.connection import UnreachableServerError
+from gamay.broker.scatter.state import Ask, Part, Scatter
+from gamay.cluster.place.rebalance_steps import StepRules, next_step
+from gamay.cluster.records.llc_name import LlcName, partition_of
+from gamay.cluster.records.records import CONSUMING, ONLINE
 
 SEEDS = int(os.environ.get("GAMAY_SIMULATION_SEEDS", "300"))
 _TIME = "20260101T0000Z"
@@ -126,7 +126,7 @@ def _place_of(name: str) -> tuple[int, int] | None:
 
 
 class View:
-    """A route, as `gamay.broker.route` makes one; it may be older than what it is used for."""
+    """A route, as `gamay.broker.routes.route` makes one; it may be older than what it is used for."""
 
     def __init__(self, online: dict[str, Candidates], able: dict[str, Candidates]) -> None:
         consuming = {name: servers for name, servers in able.items() if not online[name]}

@@ -9,10 +9,10 @@ import pytest
 from tests.seeds import count_of, seeds
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.placement import Strategy, place_all, place_all_consuming, place_consuming, place_new
-from gamay.cluster.rebalance_steps import StepRules, available_min, next_step
-from gamay.cluster.records import CONSUMING, ONLINE
+from gamay.cluster.place.placement import Strategy, place_all, place_all_consuming, place_consuming, place_new
+from gamay.cluster.place.rebalance_steps import StepRules, available_min, next_step
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import CONSUMING, ONLINE
 
 SEEDS = count_of("GAMAY_SIMULATION_SEEDS", 300)
 STEPS_MAX = 500

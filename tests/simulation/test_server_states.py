@@ -16,14 +16,14 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError
-from gamay.cluster import paths
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ERROR, OFFLINE, ONLINE, Assignment, SegmentRecord
-from gamay.cluster.registry import Registry
-from gamay.cluster.store import MetadataStore
-from gamay.cluster.znrecord import ZNRecord, encode
-from gamay.server.instance import ServerInstance
-from gamay.server.table import LoadedSegment
+from gamay.cluster.records.records import ERROR, OFFLINE, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.cluster.store.store import MetadataStore
+from gamay.cluster.store.znrecord import ZNRecord, encode
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.loading.table import LoadedSegment
 
 ME, TABLES = "Server_me_8098", ("a_OFFLINE", "b_OFFLINE")
 # behaviour of SegmentOnlineOfflineStateModel without CONSUMING; a segment that is not reported is OFFLINE or DROPPED

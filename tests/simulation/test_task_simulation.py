@@ -11,12 +11,12 @@ from tests.simulation.scheduler import Process, Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
 from gamay.base.errors import GamayError
-from gamay.cluster import paths
-from gamay.cluster.store import StoreUnavailableError
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import StoreUnavailableError
+from gamay.cluster.store.znrecord import decode
 from gamay.cluster.tasks.machine import LeaseLostError
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, Limits, Subtask, SubtaskState, Target, Trigger
-from gamay.cluster.znrecord import decode
 
 SEEDS = count_of("GAMAY_TASK_SEEDS", 20)
 KIND = "PurgeTask"

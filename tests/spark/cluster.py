@@ -11,12 +11,12 @@ from tests.waiting import eventually
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.client import ControllerClient, connect
 from gamay.embedded import EmbeddedCluster
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 
 T0 = 1_700_000_000_000

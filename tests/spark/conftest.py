@@ -9,13 +9,13 @@ from starlette.applications import Starlette
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    from gamay.spark.session import local_session
+    from gamay.spark.session.local import local_session
 
     session = local_session("gamay-tests", cores=2, work_dir=tmp_path_factory.mktemp("spark"))
     yield session

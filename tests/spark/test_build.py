@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
-from gamay.ingest.operands import to_arrow
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.reader import open_segment
+from gamay.ingest.transform.operands import to_arrow
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.read.reader import open_segment
 from gamay.spark import build_segments, write_dataframe
-from gamay.spark.build import InputFiles
-from gamay.spark.target import SegmentTarget
+from gamay.spark.building.segments import InputFiles
+from gamay.spark.building.target import SegmentTarget
 from gamay.storage.archive import unpack
 
 pytestmark = pytest.mark.spark

@@ -6,13 +6,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from gamay.ingest.job_spec import load_job_spec
-from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.readers import open_reader
+from gamay.ingest.job.spec import load_job_spec
+from gamay.ingest.read.readers import open_reader
 from gamay.ingest.run import conformed_batches
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.validation import validate_schema, validate_table_config
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.rules.validation import validate_schema, validate_table_config
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 
 AIRLINE = Path(__file__).parents[2] / "examples" / "airline"
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, RecordError
-from gamay.spark import push, run_job
+from gamay.spark import run_job
+from gamay.spark.building import push
 from gamay.storage.files import fetch
 
 pytestmark = pytest.mark.spark

@@ -14,15 +14,15 @@ from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import NotFoundError
-from gamay.ingest.pipeline import Pipeline
+from gamay.ingest.transform.pipeline import Pipeline
 from gamay.minion import on_spark, staged
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import Progress, TaskCancelledError
 from gamay.minion.rebuild import Input, OtherCopyError, Rebuild, rebuild
 from gamay.minion.spark_settings import SparkSettings
 from gamay.minion.staged import ExecutorError
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack, unpack
 from gamay.storage.files import Access, fetch, put
 from gamay.storage.filesystems import open_filesystem

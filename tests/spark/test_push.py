@@ -9,10 +9,10 @@ import pytest
 
 from gamay.base.errors import InvalidConfigError
 from gamay.client.http import ServiceError
-from gamay.ingest.job_spec import PushJobSpec
-from gamay.spark.push import Destination, list_archives, push_segments
-from gamay.spark.segment_task import FileTask, build_segment
-from gamay.spark.target import SegmentTarget
+from gamay.ingest.job.spec import PushJobSpec
+from gamay.spark.building.push import Destination, list_archives, push_segments
+from gamay.spark.building.segment_task import FileTask, build_segment
+from gamay.spark.building.target import SegmentTarget
 
 
 @pytest.fixture

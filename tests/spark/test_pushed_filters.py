@@ -8,15 +8,15 @@ from pyspark.sql import datasource as api
 from pyspark.sql.functions import expr
 from tests.spark.test_source import OFFLINE, SCHEMA, event_rows
 
-from gamay.ingest.pipeline import Pipeline
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
-from gamay.query.matching_rows import matching_rows
-from gamay.segment.builder import SegmentBuilder
-from gamay.segment.reader import open_segment
-from gamay.spark.pushed_filters import condition
-from gamay.spark.spark_types import struct_type, to_spark
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.query.bind.binder import bind
+from gamay.query.execute.matching_rows import matching_rows
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.spark.reading.pushed_filters import condition
+from gamay.spark.reading.types import struct_type, to_spark
 from gamay.sql.parser import parse_query
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gamay.spark.ranges import Ranges, Sample, Sampler, samples_of_task
+from gamay.spark.building.ranges import Ranges, Sample, Sampler, samples_of_task
 
 
 def taken(partitions, keys, size, batch=1000):

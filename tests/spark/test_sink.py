@@ -12,8 +12,8 @@ from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.spark import register
-from gamay.spark.segment_writer import TaskWriter
 from gamay.spark.source import GamayDataSource
+from gamay.spark.writing.segment_writer import TaskWriter
 
 pytestmark = pytest.mark.spark
 T0, HOUR_MS = 1_700_000_000_000, 3_600_000

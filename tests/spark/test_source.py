@@ -221,7 +221,7 @@ def test_of_hybrid_tables_each_row_once(cluster, read):
 
 def test_little_is_read_of_a_short_time_and_few_columns(events, cluster, tmp_path, monkeypatch):
     """Of segments and columns that are not needed no byte is read; the others are mapped where they lie, or fetched once."""
-    from gamay.segment.reader import ImmutableSegment
+    from gamay.segment.read.reader import ImmutableSegment
     from gamay.spark.source import GamayDataSource
 
     first, last = T0 + 250 * DAY_MS // 50, T0 + 254 * DAY_MS // 50

@@ -6,8 +6,8 @@ from tests.spark.cluster import Cluster
 
 import gamay
 from gamay.base.errors import GamayError
-from gamay.cluster.passwords import basic_token
-from gamay.embedded.settings import read_access
+from gamay.cluster.access.passwords import basic_token
+from gamay.roles.settings import read_access
 from gamay.spark import register
 from gamay.spark.source import GamayDataSource
 

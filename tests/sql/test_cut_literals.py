@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import QueryError
-from gamay.sql import slots
-from gamay.sql.lexer import COMMENT, NUMBER, QUOTED, STRING, lex
+from gamay.sql.text import slots
+from gamay.sql.text.lexer import COMMENT, NUMBER, QUOTED, STRING, lex
 
 _WRITTEN = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER})")
 PIECES = st.sampled_from([*"aEin019.+-*/'\"\n $_é٣,()", "1e5", "AND", "end", "--", "/*", "*/", "''"])

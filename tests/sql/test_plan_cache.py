@@ -13,7 +13,7 @@ from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.sql.parser import PlanCache, parse_expression, parse_query
 from gamay.sql.query import Query
-from gamay.sql.slots import lift_literals
+from gamay.sql.text.slots import lift_literals
 
 TEMPLATES = [
     "SELECT a FROM t WHERE a = {} AND b > {} AND c IN ({}, {}, {})",

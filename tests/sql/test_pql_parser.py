@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.text import to_text
 from gamay.sql.parser import parse_query
-from gamay.sql.pql import PqlKind, parse_pql
-from gamay.sql.pql_expression import shown_aggregate
+from gamay.sql.pql.expression import shown_aggregate
+from gamay.sql.pql.parser import PqlKind, parse_pql
 
 
 def filter_of(condition: str) -> str:

@@ -3,9 +3,9 @@
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.sql.options.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 from gamay.sql.parser import PlanCache, parse_query
-from gamay.sql.pql import parse_pql
-from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
+from gamay.sql.pql.parser import parse_pql
 
 FEW = RowLimits(absent=7, most=50)
 LOWERED = RowLimits(absent=7, most=50, lowers=True)

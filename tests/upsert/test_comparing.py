@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from tests.naive.upsert_histories import MemorySegment
 
-from gamay.kernels.key_table import ABSENT
-from gamay.model.schema import Schema
-from gamay.upsert.comparing import ComparisonColumns
+from gamay.kernels.keys.table import ABSENT
+from gamay.model.schema.schema import Schema
+from gamay.upsert.index.comparing import ComparisonColumns
 
 HOUR_MS = 3_600_000
 

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from tests.naive.upsert_histories import MemorySegment
 
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.upsert_defaults import ServerDefaults
-from gamay.upsert.dedup import TableDedup
-from gamay.upsert.settings import DedupSettings
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.upsert_defaults import ServerDefaults
+from gamay.upsert.config.settings import DedupSettings
 from gamay.upsert.spi import SegmentSource
+from gamay.upsert.tables.dedup import TableDedup
 
 SCHEMA = Schema.from_json(
     {

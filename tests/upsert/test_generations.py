@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gamay.kernels.key_table import LATE, NO_DOC
-from gamay.upsert.comparing import ordered
-from gamay.upsert.generations import GenerationIndex
-from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
+from gamay.kernels.keys.table import LATE, NO_DOC
+from gamay.upsert.index.comparing import ordered
+from gamay.upsert.index.generations import GenerationIndex
+from gamay.upsert.index.key_index import NO_TEXT, KeyIndex, Keys, Rules
 
 TTL = 50
 

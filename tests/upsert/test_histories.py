@@ -14,9 +14,9 @@ import pytest
 from tests.naive.upsert_histories import History, MemorySegment, Replica, conformed
 from tests.seeds import count_of, seeds
 
-from gamay.model.table_config import TableConfig
-from gamay.upsert.parallel import Phase, must_wait
-from gamay.upsert.settings import UpsertSettings
+from gamay.model.table.table_config import TableConfig
+from gamay.upsert.config.parallel import Phase, must_wait
+from gamay.upsert.config.settings import UpsertSettings
 from gamay.upsert.spi import SegmentSource
 
 HISTORIES = count_of("GAMAY_UPSERT_HISTORIES", 500)

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.key_index import CheckedKeyIndex
 
-from gamay.kernels import key_table
-from gamay.kernels.key_table import ABSENT, DELETED_BIT, LATE, NEW, REPLACED
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.upsert import comparing, key_index
-from gamay.upsert.estimate import estimate
-from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, NewRows, Rules
-from gamay.upsert.keys import KeyEncoder
+from gamay.kernels.keys import table
+from gamay.kernels.keys.table import ABSENT, DELETED_BIT, LATE, NEW, REPLACED
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.upsert.config.estimate import estimate
+from gamay.upsert.index import comparing, key_index
+from gamay.upsert.index.key_index import NO_TEXT, KeyIndex, Keys, NewRows, Rules
+from gamay.upsert.index.keys import KeyEncoder
 
 Array = Any
 WINS = np.ones(8, np.uint8)
@@ -31,11 +31,11 @@ def hashed(values: Sequence[int], words: int, collide: bool = False) -> Keys:
     hashes = np.empty(len(numbers), np.uint64)
     lows = numbers * np.uint64(3) if words == 3 else np.empty(0, np.uint64)
     if words == 1:
-        key_table.mix64(numbers, hashes)
+        table.mix64(numbers, hashes)
         if collide:  # the lower half still tells keys apart
             hashes = numbers | np.uint64(0xFFFFFFFF00000000)
     else:
-        key_table.mix128(numbers, lows, hashes)
+        table.mix128(numbers, lows, hashes)
         if collide:
             hashes = np.full(len(numbers), 2**64 - 5, np.uint64)
     return Keys(words, hashes, lows, *NO_TEXT)
@@ -292,7 +292,7 @@ def test_keys_are_equal_where_rows_are(columns: str, function: str) -> None:
 
 def test_known_hashes() -> None:
     schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [FIELDS["s"]], "primaryKeyColumns": ["s"]}).value
-    from gamay.kernels.key_bytes import md5
+    from gamay.kernels.keys.key_bytes import md5
 
     words = [b"", b"a", b"message digest", b"x" * 55, b"x" * 56, b"x" * 64, b"y" * 1000]
     data, offsets = np.frombuffer(b"".join(words), np.uint8), np.cumsum([0, *map(len, words)])

@@ -8,9 +8,9 @@ import pytest
 from tests.naive.upsert_histories import MemorySegment
 
 from gamay.functions.arrow import arrow_type
-from gamay.model.ingestion import UpsertConfig
-from gamay.model.schema import Schema
-from gamay.upsert.merging import Merger
+from gamay.model.schema.schema import Schema
+from gamay.model.table.ingestion import UpsertConfig
+from gamay.upsert.rows.merging import Merger
 
 SCHEMA = Schema.from_json(
     {

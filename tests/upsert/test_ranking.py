@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from gamay.cluster.llc_name import LlcName
-from gamay.upsert.ranking import Ranks, SegmentRank, partition_of, sequence_of
+from gamay.cluster.records.llc_name import LlcName
+from gamay.upsert.rows.ranking import Ranks, SegmentRank, partition_of, sequence_of
 
 TIME = "20260102T0304Z"
 

@@ -10,8 +10,8 @@ import pytest
 from tests.naive.upsert_histories import MemorySegment, Replica, conformed
 from tests.upsert.test_stored_keys import SCHEMA, settings_of
 
-from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.snapshots import SnapshotFolder
+from gamay.upsert.persist.snapshots import SnapshotFolder
+from gamay.upsert.rows.valid_docs import SegmentDocs
 from gamay.upsert.spi import SegmentSource
 
 

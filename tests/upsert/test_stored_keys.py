@@ -9,14 +9,14 @@ import pytest
 from pyroaring import BitMap
 from tests.naive.upsert_histories import Replica, conformed
 
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.storage.local_store import LocalStore
-from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.key_files import StoredKeys, read_keys, write_keys
-from gamay.upsert.key_index import NO_TEXT, Keys
-from gamay.upsert.settings import UpsertSettings
-from gamay.upsert.shared_snapshots import PartitionState, SharedSnapshots
+from gamay.upsert.config.settings import UpsertSettings
+from gamay.upsert.index.key_index import NO_TEXT, Keys
+from gamay.upsert.persist.shared_snapshots import PartitionState, SharedSnapshots
+from gamay.upsert.rows.key_files import StoredKeys, read_keys, write_keys
+from gamay.upsert.rows.valid_docs import SegmentDocs
 
 SCHEMA = Schema.from_json(
     {
@@ -101,8 +101,8 @@ def test_segments_are_loaded_by_their_stored_keys_alone(tmp_path: Path, monkeypa
         raise AssertionError("a column was read")
 
     with monkeypatch.context() as patched:
-        patched.setattr("gamay.upsert.keys.KeyEncoder.at", read)
-        patched.setattr("gamay.upsert.keys.KeyEncoder.of_segment", read)
+        patched.setattr("gamay.upsert.index.keys.KeyEncoder.at", read)
+        patched.setattr("gamay.upsert.index.keys.KeyEncoder.of_segment", read)
         replica._open()
         sources = [replica._source(segment) for segment in replica.sealed.values()]
         replica.table.expect(sources)

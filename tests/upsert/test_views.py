@@ -7,13 +7,13 @@ from typing import Any
 
 from tests.naive.upsert_histories import MemorySegment, conformed
 
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.upsert.settings import UpsertSettings
-from gamay.upsert.snapshots import SnapshotFolder
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.upsert.config.settings import UpsertSettings
+from gamay.upsert.partitions.views import NewSegments
+from gamay.upsert.persist.snapshots import SnapshotFolder
 from gamay.upsert.spi import SegmentSource
-from gamay.upsert.table import TableUpsert
-from gamay.upsert.views import NewSegments
+from gamay.upsert.tables.table import TableUpsert
 
 
 def test_new_segments_are_named_for_a_while() -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from gamay.base.errors import ErrorCode
 from gamay.base.metrics import Histogram, Kind, Measured
-from gamay.broker.routing import RoutingTables
-from gamay.cluster.store_metrics import measure_store
-from gamay.model.table_name import raw_table_name
-from gamay.query.response import BrokerResponse
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.store.store_metrics import measure_store
+from gamay.model.table.table_name import raw_table_name
+from gamay.query.answer.response import BrokerResponse
 
 _NO_TABLE = "none"
 _REJECTED = frozenset({ErrorCode.SERVER_OUT_OF_CAPACITY.code, ErrorCode.QUERY_SCHEDULING_TIMEOUT.code})

@@ -63,9 +63,9 @@ def segment_folder(table: str, controller: str) -> Iterator[Path]:
 def measured(sql: str, segment: Any, schema: Any, options: Mapping[str, str]) -> "tuple[QueryStats, float]":
     """Run a query of a segment several times; return its statistics and the median of its times in milliseconds."""
     from gamay.base.clock import SYSTEM_CLOCK
-    from gamay.query.bind import bind
-    from gamay.query.deadline import Deadline
-    from gamay.query.execute import execute
+    from gamay.query.bind.binder import bind
+    from gamay.query.execute.executor import execute
+    from gamay.query.limits.deadline import Deadline
     from gamay.query.pool import WorkPool
     from gamay.sql.parser import parse_query
 

@@ -490,6 +490,6 @@ def hash_password(
     ],
 ) -> None:
     """Print the hash of a password, to be written into a properties file in its place."""
-    from gamay.cluster.passwords import hashed_password
+    from gamay.cluster.access.passwords import hashed_password
 
     typer.echo(hashed_password(password))

@@ -27,7 +27,7 @@ def advise_indexes(
     """Print indexes for queries, with the size of each and what it saves each query on a segment of the table."""
     from gamay.query.advice.indexes import candidates, facts_of
     from gamay.query.startree.advice import schema_of
-    from gamay.segment.metadata import read_metadata
+    from gamay.segment.encode.metadata import read_metadata
 
     asked = queries_of(queries)
     with segment_folder(table, controller) as folder:
@@ -47,8 +47,8 @@ def _print_measured(folder: Path, found: Any) -> set[str]:
     """Build all candidates for a segment, and print what each saves; return the queries that one of them helps."""
     from gamay.base.clock import SYSTEM_CLOCK
     from gamay.query.startree.advice import schema_of
-    from gamay.segment.reader import open_segment
-    from gamay.server.rebuild import TableLayout, rebuild
+    from gamay.segment.read.reader import open_segment
+    from gamay.server.loading.rebuild import TableLayout, rebuild
     from gamay.shell.formats.table import print_table
 
     with tempfile.TemporaryDirectory(prefix="gamay-advise-") as made:
@@ -106,7 +106,7 @@ def _present(segment: Any) -> list[tuple[str, str]]:
 
 def _config(info: Any, new: Sequence[tuple[str, str]]) -> Any:
     """Return a table config by which a segment is stored as it is, and with further indexes."""
-    from gamay.model.table_config import TableConfig
+    from gamay.model.table.table_config import TableConfig
 
     kept = [
         (name, kind)

@@ -12,7 +12,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cli.json_file import read_json
 
 if TYPE_CHECKING:
-    from gamay.server.provisioning import Cell, Load, Sample
+    from gamay.server.provisioning.plan import Cell, Load, Sample
 
 _HOURS_OF_UNIT = {"HOURS": 1, "DAYS": 24}
 
@@ -37,11 +37,11 @@ def realtime_provisioning(
     max_usable_host_memory: Annotated[str, typer.Option(help="Of each host, such as 48G.")] = "48G",
 ) -> None:
     """Print memory of hosts and size of segments, by number of hosts and hours that a segment consumes."""
-    from gamay.model.schema import Schema
-    from gamay.model.table_config import TableConfig
+    from gamay.model.schema.schema import Schema
+    from gamay.model.table.table_config import TableConfig
     from gamay.model.units import parse_data_size, parse_period
-    from gamay.server.provisioning import Load, measure, sample_of_segment
-    from gamay.server.sample_rows import made_up_rows, split_characteristics
+    from gamay.server.provisioning.plan import Load, measure, sample_of_segment
+    from gamay.server.provisioning.sample_rows import made_up_rows, split_characteristics
 
     config = TableConfig.from_json(read_json(table_config_file)).value
     cardinalities: dict[str, int] = {}
@@ -69,7 +69,7 @@ def realtime_provisioning(
 
 
 def _retention_hours(hours: int | None, push_frequency: str | None, config: Any) -> int:
-    from gamay.server.provisioning import RETENTION_HOURS
+    from gamay.server.provisioning.plan import RETENTION_HOURS
 
     if hours is not None:
         return hours
@@ -92,7 +92,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 def _print(sample: "Sample", load: "Load", hosts: list[int], hours: list[int]) -> None:
     from gamay.model.units import format_data_size
-    from gamay.server.provisioning import plan
+    from gamay.server.provisioning.plan import plan
 
     cells = {(h, n): plan(sample, load, n, h) for h in hours for n in hosts}
     tables: tuple[tuple[str, Callable[[Cell], str]], ...] = (

@@ -73,7 +73,7 @@ def wait_until_ready(cluster: "EmbeddedCluster") -> None:
 @contextmanager
 def spark_starting() -> Iterator["Future[Any]"]:
     """Start Spark while the rest goes on, and stop it in the end."""
-    from gamay.spark.session import local_session
+    from gamay.spark.session.local import local_session
 
     def start() -> tuple[Any, float]:
         began = time.monotonic()
@@ -91,7 +91,7 @@ def spark_starting() -> Iterator["Future[Any]"]:
 def load_offline(controller_url: str, starting: "Future[Any]", months: range = range(1, 13)) -> list[str]:
     """Create the OFFLINE table and push segments of some months of flights; return their names."""
     from gamay.client.controller import ControllerClient
-    from gamay.ingest.job_spec import JobSpec
+    from gamay.ingest.job.spec import JobSpec
     from gamay.spark.jobs import run_job
 
     print_heading("2. Create the table over REST")

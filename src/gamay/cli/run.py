@@ -44,9 +44,9 @@ def run_cluster(
     """
     share_one_arena()
     from gamay.broker.flight.port import DEFAULT_FLIGHT_PORT, is_installed, usual_port
-    from gamay.cluster.records import Role
+    from gamay.cluster.records.records import Role
     from gamay.embedded.cluster import EmbeddedCluster
-    from gamay.embedded.settings import read_access, read_limits, read_storage
+    from gamay.roles.settings import read_access, read_limits, read_storage
 
     wants_flight, flight_port = flight
     if wants_flight and flight_port is None:
@@ -93,10 +93,10 @@ def run_cluster(
 
 def run_serve(path: Path, host: str, port: int, config_file: Path | None, tls: TlsFiles) -> None:
     """Answer Flight SQL clients from a data folder until SIGTERM or SIGINT."""
-    from gamay.cluster.access import EVERYBODY
-    from gamay.cluster.records import Role
+    from gamay.cluster.access.principals import EVERYBODY
+    from gamay.cluster.records.records import Role
     from gamay.embedded.serving import ServedFolder
-    from gamay.embedded.settings import read_access
+    from gamay.roles.settings import read_access
 
     if not path.is_dir():  # which `connect` would make
         raise InvalidConfigError(f"{path}: there is no such folder; make it by gamay.connect('{path}')")
@@ -137,7 +137,7 @@ def _starting(cluster: "EmbeddedCluster", seconds: float) -> str:
 
 def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None) -> None:
     """Run a job spec; raises GamayError when rows or segments were lost on the way."""
-    from gamay.ingest.job_spec import JobSpec, values_of
+    from gamay.ingest.job.spec import JobSpec, values_of
     from gamay.spark.jobs import run_job
 
     spec = JobSpec.load(job, values=values_of(values), property_file=property_file, job_type=job_type)
@@ -147,7 +147,7 @@ def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, 
 def show_segment(path: Path) -> None:
     """Print what is inside a segment's folder or archive; raises CorruptSegmentError then if a checksum differs."""
     from gamay.segment.describe import describe
-    from gamay.segment.reader import open_segment
+    from gamay.segment.read.reader import open_segment
     from gamay.storage.archive import unpack
 
     if not path.exists():
@@ -163,7 +163,7 @@ def run_warmup() -> None:
     """Compile every kernel that queries and ingestion are known to need, into the cache on disk."""
     from gamay.kernels.catalog import compiling
     from gamay.kernels.jit import cache_dir
-    from gamay.server.warmup import warm_up
+    from gamay.server.warmup.queries import warm_up
 
     begun_s = SYSTEM_CLOCK.monotonic_s()
     if not compiling.is_compiled():
@@ -178,8 +178,8 @@ def run_warmup() -> None:
 def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> None:
     """Run one role of a cluster on ZooKeeper until SIGTERM or SIGINT, then leave it gracefully."""
     share_one_arena()
-    from gamay.cluster.records import Role
-    from gamay.embedded.settings import load_settings, log_format_in
+    from gamay.cluster.records.records import Role
+    from gamay.roles.settings import load_settings, log_format_in
 
     told = given.get("log_format")
     log_format = None if told is None else LogFormat.of(told)
@@ -189,7 +189,7 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # each attempt to connect is a warning; the store says it once
     settings = load_settings(Role(role), config_file, {**given, "log_format": log_format})
     write_log(settings.log_format, role.lower())
-    from gamay.embedded.process import PROCESSES
+    from gamay.roles.process import PROCESSES
 
     process = PROCESSES[settings.role](settings)
     name_instance(process.id)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gamay.base.errors import InvalidConfigError
-from gamay.segment.format import METADATA_FILE
+from gamay.segment.encode.format import METADATA_FILE
 from gamay.storage.archive import pack
 
 _ARCHIVES = (".tar.zst", ".tar.gz", ".tgz")

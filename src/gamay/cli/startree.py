@@ -20,7 +20,7 @@ def advise_trees(
 ) -> None:
     """Print star-trees for queries, with the size of the trees and the speed-up of each query on a segment of the table."""
     from gamay.query.startree.advice import Advice, advise
-    from gamay.segment.metadata import read_metadata
+    from gamay.segment.encode.metadata import read_metadata
 
     asked = queries_of(queries)
     with segment_folder(table, controller) as folder:
@@ -37,11 +37,11 @@ def advise_trees(
 def _print_measured(folder: Path, advice: Any) -> None:
     """Build the advised trees for a segment, run each query with and without them, and print how long that took."""
     from gamay.base.clock import SYSTEM_CLOCK
-    from gamay.model.table_config import TableConfig
+    from gamay.model.table.table_config import TableConfig
     from gamay.query.startree.advice import schema_of
     from gamay.query.startree.build import add_star_trees
-    from gamay.segment.metadata import read_metadata
-    from gamay.segment.reader import open_segment
+    from gamay.segment.encode.metadata import read_metadata
+    from gamay.segment.read.reader import open_segment
     from gamay.segment.star_tree_file import read_star_trees, remove_star_trees
     from gamay.shell.formats.table import print_table
 

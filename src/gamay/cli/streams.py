@@ -101,7 +101,7 @@ def _lines(descriptor: int) -> Iterator["pa.BinaryArray"]:
 
 
 def _folder(data_dir: Path) -> Path:
-    from gamay.embedded.layout import Layout
+    from gamay.roles.layout import Layout
 
     return Layout(data_dir).streams
 

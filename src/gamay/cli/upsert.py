@@ -23,9 +23,9 @@ def estimate_memory(
     key_bytes: Annotated[float, typer.Option(help="Average length of a key that is not hashed, in bytes.", min=0)] = 16,
 ) -> None:
     """Tell how much memory the primary keys of a table will take."""
-    from gamay.model.schema import Schema
-    from gamay.model.table_config import TableConfig
-    from gamay.upsert.estimate import estimate
+    from gamay.model.schema.schema import Schema
+    from gamay.model.table.table_config import TableConfig
+    from gamay.upsert.config.estimate import estimate
 
     schema = Schema.from_json(read_json(schema_file)).value
     found = estimate(schema, TableConfig.from_json(read_json(table_config_file)).value, keys, key_bytes)

@@ -19,7 +19,7 @@ from gamay.client.http import TIMEOUT_S, NoAnswerInTimeError, NotAnAnswerError, 
 from gamay.client.literals import filled
 from gamay.client.results import ResultSet, ResultSetGroup
 from gamay.client.selector import REFRESH_S, BrokerSelector, tables_of
-from gamay.model.table_name import DEFAULT_DATABASE
+from gamay.model.table.table_name import DEFAULT_DATABASE
 
 if TYPE_CHECKING:
     from os import PathLike

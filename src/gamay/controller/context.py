@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.registry import Registry
 from gamay.controller.counts import ControllerCounts
 from gamay.ingest.stream.spi import StreamContext
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 from gamay.storage.deep_store import DeepStore
 from gamay.storage.fetchers import Fetchers
 

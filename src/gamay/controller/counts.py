@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from gamay.base.metrics import Kind, Measured
-from gamay.cluster.failed_access import FailedAccess
+from gamay.cluster.records.failed_access import FailedAccess
 
 _PREFIX = "pinot_controller_"
 

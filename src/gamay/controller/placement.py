@@ -4,25 +4,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster import paths
-from gamay.cluster.instance_partitions import (
+from gamay.cluster.place.instance_partitions import (
     MIRRORED,
     choose_partitions,
     default_partitions,
     partitions_by_pair,
     tagged_instances,
 )
-from gamay.cluster.llc_name import partition_of
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.placement import Strategy, place_new
-from gamay.cluster.records import ONLINE, Assignment
-from gamay.cluster.store import update
-from gamay.cluster.table_target import COMPLETED_KIND, CONSUMING_KIND, OFFLINE_KIND, TablePlan
-from gamay.cluster.znrecord import encode, read_record
+from gamay.cluster.place.placement import Strategy, place_new
+from gamay.cluster.place.table_target import COMPLETED_KIND, CONSUMING_KIND, OFFLINE_KIND, TablePlan
+from gamay.cluster.records.llc_name import partition_of
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import ONLINE, Assignment
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import update
+from gamay.cluster.store.znrecord import encode, read_record
 from gamay.controller.context import ControllerContext, TableConfigs
-from gamay.controller.realtime.placement import present_servers
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import TableType, raw_table_name
+from gamay.controller.present_servers import present_servers
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, raw_table_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,24 +12,24 @@ from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
-from gamay.broker.app import BrokerApp
 from gamay.broker.flight.port import FlightPort
-from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers, with_token
-from gamay.cluster.bounded_heads import BoundedHeads
-from gamay.cluster.process_routes import process_routes
-from gamay.cluster.records import Role
-from gamay.cluster.users import resolve_access
+from gamay.broker.http.app import BrokerApp
+from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, with_token
+from gamay.cluster.access.users import resolve_access
+from gamay.cluster.records.records import Role
 from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
-from gamay.embedded.http import HttpServer
-from gamay.embedded.memory import memory_tasks, use_one_allocator
-from gamay.embedded.request_limits import Limited, RequestLimits
-from gamay.embedded.switching import switch_threads_often
-from gamay.embedded.warming import Warming
 from gamay.minion.app import minion_app
-from gamay.query.queue import QueryQueue
-from gamay.server.app import ServerApp
+from gamay.query.limits.queue import QueryQueue
+from gamay.roles.memory import memory_tasks, use_one_allocator
+from gamay.roles.switching import switch_threads_often
+from gamay.roles.warming import Warming
+from gamay.server.http.app import ServerApp
 from gamay.storage.settings import StorageSettings
+from gamay.web.bounded_heads import BoundedHeads
+from gamay.web.process_routes import process_routes
+from gamay.web.request_limits import Limited, RequestLimits
+from gamay.web.serving import HttpServer
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
 _QUERY_THREADS = max(4, 2 * usable_processors())

@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.ids import RANDOM_IDS, Ids
-from gamay.broker.routing import RoutingTables
-from gamay.broker.runner import QueryRunner
-from gamay.cluster import paths
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import ONLINE, Instance, Role
-from gamay.cluster.registry import Registry, announce
-from gamay.controller.tables import DEFAULT_TENANT
-from gamay.embedded.controller_role import ControllerRole
-from gamay.embedded.layout import Layout
+from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.records.records import ONLINE, Instance, Role
+from gamay.cluster.records.registry import Registry, announce
+from gamay.cluster.store import paths
+from gamay.cluster.store.embedded_store import EmbeddedStore
+from gamay.controller.tables.tables import DEFAULT_TENANT
 from gamay.embedded.local_completion import LocalCompletion
-from gamay.embedded.lock import FolderLock
-from gamay.embedded.pandas_import import keep_arrow_from_importing_pandas
-from gamay.embedded.server_role import ServerRole, consuming_resources
 from gamay.ingest.stream.spi import StreamContext
 from gamay.model.task_settings import DEFAULT_TAG
-from gamay.query.budget import ProcessBudget
-from gamay.server.describe import describe_segment
-from gamay.server.instance import ServerInstance
-from gamay.server.key_counts import upsert_keys
-from gamay.server.sources import SegmentSources
-from gamay.server.valid_docs import valid_doc_counts
+from gamay.query.limits.budget import ProcessBudget
+from gamay.roles.controller_role import ControllerRole
+from gamay.roles.layout import Layout
+from gamay.roles.lock import FolderLock
+from gamay.roles.pandas_import import keep_arrow_from_importing_pandas
+from gamay.roles.server_role import ServerRole, consuming_resources
+from gamay.roles.settings import SLOW_QUERY_MS
+from gamay.server.http.describe import describe_segment
+from gamay.server.http.key_counts import upsert_keys
+from gamay.server.http.valid_docs import valid_doc_counts
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.loading.sources import SegmentSources
 from gamay.storage.fetchers import Fetchers
 from gamay.storage.local_store import LocalStore
 from gamay.storage.settings import StorageSettings
@@ -43,10 +44,8 @@ if TYPE_CHECKING:
     from gamay.server.consuming.manager import ConsumerManager
 
 HOST = "localhost"
-# queries over HTTP that take longer are logged
 _log = logging.getLogger(__name__)
 
-SLOW_QUERY_MS = 1000
 _LOOK_S = 1.0
 
 

@@ -16,13 +16,13 @@ from gamay.base.errors import (
     nearest,
 )
 from gamay.base.telling import tell
-from gamay.broker.options import keyword_options
+from gamay.broker.answer.options import keyword_options
 from gamay.embedded.opened import IN_MEMORY, OpenFolder, open_folder
 from gamay.embedded.result import Result
 from gamay.model.parse import Parsed
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import TableType, raw_table_name, typed_table_name
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
 from gamay.sql.parser import parse_query
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError
 from gamay.embedded.sources import open_source
 from gamay.functions.arrow import arrow_type
-from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.readers import format_of
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.read.readers import format_of
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.relational.leaf import ARROW_TYPES
 from gamay.relational.names import Frame, columns_of

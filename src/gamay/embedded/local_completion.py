@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from gamay.base.errors import GamayError
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
-from gamay.embedded.controller_role import ControllerRole
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.roles.controller_role import ControllerRole
 
 _FAILED = CompletionResponse(Status.FAILED)
 

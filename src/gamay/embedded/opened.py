@@ -17,13 +17,13 @@ from weakref import WeakSet
 
 from gamay.base.errors import ClosedError, ConflictError, InUseError, InvalidConfigError
 from gamay.base.machine import usable_memory
-from gamay.controller.periodic import PeriodicTask, PeriodicTasks
+from gamay.controller.health.periodic import PeriodicTask, PeriodicTasks
 from gamay.embedded.core import LocalCluster
-from gamay.embedded.lock import FolderLock
-from gamay.embedded.memory import TRIM_S, trim
+from gamay.roles.lock import FolderLock
+from gamay.roles.memory import TRIM_S, trim
 
 if TYPE_CHECKING:
-    from gamay.controller.writer import TableWriter
+    from gamay.controller.segments.writer import TableWriter
 
 IN_MEMORY = ":memory:"
 _PREFIX = "gamay-memory-"
@@ -71,7 +71,7 @@ class OpenFolder:
     @cached_property
     def writer(self) -> "TableWriter":
         """What adds rows; loaded on first use, for who only asks must not wait for what only writing needs."""
-        from gamay.controller.writer import TableWriter
+        from gamay.controller.segments.writer import TableWriter
 
         return TableWriter(self.cluster.context, self.cluster.tables, self.cluster.segments)
 

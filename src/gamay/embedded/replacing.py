@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from gamay.cluster.records import LineageState
-from gamay.controller.verify import VerifiedSegment
-from gamay.controller.writer import Rows, TableWriter
+from gamay.cluster.records.records import LineageState
+from gamay.controller.segments.verify import VerifiedSegment
+from gamay.controller.segments.writer import Rows, TableWriter
 from gamay.embedded.core import LocalCluster
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import raw_table_name
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import raw_table_name
 
 _LOADED_WITHIN_S = 600.0
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from gamay.query.response import BrokerResponse, ResultTable
+from gamay.query.answer.response import BrokerResponse, ResultTable
 from gamay.query.stats import QueryStats
 
 if TYPE_CHECKING:

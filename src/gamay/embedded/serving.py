@@ -8,12 +8,12 @@ from gamay.base.ids import RANDOM_IDS
 from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
 from gamay.broker.flight.port import FlightPort
-from gamay.cluster.access import EVERYBODY, ListedAccess, StoredUsers
-from gamay.cluster.records import Role
-from gamay.cluster.users import resolve_access
+from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers
+from gamay.cluster.access.users import resolve_access
+from gamay.cluster.records.records import Role
 from gamay.embedded.opened import open_folder
-from gamay.query.queue import QueryQueue
-from gamay.sql.option_values import NULLS_ON
+from gamay.query.limits.queue import QueryQueue
+from gamay.sql.options.option_values import NULLS_ON
 
 _THREADS = max(4, 2 * usable_processors())
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 from gamay.base.telling import tell
 from gamay.ingest.infer import check_kept, infer_file_schema, infer_schema
-from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.readers import format_of, open_reader
-from gamay.ingest.records import RecordReader
+from gamay.ingest.read.readers import format_of, open_reader
+from gamay.ingest.read.records import RecordReader
 from gamay.ingest.run import conformed_batches
-from gamay.model.datetime_format import TIMESTAMP_FORMAT
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.datetime_format import TIMESTAMP_FORMAT
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
 
 _BATCH_ROWS = 1 << 18
 _CANNOT = "cannot read rows from"

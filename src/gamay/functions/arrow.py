@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gamay.model.schema import Schema
+from gamay.functions.expression import LiteralValue
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 
 _ARROW_TYPES: dict[DataType, pa.DataType] = {
@@ -64,3 +65,10 @@ def binary_buffers(
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
     data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
     return offsets - offsets[0], data[offsets[0] : offsets[-1]]
+
+
+def arrow_scalar(value: LiteralValue, data_type: DataType) -> pa.Scalar:
+    """Return a value in the conformed Arrow type."""
+    if data_type is DataType.BIG_DECIMAL:
+        value = format(value, "f")
+    return pa.scalar(value, arrow_type(data_type))

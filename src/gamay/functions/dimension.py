@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
-from gamay.functions.scalar.convert import convert, convert_values, python_values, to_vector
+from gamay.functions.convert import convert, convert_values, python_values, to_vector
 from gamay.functions.vector import EncodedVector, Operand, Vector, concat, sorted_distinct, take
-from gamay.kernels.hashing import murmur64a
-from gamay.kernels.places import fill_places, find_places
+from gamay.kernels.hash.hashing import murmur64a
+from gamay.kernels.hash.int_hash import fill_places, find_places
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

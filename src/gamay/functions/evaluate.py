@@ -14,9 +14,9 @@ import numpy as np
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
-from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.text import to_text
 from gamay.functions.vector import (
     EncodedVector,
@@ -29,7 +29,7 @@ from gamay.functions.vector import (
     take_rows,
     union_nulls,
 )
-from gamay.kernels.grouping import pack_pair
+from gamay.kernels.group.grouping import pack_pair
 from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import ITEM, Call, Column, Expression, Literal
-from gamay.model.field_spec import FieldSpec
+from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 
 WRITTEN = (

@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.aggregate.spi import Aggregate
+from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.expression import FILTERED, SYNTAX, Call, Expression, Literal, Star
 from gamay.functions.vector import Operand
 from gamay.model.types import DataType

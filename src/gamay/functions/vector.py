@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.expression import LiteralValue
-from gamay.kernels.gather import gather
+from gamay.kernels.rows.gather import gather
 from gamay.model.types import DataType
 
 Values: TypeAlias = Any  # np.ndarray | pa.Array, by data type as in the table above

@@ -8,14 +8,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from gamay.base.errors import InvalidConfigError, nearest
-from gamay.ingest.csv_format import parse_csv_format
-from gamay.ingest.csv_reader import CsvReader
-from gamay.ingest.operands import data_type_of
-from gamay.ingest.readers import open_reader
-from gamay.ingest.records import ErrorLog
-from gamay.model.datetime_format import TIMESTAMP_FORMAT, DateTimeFormat, Granularity, sane_time
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
+from gamay.ingest.read.csv import CsvReader
+from gamay.ingest.read.csv_format import parse_csv_format
+from gamay.ingest.read.readers import open_reader
+from gamay.ingest.read.records import ErrorLog
+from gamay.ingest.transform.operands import data_type_of
+from gamay.model.schema.datetime_format import TIMESTAMP_FORMAT, DateTimeFormat, Granularity, sane_time
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType, FieldRole
 
 SAMPLE_ROWS = 200_000

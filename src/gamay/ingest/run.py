@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from gamay.ingest.pipeline import Pipeline
-from gamay.ingest.records import RecordReader
+from gamay.ingest.read.records import RecordReader
+from gamay.ingest.transform.pipeline import Pipeline
 
 
 def conformed_batches(reader: RecordReader, pipeline: Pipeline) -> Iterator[pa.RecordBatch]:

@@ -24,14 +24,24 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 _FOLDER = Path(__file__).parent
-_IMPORTED = re.compile(rb"^\s*(?:from|import)\s+gamay\.kernels\.(\w+)", re.MULTILINE)
+_IMPORTED = re.compile(r"^\s*from\s+gamay\.kernels((?:\.\w+)*)\s+import\s+(?:\(([^)]*)\)|(.*))", re.MULTILINE)
 
 
 @cache
 def _source(path: Path) -> tuple[bytes, frozenset[Path]]:
     """Return the digest of a module, and the modules of kernels that it imports."""
     text = path.read_bytes()
-    return sha256(text).digest(), frozenset(_FOLDER / f"{name.decode()}.py" for name in _IMPORTED.findall(text))
+    statements = _IMPORTED.findall(text.decode())
+    modules = {
+        _module(package, name) for package, *names in statements for name in "".join(names).split(",") if name.strip()
+    }
+    return sha256(text).digest(), frozenset(modules)
+
+
+def _module(dotted: str, name: str) -> Path:
+    """Return the file that `from gamay.kernels<dotted> import <name>` reads: of a module, or of a module in a package."""
+    path = _FOLDER.joinpath(*dotted.split("."))
+    return path / f"{name.split()[0]}.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def stamp_of(path: Path) -> str:

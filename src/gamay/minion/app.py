@@ -7,17 +7,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gamay.cluster.access import EVERYBODY, AccessControl
-from gamay.cluster.audit import Audited
-from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
-from gamay.cluster.guarded import AsgiApp, Guarded, guarded_routes
-from gamay.cluster.help_page import help_routes
-from gamay.cluster.logins import Logins
-from gamay.cluster.metrics_page import metrics_page
-from gamay.cluster.request_forms import UsualForm
+from gamay.cluster.access.audit import Audited
+from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.principals import EVERYBODY, AccessControl
 from gamay.minion.metrics import measure_minion
 from gamay.minion.rights import MINION_RIGHTS
 from gamay.minion.worker import TaskWorker
+from gamay.web.error_answers import ERROR_ANSWERS, refusal
+from gamay.web.guarded import AsgiApp, Guarded, guarded_routes
+from gamay.web.help_page import help_routes
+from gamay.web.metrics_page import metrics_page
+from gamay.web.request_forms import UsualForm
 
 _RUNNING = "IN_PROGRESS"
 

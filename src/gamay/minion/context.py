@@ -12,13 +12,13 @@ from gamay.base.clock import Clock
 from gamay.base.errors import NotFoundError
 from gamay.client.controller import ControllerClient
 from gamay.client.http import HttpService
-from gamay.cluster.election import leader_of
-from gamay.cluster.records import Role, SegmentRecord
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.records import Role, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.election import leader_of
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import Progress, TaskCancelledError
 from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Builder, Input, Rebuild, Rebuilt
-from gamay.model.table_name import raw_table_name, table_type_of
+from gamay.model.table.table_name import raw_table_name, table_type_of
 
 _CUSTOM_MAP = "Pinot-SegmentZKMetadataCustomMapModifier"
 

@@ -17,7 +17,7 @@ from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.base.tls import TlsSettings
 from gamay.minion.progress import Progress
 from gamay.minion.spark_settings import MASTER, SparkSettings
-from gamay.spark.gateway import end_session, has_ended, java_path
+from gamay.spark.session.gateway import end_session, has_ended, java_path
 from gamay.storage.fetchers import Fetchers
 from gamay.storage.files import Access, remove
 from gamay.storage.filesystems import scheme_of
@@ -64,7 +64,7 @@ class SparkBuilder:
         """See `Builder`. folder: named uniquely among all attempts of this minion. Raises ExecutorError when Spark fails."""
         from gamay.minion.rebuild import ARCHIVE_SUFFIX
         from gamay.minion.staged import ExecutorError, StagedRebuild, read_outcome, rebuild_staged
-        from gamay.spark.execute import run_tasks
+        from gamay.spark.building.execute import run_tasks
 
         progress.step(f"having segment {work.output} built by Spark at {self._settings.master}")
         uri = f"{self._folder}/{folder.name}{ARCHIVE_SUFFIX}"
@@ -115,7 +115,7 @@ class SparkBuilder:
             return self._session
 
     def _new_session(self) -> Any:
-        from gamay.spark.session import local_session
+        from gamay.spark.session.local import local_session
 
         return local_session(f"gamay-{self._minion}", configs={"spark.master": self._settings.master})
 
@@ -128,7 +128,7 @@ class SparkBuilder:
 
 
 class _Watch:
-    """A `gamay.spark.progress.Progress` that ends the job once the subtask is not to go on."""
+    """A `gamay.spark.building.progress.Progress` that ends the job once the subtask is not to go on."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -15,10 +15,10 @@ from pyroaring import BitMap
 from gamay.base.errors import ConflictError
 from gamay.client.controller import ControllerClient
 from gamay.minion.progress import Progress
-from gamay.model.stored import stored_schema, stored_table_config
-from gamay.segment.kept_rows import KeptRows, write_kept
-from gamay.segment.metadata import read_metadata
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.model.table.stored import stored_schema, stored_table_config
+from gamay.segment.encode.metadata import read_metadata
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.write.row_subset import KeptRows, write_kept
 from gamay.storage.archive import pack, unpack
 
 CONTROLLER_TIMEOUT_S = 60.0

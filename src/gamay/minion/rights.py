@@ -1,8 +1,8 @@
-"""Who may ask minions for what. The columns: `gamay.cluster.rights`."""
+"""Who may ask minions for what. The columns: `gamay.cluster.access.rights`."""
 
-from gamay.cluster.help_page import HELP_RIGHTS
-from gamay.cluster.process_routes import PROCESS_RIGHTS
-from gamay.cluster.rights import read_rights
+from gamay.cluster.access.rights import read_rights
+from gamay.web.help_page import HELP_RIGHTS
+from gamay.web.process_routes import PROCESS_RIGHTS
 
 _MINION = """
 GET    /tasks/subtask/progress                        GetTask               read        all

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import Progress

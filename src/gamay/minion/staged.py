@@ -9,7 +9,7 @@ import orjson
 from gamay.base.errors import GamayError
 from gamay.base.tls import TlsSettings
 from gamay.minion.rebuild import OtherCopyError, Rebuild, Rebuilt, rebuild
-from gamay.spark.target import scratch_folder
+from gamay.spark.building.target import scratch_folder
 from gamay.storage.files import Access, put
 from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings

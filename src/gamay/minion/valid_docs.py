@@ -6,7 +6,7 @@ from typing import Any
 from pyroaring import BitMap
 
 from gamay.base.errors import ConflictError, GamayError
-from gamay.cluster.records import ONLINE
+from gamay.cluster.records.records import ONLINE
 from gamay.cluster.tasks.consensus import Refused, Replica, agreed
 from gamay.minion.context import TaskContext
 

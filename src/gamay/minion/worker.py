@@ -14,9 +14,9 @@ from pathlib import Path
 from gamay.base.clock import Clock
 from gamay.base.errors import ConflictError, GamayError
 from gamay.base.ids import Ids
-from gamay.cluster import paths
-from gamay.cluster.records import Instance
-from gamay.cluster.store import MetadataStore
+from gamay.cluster.records.records import Instance
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MetadataStore
 from gamay.cluster.tasks.machine import LeaseLostError
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job

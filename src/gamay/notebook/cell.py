@@ -7,7 +7,7 @@ from typing import Any
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.client.literals import placeholders
-from gamay.sql.lexer import COMMENT, QUOTED, STRING
+from gamay.sql.text.lexer import COMMENT, QUOTED, STRING
 
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*<<\s*")
 _BRACES = re.compile(rf"{COMMENT}|{STRING}|{QUOTED}|\{{\{{(?P<expression>.*?)\}}\}}", re.DOTALL)

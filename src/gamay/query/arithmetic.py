@@ -1,4 +1,4 @@
-"""Sums and products of columns under an aggregate or in a condition, as programs (`gamay.kernels.programs`).
+"""Sums and products of columns under an aggregate or in a condition, as programs (`gamay.kernels.group.programs`).
 
 SUM(price * quantity) needs each product for a moment only. A new array for each step of each block costs more in fresh
 pages than the arithmetic itself, and a call for each step makes two threads wait for each other: one call computes a block.
@@ -11,7 +11,7 @@ import numpy as np
 
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
-from gamay.kernels.programs import (
+from gamay.kernels.group.programs import (
     AT_MOST,
     ENTRIES,
     EQUAL,

@@ -12,15 +12,15 @@ from gamay.functions.expression import Expression, column_names
 from gamay.functions.ranking import in_order
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
-from gamay.query.bind import BoundQuery, SortKey
-from gamay.query.columns import concat_encoded, concat_vectors, take_rows
-from gamay.query.deadline import Deadline
-from gamay.query.held import held_bytes
-from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches, most_rows
-from gamay.query.order import Bound, CommonBound, Indices, SortArray, bound_of, candidates, sort_array, top_rows
-from gamay.query.read import as_vector, is_raw_text, raw_text_rows, read_values, segment_reader
-from gamay.query.spans import cut, span_of
-from gamay.query.virtual import QuerySegment
+from gamay.query.bind.binder import BoundQuery, SortKey
+from gamay.query.columns.operations import concat_encoded, concat_vectors, take_rows
+from gamay.query.columns.order import Bound, CommonBound, Indices, SortArray, bound_of, candidates, sort_array, top_rows
+from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.memory_size import held_bytes
+from gamay.query.view.match_spans import cut, span_of
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches, most_rows
+from gamay.query.view.read import as_vector, is_raw_text, raw_text_rows, read_values, segment_reader
+from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Dictionary, Segment
 
 Rows: TypeAlias = tuple[Vector, ...]

@@ -45,10 +45,10 @@ from gamay.relational.typing import (
     resolved_aggregate,
     resolved_window,
 )
-from gamay.sql.errors import syntax_error
-from gamay.sql.grouping import grouping
 from gamay.sql.relational import RelationalStatement
-from gamay.sql.translate import position_of
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.translate.expressions import position_of
+from gamay.sql.translate.grouping import grouping
 
 _LIMIT_MAX = 2147483647
 

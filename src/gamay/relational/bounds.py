@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.sql.option_values import flag
+from gamay.sql.options.option_values import flag
 
 JOIN, WINDOW, GROUPS = "join", "window", "groups"
 

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.query.partitioned.files import SPILL_SETTING, SpillSpace
+from gamay.query.limits.spill_files import SPILL_SETTING, SpillSpace
 from gamay.relational.functions import ArrowFunction
 
 if TYPE_CHECKING:

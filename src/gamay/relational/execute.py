@@ -10,7 +10,7 @@ import pyarrow as pa
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Column
 from gamay.model.types import DataType
-from gamay.query.response import ResultTable, wire_type
+from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
 from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
@@ -27,9 +27,9 @@ from gamay.relational.rules import optimized
 from gamay.relational.rules.limits import pushed_limits
 from gamay.relational.rules.stars import SizeOf, with_stars
 from gamay.relational.stars import with_known_stars
+from gamay.sql.options.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 from gamay.sql.query import Query
 from gamay.sql.relational import RelationalStatement
-from gamay.sql.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 
 AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
 """Answers a query of one table, and says what it took; raises QueryError."""

@@ -8,15 +8,15 @@ from sqlglot import exp
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
 from gamay.functions.items import WRITTEN, element, of_map
 from gamay.functions.registry import is_aggregate
-from gamay.functions.scalar.time_units import start_of_unit
-from gamay.model.timestamp_index import INDEXED_TYPES, timestamp_column
+from gamay.functions.scalar.time.time_units import start_of_unit
+from gamay.model.index.timestamp_index import INDEXED_TYPES, timestamp_column
 from gamay.model.types import DataType
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
 from gamay.relational.typing import ORDERED, resolved
 from gamay.sql.answers import ASKED
-from gamay.sql.slots import members, with_members
-from gamay.sql.translate import Translator, row_members
+from gamay.sql.text.slots import members, with_members
+from gamay.sql.translate.expressions import Translator, row_members
 
 _ITEM_ARGUMENTS = 2
 _COMPARED: dict[type[exp.Expr], str] = {

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.functions.convert import convert, to_vector
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ValueType, aggregate_arguments, bind_aggregate
-from gamay.functions.scalar.convert import convert, to_vector
 from gamay.functions.vector import EncodedVector, Scalar, Vector, take_rows
 from gamay.model.types import DataType
 from gamay.relational.bounds import Bound, Watch

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 from gamay.functions.expression import Literal
 from gamay.functions.registry import ValueType
-from gamay.model.schema import Schema
-from gamay.model.table_name import database_of
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_name import database_of
 from gamay.model.types import DataType
 from gamay.sql.relational import INFORMATION_SCHEMA
 

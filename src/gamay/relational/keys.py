@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.scalar.joined import encoded, found_in
+from gamay.functions.scalar.table.joined import encoded, found_in
 from gamay.model.types import DataType
 
 # of which IN has a constant each; more are one constant

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.convert import convert, placeholder, repeat, to_vector
 from gamay.functions.expression import Call, Column, Expression, replaced
-from gamay.functions.scalar.convert import convert, placeholder, repeat, to_vector
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query.response import ResultTable
+from gamay.query.answer.response import ResultTable
 from gamay.relational.plan import Field, Leaf, Node, Scan, with_children
 from gamay.sql.query import OrderBy, Query, SelectItem
 

@@ -11,9 +11,9 @@ from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Column, Expression, Literal, replaced
 from gamay.functions.registry import ValueType
 from gamay.functions.text import to_text
-from gamay.model.schema import Schema
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.scope import VIRTUAL_COLUMNS
+from gamay.query.bind.scope import VIRTUAL_COLUMNS
 from gamay.relational.information_schema import shown_columns
 from gamay.relational.plan import Cte, Field, Subquery
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.functions.registry import ValueType
-from gamay.functions.scalar.joined import found_in, value_of
+from gamay.functions.scalar.table.joined import found_in, value_of
 from gamay.sql.query import Query
 
 SUBQUERY = "compared(subquery)"
@@ -162,7 +162,7 @@ class StarGroups:
     """An aggregation of a big table joined with small ones: `whole`, as it was.
 
     groups: what has the same rows and asks the big table alone. Constants that stand for what the lookups find are the ids
-    of their fields there: see `gamay.functions.scalar.joined`.
+    of their fields there: see `gamay.functions.scalar.table.joined`.
     """
 
     whole: Aggregate

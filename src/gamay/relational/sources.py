@@ -13,8 +13,8 @@ from gamay.relational.names import Context, Relation, Scope
 from gamay.relational.plan import CteRef, Field, Join, Node, Project, Rows, Scan, Unnest, Values
 from gamay.relational.shaping import with_names
 from gamay.relational.typing import INT, as_condition, common_type, converted, resolved
-from gamay.sql.errors import syntax_error
-from gamay.sql.translate import position_of
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.translate.expressions import position_of
 
 ONE_ROW = Values((), ((),))
 _ASOF_OPERATORS = frozenset({"lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"})

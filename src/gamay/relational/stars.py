@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.expression import Expression, Literal, replaced
-from gamay.functions.scalar.joined import encoded
+from gamay.functions.scalar.table.joined import encoded
 from gamay.model.types import DataType
 from gamay.relational.keys import is_among
 from gamay.relational.leaf import with_leaf_expressions

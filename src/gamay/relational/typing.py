@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.arguments import check_count
 from gamay.functions.evaluate import evaluate_constant
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced, walk
 from gamay.functions.registry import (
@@ -19,7 +20,6 @@ from gamay.functions.registry import (
     must_get_scalar,
     scalar_function,
 )
-from gamay.functions.scalar.define import check_count
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.relational.plan import SUBQUERY

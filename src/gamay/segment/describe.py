@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
-from gamay.segment.format import COLUMNS_FILE, METADATA_FILE
-from gamay.segment.metadata import ColumnMeta, SegmentMetadata, read_metadata
+from gamay.segment.encode.format import COLUMNS_FILE, METADATA_FILE
+from gamay.segment.encode.metadata import ColumnMeta, SegmentMetadata, read_metadata
 from gamay.segment.secondary.files import StoredIndex, read_index_list
 from gamay.segment.star_tree_file import RECORDS_FILE, TREES_FILE, StoredTree, read_star_trees
 

@@ -1,7 +1,7 @@
 """How many bytes an immutable segment's column will take, from what is known of its rows: each buffer by its own formula.
 
-What `gamay.segment.column_writer` writes is told here without the rows. Compressed values alone have no formula: who asks
-measures them on a sample.
+What `gamay.segment.write.column_writer` writes is told here without the rows. Compressed values alone have no formula: who
+asks measures them on a sample.
 """
 
 import math
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gamay.kernels.bitpack import words_needed
-from gamay.segment.column_writer import ColumnPlan
-from gamay.segment.format import aligned
-from gamay.segment.forward import id_dtype, packed_bits
+from gamay.kernels.encode.bitpack import words_needed
+from gamay.segment.encode.format import aligned
+from gamay.segment.encode.forward import id_dtype, packed_bits
+from gamay.segment.encode.storage_form import fixed_dtype
 from gamay.segment.index.bitmaps import expected_set_bytes
 from gamay.segment.index.bloom import bloom_size
 from gamay.segment.index.range import bucket_count
 from gamay.segment.spi import Ids
-from gamay.segment.storage_form import fixed_dtype
+from gamay.segment.write.column_writer import ColumnPlan
 
 _START_BYTES, _COUNT_BYTES, _OFFSET_BYTES = 8, 4, 4
 

@@ -170,9 +170,9 @@ class Found:
 class NearestSearch:
     """A search for the `count` rows whose vectors are nearest to one.
 
-    vector: float32 [dimension]. distance: one of `gamay.model.vector_index.DISTANCES`. candidates: so many rows are to be
-    found. probes: lists of an IVF index that are read; effort: nodes of a graph that are kept in sight; None: as many as the
-    index found to be enough. visible: bool [num_docs], the rows that count; None when all do.
+    vector: float32 [dimension]. distance: one of `gamay.model.index.vector_index.DISTANCES`. candidates: so many rows are to
+    be found. probes: lists of an IVF index that are read; effort: nodes of a graph that are kept in sight; None: as many as
+    the index found to be enough. visible: bool [num_docs], the rows that count; None when all do.
     """
 
     vector: "np.ndarray[Any, np.dtype[np.float32]]"
@@ -199,7 +199,7 @@ class Neighbours:
 class SecondaryIndex:
     """One open index of a segment's column or columns. An index overrides the questions that it can answer.
 
-    kind: as in `gamay.model.secondary_indexes.SECONDARY_KINDS`. Any number of threads ask at once.
+    kind: as in `gamay.model.table.secondary_indexes.SECONDARY_KINDS`. Any number of threads ask at once.
     """
 
     kind: str

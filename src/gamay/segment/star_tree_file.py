@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from gamay.base.errors import CorruptSegmentError
 from gamay.model.types import DataType
-from gamay.segment.dictionary import SortedDictionary, write_dictionary
-from gamay.segment.format import (
+from gamay.segment.encode.dictionary import SortedDictionary, write_dictionary
+from gamay.segment.encode.format import (
     FORMAT_VERSION,
     BufferFile,
     BufferMeta,
@@ -34,7 +34,7 @@ from gamay.segment.format import (
     read_metadata_file,
     write_metadata_file,
 )
-from gamay.segment.storage_form import Stored
+from gamay.segment.encode.storage_form import Stored
 
 TREES_FILE = "startree.json"
 RECORDS_FILE = "startree.bin"

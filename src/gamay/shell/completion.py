@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gamay.shell.catalog import Catalog, Column
 from gamay.shell.dates import tables_of
 from gamay.shell.statements import split
-from gamay.sql.lexer import COMMENT, QUOTED, STRING, WORD_CHAR, lex
-from gamay.sql.tokens import is_keyword
+from gamay.sql.text.lexer import COMMENT, QUOTED, STRING, WORD_CHAR, lex
+from gamay.sql.text.tokens import is_keyword
 
 _WORD = re.compile(rf"(?:{WORD_CHAR}|\.)*\Z|\"[^\"]*\Z")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")

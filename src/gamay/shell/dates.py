@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gamay.base.errors import GamayError, QueryError
-from gamay.model.datetime_format import DateTimeFormat, DateTimeKind
+from gamay.model.schema.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.shell.catalog import Catalog
-from gamay.sql.lexer import Kind, Lexeme, lex
+from gamay.sql.text.lexer import Kind, Lexeme, lex
 
 NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
 _KEEPING = ("MIN", "MAX", "FIRSTWITHTIME", "LASTWITHTIME")  # of a time column is a time

@@ -3,8 +3,8 @@
 import re
 
 from gamay.base.errors import QueryError
-from gamay.sql.errors import syntax_error
-from gamay.sql.lexer import lex
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.lexer import lex
 
 _QUOTED = re.compile(r"['`\"]([^'`\"\n]+)['`\"]")
 

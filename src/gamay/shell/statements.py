@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
-from gamay.sql.lexer import COMMENT, QUOTED, STRING
-from gamay.sql.option_values import option_name, unknown_options
+from gamay.sql.options.option_values import option_name, unknown_options
+from gamay.sql.text.lexer import COMMENT, QUOTED, STRING
 
 _OPEN = r"""'(?:[^']|'')*+|"(?:[^"]|"")*+|/\*(?:[^*]|\*(?!/))*+"""
 _PIECE = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}|(?P<open>{_OPEN})|(?P<end>;)|\s+|(?P<other>[^\s;'\"/-]+|.)")

@@ -1,8 +1,9 @@
 """The batch pipeline as functions of a SparkSession, for notebooks, `spark-submit` and the command line.
 
-A job: `gamay.ingest.job_spec.load_job_spec` reads its file and `gamay.spark.jobs.run_job` runs it. `gamay.spark.build` has
-executors turn input files, or a DataFrame, into segment archives (`gamay.spark.segment_task.build_segment` runs there), and
-`gamay.spark.push.push_segments` hands these to controllers.
+A job: `gamay.ingest.job.spec.load_job_spec` reads its file and `gamay.spark.jobs.run_job` runs it.
+`gamay.spark.building.segments` has executors turn input files, or a DataFrame, into segment archives
+(`gamay.spark.building.segment_task.build_segment` runs there), and `gamay.spark.building.push.push_segments` hands these to
+controllers.
 
 Tables as DataFrames: `gamay.spark.source.register` makes the format `gamay` known, to read and write;
 `gamay.spark.read.read_table` reads a table in one call.
@@ -12,13 +13,13 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
-    "build_segments": "gamay.spark.build",
-    "local_session": "gamay.spark.session",
-    "push_segments": "gamay.spark.push",
+    "build_segments": "gamay.spark.building.segments",
+    "local_session": "gamay.spark.session.local",
+    "push_segments": "gamay.spark.building.push",
     "read_table": "gamay.spark.read",
     "register": "gamay.spark.source",
     "run_job": "gamay.spark.jobs",
-    "write_dataframe": "gamay.spark.build",
+    "write_dataframe": "gamay.spark.building.segments",
 }
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from gamay.base.errors import GamayError
-from gamay.ingest.job_spec import JobSpec, values_of
+from gamay.ingest.job.spec import JobSpec, values_of
 from gamay.spark.jobs import run_job
 
 

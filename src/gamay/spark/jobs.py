@@ -8,19 +8,19 @@ from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
-from gamay.ingest.job_spec import JobSpec
-from gamay.ingest.sources import open_bytes, path_matcher
+from gamay.ingest.job.spec import JobSpec
+from gamay.ingest.read.sources import open_bytes, path_matcher
 from gamay.model.parse import load_json
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.validation import validate_schema, validate_table_config
-from gamay.spark.build import ROWS_PER_SEGMENT, InputFiles, build_segments
-from gamay.spark.manifest import Manifest
-from gamay.spark.progress import Progress, terminal_progress
-from gamay.spark.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
-from gamay.spark.report import BuildReport, JobReport, PushReport
-from gamay.spark.session import active_session, ignore_pandas_warning, local_session
-from gamay.spark.target import METADATA_SUFFIX, SegmentTarget
+from gamay.model.rules.validation import validate_schema, validate_table_config
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.spark.building.manifest import Manifest
+from gamay.spark.building.progress import Progress, terminal_progress
+from gamay.spark.building.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
+from gamay.spark.building.report import BuildReport, JobReport, PushReport
+from gamay.spark.building.segments import ROWS_PER_SEGMENT, InputFiles, build_segments
+from gamay.spark.building.target import METADATA_SUFFIX, SegmentTarget
+from gamay.spark.session.local import active_session, ignore_pandas_warning, local_session
 from gamay.storage.files import Access, remove
 from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings, storage_settings

@@ -1,6 +1,6 @@
 """The format `gamay` of Spark, to read tables and to write them, by PySpark's Data Source API for Python.
 
-The driver settles what is read (`gamay.spark.table_snapshot`), executors read it (`gamay.spark.scan`).
+The driver settles what is read (`gamay.spark.reading.snapshot`), executors read it (`gamay.spark.reading.scan`).
 
 Spark keeps one plan of a read for each `load()`, whatever queries are made of that DataFrame (PySpark 4.3: the field
 `readInfo` of `PythonDataSourceV2`). So a DataFrame is one moment of the table; and filters that one query pushes down would
@@ -19,16 +19,16 @@ from pyspark.sql.types import StructType
 
 from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import RANDOM_IDS
-from gamay.model.schema import Schema
-from gamay.model.stored import stored_schema
-from gamay.spark.pushed_filters import condition
-from gamay.spark.scan import Scan
+from gamay.model.schema.schema import Schema
+from gamay.model.table.stored import stored_schema
+from gamay.spark.reading.pushed_filters import condition
+from gamay.spark.reading.scan import Scan
+from gamay.spark.reading.snapshot import TablePart, Wanted, check_columns, check_where, plan, table_schema
+from gamay.spark.reading.types import struct_type
 from gamay.spark.source_options import ReadOptions, WriteOptions
-from gamay.spark.spark_types import struct_type
-from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_where, plan, table_schema
 
 if TYPE_CHECKING:
-    from gamay.spark.sink import GamayWriter
+    from gamay.spark.writing.sink import GamayWriter
 
 FORMAT = "gamay"
 
@@ -73,7 +73,9 @@ class GamayDataSource(DataSource):
         return (PushingReader if options.push_down else GamayReader)(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "GamayWriter":
-        from gamay.spark.sink import GamayWriter  # not for those who read: planning is a process of its own each time
+        from gamay.spark.writing.sink import (
+            GamayWriter,  # not for those who read: planning is a process of its own each time
+        )
 
         return GamayWriter(WriteOptions.of(_plain(self.options), RANDOM_IDS.new), schema, overwrite)
 

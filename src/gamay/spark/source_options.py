@@ -12,7 +12,7 @@ from gamay.client.connection import Settings
 from gamay.client.controller import ControllerClient
 from gamay.client.http import service_url
 from gamay.client.server import ServerClient
-from gamay.model.table_name import TableType, raw_table_name, table_type_of
+from gamay.model.table.table_name import TableType, raw_table_name, table_type_of
 from gamay.storage.settings import StorageSettings
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gamay.functions.expression import Literal
-from gamay.sql.errors import syntax_error
-from gamay.sql.lexer import Kind, Lexeme, lex
-from gamay.sql.slots import lift_literals, without_slots
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.lexer import Kind, Lexeme, lex
+from gamay.sql.text.slots import lift_literals, without_slots
 
 _TABLES = (
     "SELECT CASE WHEN table_schema = 'default' THEN table_name ELSE table_schema || '.' || table_name END AS table_name "

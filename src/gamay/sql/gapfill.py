@@ -17,11 +17,11 @@ from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal, Star, walk
 from gamay.functions.registry import is_aggregate
 from gamay.functions.text import literal_text, to_text
-from gamay.model.datetime_format import DateTimeFormat, Granularity
-from gamay.sql.errors import syntax_error
-from gamay.sql.lexer import Kind, Lexeme, lex
+from gamay.model.schema.datetime_format import DateTimeFormat, Granularity
+from gamay.sql.options.row_limits import LIMIT_MAX
 from gamay.sql.query import Gapfill, OrderBy, Query, SelectItem
-from gamay.sql.row_limits import LIMIT_MAX
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.lexer import Kind, Lexeme, lex
 
 T = TypeVar("T")
 ParseLevel: TypeAlias = Callable[[str, Mapping[str, str] | None], Query]

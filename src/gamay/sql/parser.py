@@ -1,12 +1,14 @@
 """SQL text to the query model.
 
-1. `gamay.sql.options.split_trailing_option` cuts OPTION(…) off the end.
-2. `gamay.sql.slots.lift_literals` cuts the literals out; what is left, with the pattern of equal literals, is the template.
-3. `gamay.sql.template.compile_template` compiles a new template with the literals at hand as slots: `gamay.sql.lexer.lex`,
-   `gamay.sql.tokens.to_tokens`, sqlglot's parser, `gamay.sql.translate.Translator`, `gamay.sql.statement.parse_statement`,
-   `gamay.sql.rewrite.rewrite`.
-   A new text that uses GAPFILL, and may nest, is compiled level by level instead (`gamay.sql.gapfill`). With the option
-   `useMultistageEngine` a query of one table means what queries of several mean, and is compiled as one of these.
+1. `gamay.sql.options.options.split_trailing_option` cuts OPTION(…) off the end.
+2. `gamay.sql.text.slots.lift_literals` cuts the literals out; what is left, with the pattern of equal literals, is the
+   template.
+3. `gamay.sql.template.compile_template` compiles a new template with the literals at hand as slots:
+   `gamay.sql.text.lexer.lex`, `gamay.sql.text.tokens.to_tokens`, sqlglot's parser,
+   `gamay.sql.translate.expressions.Translator`, `gamay.sql.translate.statement.parse_statement`,
+   `gamay.sql.translate.rewrite.rewrite`. A new text that uses GAPFILL, and may nest, is compiled level by level instead
+   (`gamay.sql.gapfill`). With the option `useMultistageEngine` a query of one table means what queries of several mean, and
+   is compiled as one of these.
 4. A known template is filled with the new literals. Ordinals belong to the template; constants that WHERE compares columns
    with (`ts > ago('P1D')`, `a < 1 + 2`) are computed each time; a template in which others were computed keeps its statement
    and is rewritten each time.
@@ -22,18 +24,18 @@ from typing import TypeAlias
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.conditions import use_parser
 from gamay.functions.expression import Expression, Literal
-from gamay.sql.errors import syntax_error
-from gamay.sql.fold import Folder
 from gamay.sql.gapfill import parse_gapfill
-from gamay.sql.lexer import lex
-from gamay.sql.option_values import MULTI_STAGE, check_options, flag
-from gamay.sql.options import split_trailing_option
+from gamay.sql.options.option_values import MULTI_STAGE, check_options, flag
+from gamay.sql.options.options import split_trailing_option
+from gamay.sql.options.row_limits import STANDARD_LIMITS, RowLimits, with_limits
 from gamay.sql.query import Query
-from gamay.sql.row_limits import STANDARD_LIMITS, RowLimits, with_limits
-from gamay.sql.slots import Lifted, lift_literals, without_slots
-from gamay.sql.statement import parse_single_expression
 from gamay.sql.template import Template, check_number_range, compile_template
-from gamay.sql.translate import canonical
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.lexer import lex
+from gamay.sql.text.slots import Lifted, lift_literals, without_slots
+from gamay.sql.translate.expressions import canonical
+from gamay.sql.translate.fold import Folder
+from gamay.sql.translate.statement import parse_single_expression
 
 CACHED_TEMPLATES_MAX = 2000
 _CACHED_TEXT_MAX = 20_000

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gamay.functions.expression import Expression
-from gamay.model.datetime_format import DateTimeFormat
+from gamay.model.schema.datetime_format import DateTimeFormat
 from gamay.sql.relational import RelationalStatement
 
 

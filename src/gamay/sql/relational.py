@@ -2,7 +2,7 @@
 
 What they mean is up to `gamay.relational`; here is how they are told from other queries, and sqlglot's tree of them.
 Precedence and clause structure are those of sqlglot; functions, types and literals reach the tree as in
-`gamay.sql.tokens`, so that an expression means the same in both kinds of queries.
+`gamay.sql.text.tokens`, so that an expression means the same in both kinds of queries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from sqlglot.tokenizer_core import TokenType
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Literal
-from gamay.sql.errors import syntax_error
-from gamay.sql.lexer import Kind, Lexeme
-from gamay.sql.tokens import KEYWORDS, TokenConverter
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.lexer import Kind, Lexeme
+from gamay.sql.text.tokens import KEYWORDS, TokenConverter
 
 INFORMATION_SCHEMA = "information_schema"
 
@@ -103,7 +103,7 @@ class RelationalStatement:
     """A request of several tables or SELECTs, as written.
 
     tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
-    `gamay.sql.statement.Statement`. described: a table that must exist, although no row of it is read.
+    `gamay.sql.translate.statement.Statement`. described: a table that must exist, although no row of it is read.
     analyzes: EXPLAIN ANALYZE. files: the literals that name what is read, as in `FROM 'x.parquet'`.
     """
 

@@ -9,13 +9,13 @@ from gamay.functions.expression import Expression, Literal, walk
 from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 from gamay.sql.answers import asks_broker
-from gamay.sql.hints import hint_options
+from gamay.sql.options.hints import hint_options
+from gamay.sql.options.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
 from gamay.sql.query import OrderBy, Query, SelectItem
 from gamay.sql.relational import RelationalStatement
-from gamay.sql.rewrite import Rewritten, named, rewrite
-from gamay.sql.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
-from gamay.sql.slots import Computed, Lifted, Slot, filler, members, refilled
-from gamay.sql.statement import Item, Statement, parse_statement
+from gamay.sql.text.slots import Computed, Lifted, Slot, filler, members, refilled
+from gamay.sql.translate.rewrite import Rewritten, named, rewrite
+from gamay.sql.translate.statement import Item, Statement, parse_statement
 
 _DIGITS_SHOWN = 40
 

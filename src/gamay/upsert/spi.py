@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.segment.spi import Segment
-from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.parallel import Phase
+from gamay.upsert.config.parallel import Phase
+from gamay.upsert.rows.valid_docs import SegmentDocs
 
 KeyedInstall: TypeAlias = "Callable[[SegmentDocs | None], None]"
 """Makes a segment visible to queries, with the rows of it that count; None: all of them."""

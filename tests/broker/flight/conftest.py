@@ -10,7 +10,7 @@ import pytest
 
 import gamay
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access
+from gamay.roles.settings import read_access
 
 TRIPS = pa.table(
     {

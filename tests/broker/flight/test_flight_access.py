@@ -16,11 +16,11 @@ from gamay.base.tls import TlsSettings
 from gamay.broker.flight.login import Logins
 from gamay.broker.flight.messages import new, wrapped
 from gamay.broker.flight.port import FlightPort
-from gamay.cluster.access import UnauthorizedError
-from gamay.cluster.records import Role
+from gamay.cluster.access.principals import UnauthorizedError
+from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
 from gamay.embedded.serving import ServedFolder
-from gamay.embedded.settings import read_access
+from gamay.roles.settings import read_access
 
 adbc = pytest.importorskip("adbc_driver_flightsql.dbapi")
 manager = pytest.importorskip("adbc_driver_manager")

@@ -10,9 +10,9 @@ from tests.embedded.conftest import make_segment  # noqa: F401 - a fixture
 from tests.embedded.test_tls import SCHEMA, TABLE, Certificates
 from tests.waiting import eventually
 
-from gamay.cluster.records import Role
-from gamay.embedded.process import PROCESSES, BrokerProcess, RoleProcess
-from gamay.embedded.settings import load_settings
+from gamay.cluster.records.records import Role
+from gamay.roles.process import PROCESSES, BrokerProcess, RoleProcess
+from gamay.roles.settings import load_settings
 
 adbc = pytest.importorskip("adbc_driver_flightsql.dbapi")
 

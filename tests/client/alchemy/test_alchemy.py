@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import gamay
-from gamay.cluster.passwords import basic_token
+from gamay.cluster.access.passwords import basic_token
 from gamay.embedded import EmbeddedCluster
-from gamay.embedded.settings import read_access
+from gamay.roles.settings import read_access
 
 sa = pytest.importorskip("sqlalchemy")
 from sqlalchemy.dialects import registry  # noqa: E402

@@ -9,20 +9,20 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.base.errors import NotFoundError
 from gamay.base.ids import CountingIds
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.records import Assignment, Instance, SegmentRecord
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.records import Assignment, Instance, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.controller.api.app import create_app
-from gamay.embedded.controller_role import ControllerRole
-from gamay.embedded.http import HttpServer
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 from gamay.ingest.stream.spi import StreamContext
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.builder import SegmentBuilder
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.roles.controller_role import ControllerRole
+from gamay.segment.write.builder import SegmentBuilder
 from gamay.storage.archive import pack
 from gamay.storage.local_store import LocalStore
+from gamay.web.serving import HttpServer
 
 TABLE = "t_REALTIME"
 T0 = 1_700_000_000_000

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from gamay.cluster import paths
-from gamay.cluster.znrecord import decode
+from gamay.cluster.store import paths
+from gamay.cluster.store.znrecord import decode
 
 TABLE = "t_REALTIME"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gamay.cluster.store import StoreUnavailableError, VersionConflictError
+from gamay.cluster.store.store import StoreUnavailableError, VersionConflictError
 from gamay.ingest.stream.log.plugin import LogMetadata
 from gamay.ingest.stream.log.topic import TopicConfig, open_topic
 from gamay.ingest.stream.offsets import IntegerOffset

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import Assignment
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import Assignment
 from gamay.controller.realtime.ideal_steps import (
     PauseState,
     advanced,

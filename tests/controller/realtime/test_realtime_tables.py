@@ -2,9 +2,9 @@ import pytest
 from tests.controller.realtime.conftest import SCHEMA
 
 from gamay.base.errors import ConflictError
-from gamay.cluster.records import Instance
-from gamay.controller.segments import PushOptions
-from gamay.controller.verify import verify_folder
+from gamay.cluster.records.records import Instance
+from gamay.controller.segments.segments import PushOptions
+from gamay.controller.segments.verify import verify_folder
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 from gamay.storage.archive import pack
 

@@ -11,10 +11,11 @@ from tests.simulation.scheduler import Scheduler, SimClock
 from tests.simulation.store import SimStore, Tree
 
 from gamay.base.rng import new_rng
-from gamay.cluster import paths
-from gamay.cluster.instance_partitions import default_partitions
-from gamay.cluster.records import CONSUMING, SegmentRecord
-from gamay.cluster.registry import Registry
+from gamay.cluster.place.instance_partitions import default_partitions
+from gamay.cluster.records.records import CONSUMING, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
+from gamay.controller.completion.validation import PartitionValidator
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
     PauseState,
@@ -24,7 +25,6 @@ from gamay.controller.realtime.ideal_steps import (
     with_pause_state,
 )
 from gamay.controller.realtime.lifecycle import CommitRefusedError, Committed, SegmentLifecycle
-from gamay.controller.realtime.validation import PartitionValidator
 from gamay.ingest.stream.config import stream_configs
 
 _MINUTE_MS = 60_000

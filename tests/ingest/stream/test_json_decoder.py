@@ -11,15 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.decode.metadata import add_metadata
 from gamay.ingest.stream.offsets import IntegerOffset
 from gamay.ingest.stream.plugins import open_decoder
 from gamay.ingest.stream.spi import ALL_FIELDS, DecodedBatch, InputFields, MessageBatch, MessageDecoder
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 
 SCHEMA = Schema.from_json(

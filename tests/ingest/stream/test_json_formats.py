@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError, RecordError
-from gamay.ingest.readers import format_of, open_reader
+from gamay.ingest.read.readers import format_of, open_reader
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.smile import read_smile
 from gamay.ingest.stream.decode.sqlite_jsonb import read_sqlite_jsonb

@@ -13,7 +13,7 @@ from gamay.ingest.stream.config import (
     stream_configs,
 )
 from gamay.ingest.stream.offsets import IntegerOffset, OffsetCriteria, OffsetKind, parse_integer_offset
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 
 BASE = {"streamType": "foo", "stream.foo.topic.name": "SomeTopic"}
 FLUSH = "realtime.segment.flush."

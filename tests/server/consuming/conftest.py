@@ -13,27 +13,27 @@ from tests import waiting
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
-from gamay.cluster.embedded_store import EmbeddedStore
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, SegmentRecord
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import CONSUMING, DONE, IN_PROGRESS, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
 from gamay.ingest.stream.spi import StreamContext
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.query.bind import bind
-from gamay.query.deadline import Deadline
-from gamay.query.reduce import reduce
-from gamay.segment.metadata import read_metadata
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.query.bind.binder import bind
+from gamay.query.limits.deadline import Deadline
+from gamay.query.reduce.merge import reduce
+from gamay.segment.encode.metadata import read_metadata
+from gamay.server.answering.executor import QueryExecutor
 from gamay.server.consuming.builds import BuildPermits
 from gamay.server.consuming.host import Resources
-from gamay.server.executor import QueryExecutor
-from gamay.server.instance import ServerInstance
-from gamay.server.loader import SegmentLoader
-from gamay.server.rebuild import TableLayout
-from gamay.server.sources import SegmentSources
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.loading.loader import SegmentLoader
+from gamay.server.loading.rebuild import TableLayout
+from gamay.server.loading.sources import SegmentSources
 from gamay.sql.parser import parse_query
 
 ME = "Server_a_1"

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from gamay.cluster.completion import MAX_HOLD_MS, Status, StopReason
+from gamay.cluster.records.completion import MAX_HOLD_MS, Status, StopReason
 from gamay.server.consuming import machine as m
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState, Limits
 

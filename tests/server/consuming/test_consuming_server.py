@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
-from gamay.cluster.completion import Call, CompletionResponse, Status
-from gamay.cluster.records import CONSUMING, ONLINE
+from gamay.cluster.records.completion import Call, CompletionResponse, Status
+from gamay.cluster.records.records import CONSUMING, ONLINE
 from gamay.server.consuming.machine import ConsumerState
-from gamay.server.metrics import measure_server
+from gamay.server.metrics.gauges import measure_server
 
 TABLE = "t_REALTIME"
 MakeWorld = Callable[..., Any]
@@ -206,13 +206,13 @@ def test_a_replica_beyond_the_decided_end_begins_anew(make_world: MakeWorld, eve
 def _commit_elsewhere(world: Any, segment: str, rows: int) -> int:
     """Commit a segment of the first rows as another replica would; return its CRC."""
     from gamay.base.clock import SYSTEM_CLOCK
-    from gamay.ingest.pipeline import Pipeline
     from gamay.ingest.stream.config import stream_configs
     from gamay.ingest.stream.offsets import IntegerOffset
     from gamay.ingest.stream.plugins import open_decoder, open_stream
     from gamay.ingest.stream.spi import StreamContext
-    from gamay.segment.builder import SegmentBuilder
-    from gamay.segment.metadata import read_metadata
+    from gamay.ingest.transform.pipeline import Pipeline
+    from gamay.segment.encode.metadata import read_metadata
+    from gamay.segment.write.builder import SegmentBuilder
     from gamay.storage.archive import pack
 
     [topic] = stream_configs(world.layout.config)

@@ -8,11 +8,11 @@ import pytest
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import GamayError
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.offsets import IntegerOffset
 from gamay.ingest.stream.spi import DecodedBatch, Gap, MessageBatch, PermanentStreamError, Undecodable
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind, DeadLetters
 from gamay.server.consuming.foreign import foreign_rows
 from gamay.server.consuming.intake import Intake

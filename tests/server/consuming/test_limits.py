@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gamay.base.errors import GamayError
-from gamay.cluster.completion import Call
-from gamay.cluster.store import StoreUnavailableError
+from gamay.cluster.records.completion import Call
+from gamay.cluster.store.store import StoreUnavailableError
 from gamay.server.consuming.builds import BuildPermits
 from gamay.server.consuming.machine import ConsumerState
 from gamay.server.consuming.throttle import Throttle

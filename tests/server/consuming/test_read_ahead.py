@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, IN_PROGRESS, ONLINE, SegmentRecord
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import CONSUMING, IN_PROGRESS, ONLINE, SegmentRecord
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.spi import MessageBatch, TransientStreamError

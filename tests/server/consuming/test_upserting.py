@@ -8,14 +8,14 @@ import numpy as np
 import orjson
 import pytest
 
-from gamay.cluster.completion import Call, CompletionRequest, CompletionResponse, Status
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import COMMITTING, IN_PROGRESS, ONLINE
+from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import COMMITTING, IN_PROGRESS, ONLINE
 from gamay.server.consuming.consumer import SegmentConsumer
-from gamay.server.instance import ServerInstance
-from gamay.server.metrics import measure_server
-from gamay.upsert.key_index import NO_TEXT, KeyIndex, Keys, Rules
-from gamay.upsert.snapshots import SnapshotFolder
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.metrics.gauges import measure_server
+from gamay.upsert.index.key_index import NO_TEXT, KeyIndex, Keys, Rules
+from gamay.upsert.persist.snapshots import SnapshotFolder
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,17 +12,17 @@ from pyarrow import flight
 from sqlglot import exp
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.answer.pending import PendingQuery
+from gamay.broker.answer.runner import Parse, QueryRunner
 from gamay.broker.flight.failures import first_failure, flight_error
-from gamay.broker.pending import PendingQuery
-from gamay.broker.runner import Parse, QueryRunner
-from gamay.cluster.access import Principal
+from gamay.cluster.access.principals import Principal
 from gamay.functions.expression import Call, Literal
 from gamay.model.types import DataType
-from gamay.query.queue import QueryQueue
-from gamay.query.response import BrokerResponse
+from gamay.query.answer.response import BrokerResponse
+from gamay.query.limits.queue import QueryQueue
+from gamay.sql.options.row_limits import RowLimits
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
-from gamay.sql.row_limits import RowLimits
 
 _LOOK_S = 0.05
 _CANCELLED_MAX = 10_000

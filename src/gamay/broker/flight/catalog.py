@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from gamay.functions.arrow import arrow_type
-from gamay.model.schema import FieldSpec, Schema
-from gamay.model.table_name import database_of
-from gamay.query.response import wire_type
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.table_name import database_of
+from gamay.query.answer.response import wire_type
 from gamay.relational.information_schema import shown_columns
 
 CATALOG = ""

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from gamay.base.errors import ErrorCode, GamayError, NotFoundError, QueryError, error_code
-from gamay.cluster.access import ForbiddenError, UnauthorizedError
-from gamay.cluster.failed_logins import TooManyLoginsError
+from gamay.cluster.access.failed_logins import TooManyLoginsError
+from gamay.cluster.access.principals import ForbiddenError, UnauthorizedError
 
 _log = logging.getLogger(__name__)
 

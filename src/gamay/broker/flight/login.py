@@ -11,11 +11,11 @@ from pyarrow import flight
 
 from gamay.base.clock import Clock
 from gamay.broker.flight.failures import told
-from gamay.broker.rights import QUERY_RIGHT
-from gamay.cluster.access import ANYONE, AccessControl, Principal, UnauthorizedError
-from gamay.cluster.audit import log_failed_login
-from gamay.cluster.failed_logins import FailedLogins
-from gamay.cluster.passwords import credentials
+from gamay.broker.http.rights import QUERY_RIGHT
+from gamay.cluster.access.audit import log_failed_login
+from gamay.cluster.access.failed_logins import FailedLogins
+from gamay.cluster.access.passwords import credentials
+from gamay.cluster.access.principals import ANYONE, AccessControl, Principal, UnauthorizedError
 
 LOGIN = "login"
 _HEADER = "authorization"

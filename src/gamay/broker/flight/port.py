@@ -10,9 +10,9 @@ from gamay.base.clock import Clock
 from gamay.base.errors import InUseError, InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.base.tls import TlsSettings
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.access import AccessControl
-from gamay.query.queue import QueryQueue
+from gamay.broker.answer.runner import QueryRunner
+from gamay.cluster.access.principals import AccessControl
+from gamay.query.limits.queue import QueryQueue
 
 if TYPE_CHECKING:
     from gamay.broker.flight.server import FlightSqlServer

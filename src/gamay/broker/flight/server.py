@@ -18,18 +18,18 @@ from gamay.base.clock import Clock
 from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.base.process_info import VERSION
+from gamay.broker.answer.options import parse_option_text
+from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight import catalog, server_facts
 from gamay.broker.flight.asking import Asking, FlightCall
 from gamay.broker.flight.failures import InvalidRequest, NotOffered, told
 from gamay.broker.flight.login import LOGIN, Handshake, Login, LoginFactory, Logins
 from gamay.broker.flight.messages import new, read, unwrapped, wrapped
 from gamay.broker.flight.statements import ROWS_MAX, Statement, Statements
-from gamay.broker.options import parse_option_text
-from gamay.broker.runner import QueryRunner
-from gamay.cluster.access import AccessControl
-from gamay.model.schema import Schema
-from gamay.model.table_name import DEFAULT_DATABASE, database_of
-from gamay.query.queue import QueryQueue
+from gamay.cluster.access.principals import AccessControl
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_name import DEFAULT_DATABASE, database_of
+from gamay.query.limits.queue import QueryQueue
 
 OPTIONS_HEADER = "query-options"
 DATABASE_HEADER = "database"

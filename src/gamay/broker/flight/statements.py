@@ -12,7 +12,7 @@ from gamay.base.clock import Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.ids import Ids
 from gamay.client.literals import filled, placeholders
-from gamay.cluster.access import Principal
+from gamay.cluster.access.principals import Principal
 
 STATEMENTS_MAX = 10_000
 UNUSED_S = 3600.0

@@ -16,13 +16,13 @@ from typing import TypeVar
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.invariants import name_problem
-from gamay.cluster.store import MetadataStore, Node, VersionConflictError, update
+from gamay.cluster.records.invariants import name_problem
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MetadataStore, Node, VersionConflictError, update
+from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, encode, read_record
 from gamay.cluster.tasks import machine
 from gamay.cluster.tasks.machine import LeaseLostError
 from gamay.cluster.tasks.records import Job, JobState, Subtask, SubtaskState, Target, queue_name, type_of
-from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, encode, read_record
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gamay.cluster.znrecord import ZNRecord
+from gamay.cluster.store.znrecord import ZNRecord
 
 JOB_PREFIX = "Task_"
 QUEUE_PREFIX = "TaskQueue_"

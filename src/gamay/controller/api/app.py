@@ -10,51 +10,51 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gamay.base.process_info import VERSION
-from gamay.cluster.access import EVERYBODY, AccessControl
-from gamay.cluster.audit import Audited
-from gamay.cluster.error_answers import ERROR_ANSWERS, refusal
-from gamay.cluster.guarded import Guarded
-from gamay.cluster.help_page import HELP_RIGHTS
-from gamay.cluster.logins import Logins
-from gamay.cluster.request_forms import UsualForm
-from gamay.cluster.rights import read_rights
-from gamay.controller.api.auth import auth_router
-from gamay.controller.api.cluster import cluster_router, instance_router, live_broker_router
-from gamay.controller.api.completion import completion_router
+from gamay.cluster.access.audit import Audited
+from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.principals import EVERYBODY, AccessControl
+from gamay.cluster.access.rights import read_rights
+from gamay.controller.api.cluster.auth import auth_router
+from gamay.controller.api.cluster.cluster import cluster_router, instance_router, live_broker_router
+from gamay.controller.api.cluster.instance_changes import instance_change_router
+from gamay.controller.api.cluster.loggers import logger_router
+from gamay.controller.api.cluster.periodic import periodic_router
+from gamay.controller.api.cluster.process import process_router
+from gamay.controller.api.cluster.tenants import tenant_router
+from gamay.controller.api.cluster.users import user_router
+from gamay.controller.api.cluster.zookeeper import zookeeper_router
 from gamay.controller.api.console.catalog import catalog_router
-from gamay.controller.api.console.cookies import SessionCookies, cookie_name
 from gamay.controller.api.console.login import login_router
 from gamay.controller.api.console.pages import page_router
-from gamay.controller.api.console.sessions import Sessions
-from gamay.controller.api.consumption import consumption_router
-from gamay.controller.api.databases import DatabaseHeader, database_router
-from gamay.controller.api.instance_changes import instance_change_router
-from gamay.controller.api.json_schemas import json_schema_router
-from gamay.controller.api.loggers import logger_router
+from gamay.controller.api.cookies import SessionCookies, cookie_name
 from gamay.controller.api.not_offered import not_offered_router
 from gamay.controller.api.openapi import describe
-from gamay.controller.api.partitions import partition_router
-from gamay.controller.api.periodic import periodic_router
-from gamay.controller.api.process import process_router
-from gamay.controller.api.queries import query_router
-from gamay.controller.api.realtime_status import realtime_status_router
-from gamay.controller.api.rebalance import rebalance_router
-from gamay.controller.api.recommender import recommender_router
+from gamay.controller.api.querying.queries import query_router
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
-from gamay.controller.api.schemas import schema_router
-from gamay.controller.api.segment_changes import segment_change_router
-from gamay.controller.api.segment_checks import segment_check_router
-from gamay.controller.api.segments import segment_read_router
+from gamay.controller.api.segments.changes import segment_change_router
+from gamay.controller.api.segments.checks import segment_check_router
+from gamay.controller.api.segments.completion import completion_router
+from gamay.controller.api.segments.segments import segment_read_router
+from gamay.controller.api.segments.uploads import ingest_router, upload_router
 from gamay.controller.api.services import Services
-from gamay.controller.api.tables import table_documents_router, table_router
-from gamay.controller.api.task_changes import task_change_router
-from gamay.controller.api.tasks import task_router
-from gamay.controller.api.tenants import tenant_router
-from gamay.controller.api.uploads import ingest_router, upload_router
-from gamay.controller.api.upserts import upsert_router
-from gamay.controller.api.users import user_router
-from gamay.controller.api.views import view_router
-from gamay.controller.api.zookeeper import zookeeper_router
+from gamay.controller.api.sessions import Sessions
+from gamay.controller.api.streams.consumption import consumption_router
+from gamay.controller.api.streams.realtime_status import realtime_status_router
+from gamay.controller.api.tables.databases import DatabaseHeader, database_router
+from gamay.controller.api.tables.json_schemas import json_schema_router
+from gamay.controller.api.tables.partitions import partition_router
+from gamay.controller.api.tables.rebalance import rebalance_router
+from gamay.controller.api.tables.recommender import recommender_router
+from gamay.controller.api.tables.schemas import schema_router
+from gamay.controller.api.tables.tables import table_documents_router, table_router
+from gamay.controller.api.tables.upserts import upsert_router
+from gamay.controller.api.tables.views import view_router
+from gamay.controller.api.tasks.changes import task_change_router
+from gamay.controller.api.tasks.tasks import task_router
+from gamay.web.error_answers import ERROR_ANSWERS, refusal
+from gamay.web.guarded import Guarded
+from gamay.web.help_page import HELP_RIGHTS
+from gamay.web.request_forms import UsualForm
 
 _log = logging.getLogger(__name__)
 

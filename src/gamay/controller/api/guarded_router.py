@@ -7,11 +7,11 @@ from typing import Annotated, Any, get_args, get_origin
 
 from fastapi import APIRouter, Request
 
-from gamay.cluster.audit import note
-from gamay.cluster.guarded import check_repeated, sender_of
-from gamay.cluster.rights import Right, must_get_right
-from gamay.controller.api.console.cookies import check_forgery
+from gamay.cluster.access.audit import note
+from gamay.cluster.access.rights import Right, must_get_right
+from gamay.controller.api.cookies import check_forgery
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
+from gamay.web.guarded import check_repeated, sender_of
 
 _REQUEST = "sent_request"
 

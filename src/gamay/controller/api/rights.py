@@ -1,6 +1,6 @@
-"""Who may ask the controller for what. The columns: `gamay.cluster.rights`."""
+"""Who may ask the controller for what. The columns: `gamay.cluster.access.rights`."""
 
-from gamay.cluster.rights import read_rights
+from gamay.cluster.access.rights import read_rights
 
 _SCHEMAS = """
 GET    /schemas                                            GetSchema                read        listed

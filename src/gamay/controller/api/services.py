@@ -7,27 +7,27 @@ from typing import Any
 from fastapi import Request
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.access import Principal
-from gamay.cluster.guarded import sender_of
+from gamay.cluster.access.principals import Principal
+from gamay.controller.completion.manager import RealtimeManager
 from gamay.controller.context import ControllerContext
-from gamay.controller.damage import RecordRepair
-from gamay.controller.instances import InstanceManager
-from gamay.controller.lineage import ReplaceManager
-from gamay.controller.periodic import PeriodicTasks
+from gamay.controller.health.damage import RecordRepair
+from gamay.controller.health.periodic import PeriodicTasks
+from gamay.controller.instances.instances import InstanceManager
 from gamay.controller.placement import PlacementManager
-from gamay.controller.realtime.manager import RealtimeManager
-from gamay.controller.rebalance import RebalanceManager
-from gamay.controller.reload import ReloadManager
-from gamay.controller.schemas import SchemaManager
-from gamay.controller.segments import SegmentManager
-from gamay.controller.table_documents import TableDocuments
-from gamay.controller.tables import TableManager
+from gamay.controller.rebalance.rebalance import RebalanceManager
+from gamay.controller.rebalance.tenants import TenantRebalanceManager
+from gamay.controller.segments.lineage import ReplaceManager
+from gamay.controller.segments.reload import ReloadManager
+from gamay.controller.segments.segments import SegmentManager
+from gamay.controller.segments.uploads import UploadManager
+from gamay.controller.segments.writer import TableWriter
+from gamay.controller.tables.documents import TableDocuments
+from gamay.controller.tables.schemas import SchemaManager
+from gamay.controller.tables.tables import TableManager
 from gamay.controller.tasks.manager import TaskManager
-from gamay.controller.tenant_rebalance import TenantRebalanceManager
-from gamay.controller.uploads import UploadManager
-from gamay.controller.writer import TableWriter
 from gamay.model.parse import Parsed, load_json
-from gamay.model.table_name import database_of, in_database
+from gamay.model.table.table_name import database_of, in_database
+from gamay.web.guarded import sender_of
 
 # keys that name a table or a schema, and keys of documents that have such keys
 _NAMING = ("tableName", "schemaName")

@@ -9,21 +9,21 @@ from typing import Any
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.rng import new_rng
-from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC
-from gamay.cluster.partition_record import InstancePartitions
-from gamay.cluster.placement import place_consuming
-from gamay.cluster.records import Assignment
-from gamay.cluster.registry import Registry
-from gamay.cluster.table_target import CONSUMING_KIND
+from gamay.cluster.place.placement import place_consuming
+from gamay.cluster.place.table_target import CONSUMING_KIND
+from gamay.cluster.records.llc_name import PARTITIONS_PER_TOPIC
+from gamay.cluster.records.partition_record import InstancePartitions
+from gamay.cluster.records.records import Assignment
+from gamay.cluster.records.registry import Registry
 from gamay.controller.context import ControllerContext
 from gamay.controller.counts import ControllerCounts, Counted
 from gamay.controller.placement import PlacementManager
-from gamay.controller.realtime.placement import present_servers
+from gamay.controller.present_servers import present_servers
 from gamay.controller.realtime.streams import StreamOpener, TableStreams, stream_opener
 from gamay.controller.realtime.thresholds import RowLimitTuner
 from gamay.model.cluster_settings import SEGMENT_COMPLETION_TIME
-from gamay.model.stored import stored_table_config
-from gamay.model.table_config import TableConfig
+from gamay.model.table.stored import stored_table_config
+from gamay.model.table.table_config import TableConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import CONSUMING, OFFLINE, ONLINE, Assignment
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import CONSUMING, OFFLINE, ONLINE, Assignment
 
 _PAUSE_STATE = "pauseState"
 _OLD_PAUSE_FLAG = "isTablePaused"

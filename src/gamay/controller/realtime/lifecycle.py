@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import orjson
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError
-from gamay.cluster.completion import StopReason
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import COMMITTING, CONSUMING, DONE, IN_PROGRESS, Assignment, SegmentRecord
+from gamay.cluster.records.completion import StopReason
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import COMMITTING, CONSUMING, DONE, IN_PROGRESS, Assignment, SegmentRecord
 from gamay.controller.counts import Counted
+from gamay.controller.present_servers import segments_per_server
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
     advanced,
@@ -39,13 +40,12 @@ from gamay.controller.realtime.ideal_steps import (
     pause_state,
     replaced,
 )
-from gamay.controller.realtime.placement import segments_per_server
 from gamay.controller.realtime.streams import TableStreams
 from gamay.controller.realtime.thresholds import CommittedSize, row_limit
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.offsets import OffsetCriteria, OffsetKind
-from gamay.model.table_config import TableConfig
-from gamay.model.table_name import raw_table_name
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import raw_table_name
 
 _log = logging.getLogger(__name__)
 

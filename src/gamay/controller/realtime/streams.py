@@ -5,13 +5,13 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.llc_name import PARTITIONS_PER_TOPIC, STREAM_LEVEL, LlcName
+from gamay.cluster.records.llc_name import PARTITIONS_PER_TOPIC, STREAM_LEVEL, LlcName
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.offsets import OffsetCriteria
 from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
 from gamay.ingest.stream.stream_level import TopicStream
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 
 
 class TableStreams(Protocol):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from gamay.cluster import paths
-from gamay.cluster.store import MetadataStore, update
-from gamay.cluster.znrecord import CorruptRecordError, ZNRecord, encode, read_record
+from gamay.cluster.store import paths
+from gamay.cluster.store.store import MetadataStore, update
+from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, encode, read_record
 
 _log = logging.getLogger(__name__)
 

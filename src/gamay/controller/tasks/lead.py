@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError
-from gamay.cluster import paths
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store import paths
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Trigger
-from gamay.controller.tables import TableManager
+from gamay.controller.tables.tables import TableManager
 from gamay.controller.tasks.history import note_fired
 from gamay.controller.tasks.scheduling import TaskScheduler
 from gamay.model.cluster_settings import TASK_FREQUENCY, TASK_LATE_S, TASK_SCHEDULER, TASK_SKIP_LATE

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamay.base.errors import GamayError, NotFoundError
-from gamay.cluster import paths
-from gamay.cluster.records import Role
+from gamay.cluster.records.records import Role
+from gamay.cluster.store import paths
+from gamay.cluster.store.znrecord import decode
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Job, JobState, Subtask, SubtaskState, Target
-from gamay.cluster.znrecord import decode
 from gamay.controller.context import ControllerContext
-from gamay.controller.tables import TableManager
+from gamay.controller.tables.tables import TableManager
 from gamay.controller.tasks import views
 from gamay.controller.tasks.history import read_history
 from gamay.controller.tasks.lead import schedules_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gamay.base.errors import GamayError, NotFoundError
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.registry import Registry
 
 _TIMEOUT_S = 10.0
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
-from gamay.cluster import paths
-from gamay.cluster.llc_name import LlcName
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.store import paths
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Job, Trigger, job_name
 from gamay.controller.context import ControllerContext
-from gamay.controller.segments import SegmentManager
-from gamay.controller.tables import TableManager
+from gamay.controller.segments.segments import SegmentManager
+from gamay.controller.tables.tables import TableManager
 from gamay.controller.tasks.history import note_run
 from gamay.controller.tasks.limits import limits_of
 from gamay.controller.tasks.spi import GeneratorInput, TaskGenerator, TaskPlan

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gamay.base.clock import Clock
-from gamay.cluster.records import CONSUMING, SegmentRecord
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.records import CONSUMING, SegmentRecord
+from gamay.cluster.records.registry import Registry
 from gamay.controller.context import Servers
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 
 
 @dataclass(frozen=True, slots=True)

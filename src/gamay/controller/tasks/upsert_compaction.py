@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gamay.cluster.records import SegmentRecord
+from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
 from gamay.controller.tasks.valid_docs import DocCounts, doc_counts
 from gamay.model.task_settings import UPSERT_COMPACTION, CompactionSettings

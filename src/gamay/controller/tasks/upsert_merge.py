@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gamay.cluster.llc_name import partition_of
-from gamay.cluster.records import SegmentRecord
+from gamay.cluster.records.llc_name import partition_of
+from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
 from gamay.controller.tasks.valid_docs import DocCounts, doc_counts
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 from gamay.model.task_settings import UPSERT_COMPACT_MERGE, MergeSettings
 from gamay.model.units import TimeUnit
 

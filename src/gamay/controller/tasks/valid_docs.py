@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gamay.base.errors import GamayError
-from gamay.cluster.records import ONLINE, SegmentRecord
+from gamay.cluster.records.records import ONLINE, SegmentRecord
 from gamay.cluster.tasks.consensus import Refused, Replica, agreed
 from gamay.controller.tasks.spi import GeneratorInput
 from gamay.model.task_settings import ConsensusSettings

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.vector import Values, Vector
-from gamay.kernels.aggregation import total_coded, total_coded_kept, total_ids, total_ids_kept
+from gamay.kernels.group.aggregation import total_coded, total_coded_kept, total_ids, total_ids_kept
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.null_totals import NullableTotals
-from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
-from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, Sent, State
-from gamay.functions.aggregate.totals import unsigned
+from gamay.functions.aggregate.totals.null_totals import NullableTotals
+from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
+from gamay.functions.aggregate.totals.totals import unsigned
+from gamay.functions.aggregate_spi import Aggregate, GroupIds, Partial, Sent, State
 from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows, union_nulls
-from gamay.kernels.aggregation import mark_ids
+from gamay.kernels.group.aggregation import mark_ids
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -10,14 +10,14 @@ from gamay.functions.scalar.define import ANY, by_value, const, each, fixed, lis
 __all__ = ["ANY", "by_value", "const", "each", "fixed", "lists", "scalar"]
 
 _FAMILIES = (
-    "arithmetic",
-    "rounding",
+    "number.arithmetic",
+    "number.rounding",
     "comparison",
     "logic",
     "casting",
-    "strings",
-    "patterns",
-    "dates",
+    "text.strings",
+    "text.patterns",
+    "time.dates",
 )
 
 for _family in _FAMILIES:

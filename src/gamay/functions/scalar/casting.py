@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.functions.arguments import check_count, wrong
+from gamay.functions.convert import by_distinct, convert, parse_text, saturate
 from gamay.functions.expression import Call, Literal, LiteralValue
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import by_distinct, convert, parse_text, saturate
-from gamay.functions.scalar.define import check_count, type_of, wrong
-from gamay.functions.scalar.encoded import base64_bytes, decimal_of_bytes
+from gamay.functions.scalar.define import type_of
+from gamay.functions.scalar.text.encoded import base64_bytes, decimal_of_bytes
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, numpy_dtype
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp

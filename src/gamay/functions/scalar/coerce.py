@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from gamay.functions.convert import convert_value
 from gamay.functions.expression import LiteralValue
-from gamay.functions.scalar.convert import convert_value
 from gamay.functions.text import literal_text
-from gamay.model.default_null import null_value_from_json
 from gamay.model.number_text import number_text
+from gamay.model.schema.default_null import null_value_from_json
 from gamay.model.types import DataType
 from gamay.model.zones import parse_timestamp
 

@@ -2,7 +2,7 @@
 
 import importlib
 
-_FAMILIES = ("arrays", "bits", "epochs", "hashing", "json_path")
+_FAMILIES = ("array.arrays", "number.bits", "time.epochs", "hash.digests", "json.path")
 
 for _family in _FAMILIES:
     importlib.import_module(f"gamay.functions.scalar.{_family}")

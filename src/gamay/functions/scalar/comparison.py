@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.arguments import check_count, wrong
+from gamay.functions.convert import array_of, convert_values, repeat, to_vector
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.coerce import Coerced, coerced
-from gamay.functions.scalar.convert import array_of, convert_values, repeat, to_vector
-from gamay.functions.scalar.define import check_count, type_of, wrong
+from gamay.functions.scalar.define import type_of
 from gamay.functions.scalar.types import common_type
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.model.types import DataType

@@ -28,10 +28,11 @@ import pyarrow.compute as pc
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.arguments import check_count, check_elements, wrong
+from gamay.functions.convert import array_of, convert, convert_value, placeholder, python_values, repeat, to_vector
+from gamay.functions.distinct import distinct, distinct_rows
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.convert import array_of, convert, convert_value, placeholder, python_values, repeat, to_vector
-from gamay.functions.scalar.distinct import distinct, distinct_rows
 from gamay.functions.text import shown_value
 from gamay.functions.vector import (
     EncodedVector,
@@ -46,8 +47,6 @@ from gamay.functions.vector import (
     union_nulls,
 )
 from gamay.model.types import DataType
-
-_ELEMENTS_MAX = 1 << 26
 
 ResultRule: TypeAlias = Callable[[Call, Sequence[ValueType]], ValueType]
 Body: TypeAlias = Callable[..., Any]
@@ -142,27 +141,6 @@ def _convertible(source: DataType, to: DataType) -> bool:
     if source is to or source is DataType.UNKNOWN or source.is_text or to.is_text:
         return True
     return source.is_binary == to.is_binary
-
-
-def wrong(name: str, detail: str) -> QueryError:
-    """Return the error for arguments that a function does not take."""
-    return QueryError(ErrorCode.QUERY_VALIDATION, f"Function '{name}': {detail}")
-
-
-def check_count(name: str, count: int, least: int, most: int | None) -> None:
-    """Raise QueryError when a function does not take so many arguments."""
-    if count < least or (most is not None and count > most):
-        takes = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
-        raise wrong(name, f"{takes} argument(s) are needed, {count} are given")
-
-
-def check_elements(name: str, count: int) -> None:
-    """Raise QueryError when a function is to make more elements of lists, of all rows together, than memory may hold."""
-    if count > _ELEMENTS_MAX:
-        raise QueryError(
-            ErrorCode.QUERY_EXECUTION,
-            f"Function '{name}': {count} elements in a block of rows are too many; {_ELEMENTS_MAX} at most",
-        )
 
 
 def scalar(

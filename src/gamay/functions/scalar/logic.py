@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from gamay.functions.arguments import check_count, wrong
+from gamay.functions.convert import convert, python_values, to_vector
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import check_constant, comparable_type, compare
-from gamay.functions.scalar.convert import convert, python_values, to_vector
-from gamay.functions.scalar.define import check_count, type_of, wrong
+from gamay.functions.scalar.define import type_of
 from gamay.functions.scalar.types import common_type, single_values
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, sorted_distinct, take
-from gamay.kernels.masks import choose_marked, replace_chosen, replace_chosen_by
+from gamay.kernels.rows.masks import choose_marked, replace_chosen, replace_chosen_by
 from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from gamay.functions.arguments import wrong
 from gamay.functions.expression import Call
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.scalar.define import wrong
 from gamay.functions.vector import Operand
 
 _ADVICE = {

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from gamay.functions.arguments import wrong
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType
-from gamay.functions.scalar.define import wrong
 from gamay.model.types import DataType
 
 _RANK = {DataType.INT: 0, DataType.LONG: 1, DataType.FLOAT: 2, DataType.DOUBLE: 3, DataType.BIG_DECIMAL: 4}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.scalar.convert import array_of, placeholder, python_values
-from gamay.functions.scalar.distinct import distinct
+from gamay.functions.convert import array_of, placeholder, python_values
+from gamay.functions.distinct import distinct
 from gamay.functions.text import shown_value
 from gamay.functions.vector import Vector, take, take_rows
 from gamay.model.types import DataType

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.arrow import binary_buffers
-from gamay.functions.scalar.patterns import LikeParts
+from gamay.functions.regex.like_parts import LikeParts
 from gamay.functions.search.query import (
     Between,
     Clauses,
@@ -26,7 +26,7 @@ from gamay.functions.search.query import (
 )
 from gamay.functions.search.words import ASCII_MAX, Analysis, Words, lower_case, words_of
 from gamay.functions.vector import Values, take
-from gamay.kernels import words as kernels
+from gamay.kernels.text import words as kernels
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"

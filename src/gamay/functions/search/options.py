@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from gamay.base.errors import nearest
-from gamay.functions.scalar.define import wrong
+from gamay.functions.arguments import wrong
 from gamay.functions.search.words import STOP_WORDS, Analysis
 
 NAME = "textMatch"

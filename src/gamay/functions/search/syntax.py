@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gamay.base.errors import QueryError
-from gamay.functions.scalar.define import wrong
+from gamay.functions.arguments import wrong
 from gamay.functions.search.options import EDITS_DEFAULT, NAME, SearchOptions
 from gamay.functions.search.patterns import regex_pattern, wildcard
 from gamay.functions.search.query import (

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.vector import Values
-from gamay.kernels import words as kernels
+from gamay.kernels.text import words as kernels
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

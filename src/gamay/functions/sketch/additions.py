@@ -13,8 +13,8 @@ from gamay.functions.sketch.hll import HllKind, pack_registers
 from gamay.functions.sketch.hllplus import DEFAULT_PRECISION, HllPlusKind
 from gamay.functions.sketch.registers import RegisterKind
 from gamay.functions.vector import Vector
-from gamay.kernels.rollup import ADDITION_BYTES
-from gamay.model.rollup import Rollup, RollupFunction
+from gamay.kernels.group.rollup import ADDITION_BYTES
+from gamay.model.table.rollup import Rollup, RollupFunction
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

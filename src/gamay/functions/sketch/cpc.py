@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.scalar.convert import convert_values, python_values
+from gamay.functions.convert import convert_values, python_values
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.entries import SEED, SEED_HASH
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.vector import Vector, take
-from gamay.kernels.cpc import pairs_fit
+from gamay.kernels.sketch.cpc import pairs_fit
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.points import groups_of, sort_points
+from gamay.functions.aggregate.percentile.points import groups_of, sort_points
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.vector import Vector
 

@@ -24,8 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.pairs import PairsPartial, merge_pairs, no_values
-from gamay.functions.scalar.convert import array_of, python_values
+from gamay.functions.aggregate.distinct.pairs import PairsPartial, merge_pairs, no_values
+from gamay.functions.convert import array_of, python_values
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.model.types import DataType

@@ -5,9 +5,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.coding import decimal_texts
+from gamay.functions.aggregate.distinct.coding import decimal_texts
 from gamay.functions.vector import Vector
-from gamay.kernels.murmur128 import murmur3_x64_128
+from gamay.kernels.hash.murmur128 import murmur3_x64_128
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -15,8 +15,8 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.sketch.hashing import arrow_bytes, text_or_bytes
 from gamay.functions.sketch.registers import MAXIMUM, rounded
 from gamay.functions.vector import Vector
-from gamay.kernels.hll import hash_bytes, hash_longs, register_candidates
-from gamay.model.sketch_limits import LOG2M_RANGE as LOG2M_RANGE
+from gamay.kernels.sketch.hll import hash_bytes, hash_longs, register_candidates
+from gamay.model.table.sketch_limits import LOG2M_RANGE as LOG2M_RANGE
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.scalar.convert import convert_values
+from gamay.functions.convert import convert_values
 from gamay.functions.sketch.hashing import arrow_bytes
 from gamay.functions.sketch.hll import pack_registers, unpack_registers
 from gamay.functions.sketch.registers import MAXIMUM, histograms, most_likely, rounded
 from gamay.functions.vector import Vector
-from gamay.kernels.hashing import murmur64a
-from gamay.kernels.registers import rank_candidates
+from gamay.kernels.hash.hashing import murmur64a
+from gamay.kernels.sketch.registers import rank_candidates
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

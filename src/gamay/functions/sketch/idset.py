@@ -33,7 +33,7 @@ from pyroaring import BitMap, BitMap64
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.sketch.hashing import ByteStrings, arrow_bytes, murmur128, number_bytes, text_or_bytes
 from gamay.functions.vector import Vector
-from gamay.kernels.murmur128 import bloom_contains, bloom_set
+from gamay.kernels.hash.murmur128 import bloom_contains, bloom_set
 from gamay.model.types import DataType
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

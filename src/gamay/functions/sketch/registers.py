@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector
-from gamay.kernels.registers import estimate_rates
+from gamay.kernels.sketch.registers import estimate_rates
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

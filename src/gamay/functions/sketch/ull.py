@@ -19,7 +19,7 @@ import numpy as np
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.sketch.registers import histograms, most_likely, rounded
 from gamay.functions.vector import Vector
-from gamay.kernels.registers import rank_candidates
+from gamay.kernels.sketch.registers import rank_candidates
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gamay.base.errors import NotFoundError, nearest
-from gamay.ingest.job_spec import JobSpec
-from gamay.model.schema import SchemaKeys
-from gamay.model.table_config import TableConfig
+from gamay.ingest.job.spec import JobSpec
+from gamay.model.schema.schema import SchemaKeys
+from gamay.model.table.table_config import TableConfig
 
 FOLDER = Path(__file__).parent
 DOCUMENTS: Mapping[str, type] = {"table-config": TableConfig, "schema": SchemaKeys, "job-spec": JobSpec}

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.ingest.stream.offsets import LARGEST, OffsetCriteria
-from gamay.model.table_config import TableConfig
+from gamay.model.table.table_config import TableConfig
 from gamay.model.units import parse_data_size, parse_period
 
 T = TypeVar("T")

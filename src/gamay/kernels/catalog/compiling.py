@@ -72,6 +72,6 @@ def _mark() -> Path:
 
 def _name() -> str:
     """Return what is another text for other sources, versions or processors."""
-    parts = [stamp_of(path) for path in sorted(FILE.parents[1].glob("*.py"))]
+    parts = [stamp_of(path) for path in sorted(FILE.parents[1].rglob("*.py"))]
     parts += [FILE.read_text(), numba.__version__, platform.python_version(), llvmlite.binding.get_host_cpu_name()]
     return f"catalog-{sha256(' '.join(parts).encode()).hexdigest()[:16]}"

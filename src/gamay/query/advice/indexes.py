@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call
-from gamay.model.schema import Schema
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.bind import bind
-from gamay.query.predicate import Filter, In, Leaf, Match, Not, Range, filter_columns
-from gamay.segment.metadata import SegmentMetadata
+from gamay.query.bind.binder import bind
+from gamay.query.bind.predicate import Filter, In, Leaf, Match, Not, Range, filter_columns
+from gamay.segment.encode.metadata import SegmentMetadata
 from gamay.sql.parser import parse_query
 
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.schema import Schema
+from gamay.model.schema.schema import Schema
 from gamay.model.types import FieldRole
 from gamay.query.advice.indexes import Candidate, Candidates, candidates
 

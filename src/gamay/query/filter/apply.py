@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gamay.query.filter.counters import EntryCounter, MatchedRows, ScannedEntries
-from gamay.query.filter.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
+from gamay.query.bind.predicate import Filter
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
 from gamay.query.filter.scan import Mask, Scan, mask_within, rows_within
-from gamay.query.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
-from gamay.query.predicate import Filter
-from gamay.query.virtual import QuerySegment
+from gamay.query.view.counters import EntryCounter, MatchedRows, ScannedEntries
+from gamay.query.view.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
+from gamay.query.view.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
+from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Segment
 
 

@@ -10,8 +10,8 @@ from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
-from gamay.query.filter.docset import DocFlags, DocRange, DocSet
-from gamay.query.filter.scan import truth
+from gamay.query.columns.operations import truth
+from gamay.query.view.docset import DocFlags, DocRange, DocSet
 from gamay.segment.spi import Column as SegmentColumn
 
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000

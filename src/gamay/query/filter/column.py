@@ -8,9 +8,9 @@ import numpy as np
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.filter.apply import FilterResult
-from gamay.query.filter.docset import Mask, doc_mask
-from gamay.query.matches import DocIds
-from gamay.query.virtual import ComputedColumn
+from gamay.query.view.docset import Mask, doc_mask
+from gamay.query.view.matches import DocIds
+from gamay.query.view.virtual import ComputedColumn
 from gamay.segment.spi import ColumnStats, Ids
 
 

@@ -12,15 +12,15 @@ from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector, take_rows
-from gamay.kernels.vectors import cosines, dot_products, squared_distances
-from gamay.query.filter.counters import EntryCounter
-from gamay.query.filter.docset import DocFlags, Mask, doc_mask
-from gamay.query.filter.vector_options import VectorOptions
-from gamay.query.matches import BLOCK_ROWS, AllDocs, DocIds, DocList
-from gamay.query.predicate import Near
-from gamay.query.read import read_values
+from gamay.kernels.vector.vectors import cosines, dot_products, squared_distances
+from gamay.query.bind.predicate import Near
+from gamay.query.view.counters import EntryCounter
+from gamay.query.view.docset import DocFlags, Mask, doc_mask
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, DocIds, DocList
+from gamay.query.view.read import read_values
+from gamay.query.view.vector_options import VectorOptions
+from gamay.segment.encode.vectors import has_vector
 from gamay.segment.spi import Column, NearestSearch, Neighbours, SecondaryIndex
-from gamay.segment.vectors import has_vector
 
 Distances: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 

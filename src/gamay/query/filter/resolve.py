@@ -16,9 +16,9 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector, take
+from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
+from gamay.query.columns.operations import truth
 from gamay.query.filter.calendar import calendar_docs
-from gamay.query.filter.counters import EntryCounter
-from gamay.query.filter.docset import DocRange, DocSet, complement, intersect, unite
 from gamay.query.filter.nearest import NearScan, nearest_docs
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
@@ -35,14 +35,14 @@ from gamay.query.filter.scan import (
     TailScan,
     ValueScan,
     compared_arithmetic,
-    truth,
 )
-from gamay.query.filter.shared import SharedScan
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import in_test, range_test
-from gamay.query.filter.vector_options import NO_OPTIONS, VectorOptions
-from gamay.query.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
-from gamay.query.virtual import QuerySegment
+from gamay.query.view.counters import EntryCounter
+from gamay.query.view.docset import DocRange, DocSet, complement, intersect, unite
+from gamay.query.view.shared_filters import SharedScan
+from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
+from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Column, Dictionary, InvertedIndex, Neighbours, SecondaryIndex, Segment
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]

@@ -15,15 +15,16 @@ from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
 from gamay.functions.scalar.coerce import coerced
 from gamay.functions.scalar.comparison import MIRRORED
-from gamay.functions.vector import EncodedVector, Scalar, Vector
-from gamay.kernels.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
+from gamay.functions.vector import Scalar, Vector
+from gamay.kernels.rows.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
 from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS_MIN
 from gamay.model.types import DataType
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
-from gamay.query.filter.counters import EntryCounter
-from gamay.query.filter.docset import SPARSE, DocSet, doc_mask
-from gamay.query.matches import AllDocs, Block, DocIds, DocList
-from gamay.query.read import ColumnReader, is_raw_text, raw_text_rows, read_values
+from gamay.query.columns.operations import truth
+from gamay.query.view.counters import EntryCounter
+from gamay.query.view.docset import SPARSE, DocSet, doc_mask
+from gamay.query.view.matches import AllDocs, Block, DocIds, DocList
+from gamay.query.view.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -205,16 +206,6 @@ class ArithmeticScan(ExpressionScan):
             return super()._marks(block)
         self._counter.add(len(block) * len(self._columns))
         return marks
-
-
-def truth(operand: Vector | EncodedVector | Scalar, num_rows: int) -> Mask:
-    """Return the result of a boolean expression as flags of one's own; null is false."""
-    if isinstance(operand, Scalar):
-        return np.full(num_rows, bool(operand.value), np.bool_)
-    vector = operand.decode() if isinstance(operand, EncodedVector) else operand
-    if vector.type is not DataType.BOOLEAN:
-        raise TypeError(f"a condition has the type {vector.type.value}")
-    return np.array(vector.values if vector.nulls is None else vector.values & ~vector.nulls, np.bool_)
 
 
 class SetScan:

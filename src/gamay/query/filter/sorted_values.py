@@ -2,8 +2,8 @@
 
 from gamay.functions.vector import numpy_dtype
 from gamay.model.types import DataType
-from gamay.query.filter.docset import DocRange, DocSet, unite
-from gamay.query.predicate import In, Range
+from gamay.query.bind.predicate import In, Range
+from gamay.query.view.docset import DocRange, DocSet, unite
 from gamay.segment.spi import Column
 
 _SEARCHABLE = {

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, numpy_dtype
 from gamay.model.types import DataType
-from gamay.query.constants import values_of
-from gamay.query.predicate import In, Range
+from gamay.query.bind.predicate import In, Range
+from gamay.query.columns.constants import values_of
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Test: TypeAlias = Callable[[Vector], Mask]

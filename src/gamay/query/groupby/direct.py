@@ -15,7 +15,7 @@ import numpy as np
 from gamay.base import guard
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import take_rows
-from gamay.kernels.masks import mask_groups
+from gamay.kernels.rows.masks import mask_groups
 from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
 from gamay.query.arithmetic import is_arithmetic
 from gamay.query.groupby.explode import Exploded
@@ -23,7 +23,7 @@ from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
 from gamay.query.groupby.recode import CodedKey, coded_key
 from gamay.query.groupby.states import WIDE, Evaluate, Reader, StatePlan, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable
-from gamay.query.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
+from gamay.query.view.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, take_rows
-from gamay.kernels.grouping import combine_lists, rows_of_lists
+from gamay.kernels.group.grouping import combine_lists, rows_of_lists
 from gamay.model.types import DataType
-from gamay.query.constants import repeated
+from gamay.query.columns.constants import repeated
 from gamay.query.groupby.states import Evaluate
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

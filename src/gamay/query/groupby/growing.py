@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base import guard
-from gamay.functions.aggregate.coding import Coder, DictionaryCoder, NullableCoder, coder_of
+from gamay.functions.aggregate.distinct.coding import Coder, DictionaryCoder, NullableCoder, coder_of
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar
 from gamay.kernels.tuning import LOOKUP_CELLS_MAX
@@ -15,7 +15,7 @@ from gamay.query.groupby.explode import single_keys, stored_type
 from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numbering, SingleNumbering
 from gamay.query.groupby.states import WIDE, Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
-from gamay.query.held import held_bytes
+from gamay.query.limits.memory_size import held_bytes
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

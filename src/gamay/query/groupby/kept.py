@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.aggregate.lookup import INTEGERS, numbers
-from gamay.functions.aggregate.numeric import Numeric
-from gamay.functions.aggregate.spi import Aggregate, Partial
-from gamay.functions.aggregate.totals import TotalsPartial
-from gamay.query.virtual import QuerySegment
+from gamay.functions.aggregate.totals.numeric import Numeric
+from gamay.functions.aggregate.totals.totals import TotalsPartial
+from gamay.functions.aggregate_spi import Aggregate, Partial
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.read.visible import VisibleSegment
 from gamay.segment.spi import Column, DocIds
-from gamay.segment.visible import VisibleSegment
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

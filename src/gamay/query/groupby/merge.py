@@ -11,12 +11,12 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 
 from gamay.base import guard
-from gamay.functions.aggregate.coding import CODES_MAX, Coder, Key, common_codes
-from gamay.functions.aggregate.spi import Partial
+from gamay.functions.aggregate.distinct.coding import CODES_MAX, Coder, Key, common_codes
+from gamay.functions.aggregate_spi import Partial
 from gamay.query.groupby.growing import numbering_of
 from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import AggregateCall, GroupTable
-from gamay.query.held import held_bytes
+from gamay.query.limits.memory_size import held_bytes
 
 P = ParamSpec("P")
 T = TypeVar("T")

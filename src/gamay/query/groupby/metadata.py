@@ -7,12 +7,12 @@ from decimal import Decimal
 
 import numpy as np
 
-from gamay.functions.aggregate.distinct import OfPairs
+from gamay.functions.aggregate.distinct.distinct import OfPairs
+from gamay.functions.aggregate.distinct.pairs import PairsPartial
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
-from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
-from gamay.functions.aggregate.pairs import PairsPartial
-from gamay.functions.aggregate.spi import Aggregate, Partial
-from gamay.functions.aggregate.totals import Needs, TotalsPartial
+from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
+from gamay.functions.aggregate.totals.totals import Needs, TotalsPartial
+from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import EncodedVector
 from gamay.model.types import DataType

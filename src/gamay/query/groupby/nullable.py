@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
-from gamay.functions.aggregate.numeric import COUNT_ROWS
-from gamay.functions.aggregate.spi import Aggregate, Partial
+from gamay.functions.aggregate.totals.numeric import COUNT_ROWS
+from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.vector import Scalar
 from gamay.query.groupby.states import Evaluate

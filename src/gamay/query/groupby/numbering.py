@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.coding import CODES_MAX, HashNumbers
-from gamay.kernels.grouping import number_by_lookup, pack_pair
+from gamay.functions.aggregate.distinct.coding import CODES_MAX, HashNumbers
+from gamay.kernels.group.grouping import number_by_lookup, pack_pair
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

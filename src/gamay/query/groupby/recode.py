@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.totals import unsigned
+from gamay.functions.aggregate.totals.totals import unsigned
 from gamay.functions.evaluate import evaluate_entries, with_null_entry
 from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
-from gamay.kernels.grouping import recode
-from gamay.kernels.masks import replace_marked
+from gamay.kernels.group.grouping import recode
+from gamay.kernels.rows.masks import replace_marked
 from gamay.model.types import DataType
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate

@@ -6,15 +6,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base import guard
-from gamay.functions.aggregate.coding import Key
+from gamay.functions.aggregate.distinct.coding import Key
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector
-from gamay.query.columns import concat_encoded, concat_vectors
+from gamay.query.columns.operations import concat_encoded, concat_vectors
 from gamay.query.groupby.explode import single_keys
 from gamay.query.groupby.states import WIDE, Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
-from gamay.query.held import held_bytes
-from gamay.query.read import as_vector
+from gamay.query.limits.memory_size import held_bytes
+from gamay.query.view.read import as_vector
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

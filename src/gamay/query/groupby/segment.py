@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from gamay.base import guard
-from gamay.functions.aggregate.coding import CODES_MAX
-from gamay.functions.aggregate.spi import Partial
+from gamay.functions.aggregate.distinct.coding import CODES_MAX
+from gamay.functions.aggregate_spi import Partial
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
@@ -30,10 +30,10 @@ from gamay.query.groupby.nullable import nullable_partials, plain_calls
 from gamay.query.groupby.rows import RowGroups
 from gamay.query.groupby.states import WIDE, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
-from gamay.query.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches, most_rows
 from gamay.query.pool import WorkPool
-from gamay.query.read import raw_text_rows
-from gamay.query.spans import cut, span_of
+from gamay.query.view.match_spans import cut, span_of
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches, most_rows
+from gamay.query.view.read import raw_text_rows
 
 T = TypeVar("T")
 

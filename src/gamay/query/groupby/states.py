@@ -9,16 +9,16 @@ import numpy as np
 
 from gamay.base import guard
 from gamay.functions.aggregate.nullable import NullSkipping
-from gamay.functions.aggregate.numeric import COUNT_ROWS, Numeric
-from gamay.functions.aggregate.spi import Aggregate, GroupIds, Partial, State
-from gamay.functions.aggregate.totals import Needs, Totals
+from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
+from gamay.functions.aggregate.totals.totals import Needs, Totals
+from gamay.functions.aggregate_spi import Aggregate, GroupIds, Partial, State
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import Operand, Vector, take, take_rows
 from gamay.query.arithmetic import Arithmetic, is_arithmetic
+from gamay.query.groupby.stored_partials import StoredTotals
 from gamay.query.groupby.table import AggregateCall
-from gamay.query.held import held_bytes
-from gamay.query.matches import Block, DocMask
-from gamay.query.startree.stored_partials import StoredTotals
+from gamay.query.limits.memory_size import held_bytes
+from gamay.query.view.matches import Block, DocMask
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluate: TypeAlias = Callable[[Expression], Operand]

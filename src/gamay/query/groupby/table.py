@@ -6,8 +6,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.coding import Key
-from gamay.functions.aggregate.spi import Aggregate, Partial
+from gamay.functions.aggregate.distinct.coding import Key
+from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Vector, take
 

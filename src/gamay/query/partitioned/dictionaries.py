@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.coding import Key, common_codes
+from gamay.functions.aggregate.distinct.coding import Key, common_codes
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.query.groupby.table import GroupTable
 

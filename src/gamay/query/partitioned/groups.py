@@ -9,14 +9,14 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from gamay.base import guard
+from gamay.query.buffers.tables import TableShape, groups_of, put_groups
 from gamay.query.groupby.merge import merge_group_tables, regroup
 from gamay.query.groupby.table import AggregateCall, GroupTable, KeySet, select_groups, slice_groups
-from gamay.query.held import held_bytes
+from gamay.query.limits.memory_size import held_bytes
+from gamay.query.limits.spill_files import SpillFile
 from gamay.query.partitioned.dictionaries import CommonDictionaries
-from gamay.query.partitioned.files import SpillFile
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
 from gamay.query.pool import WorkPool
-from gamay.query.wire.tables import TableShape, groups_of, put_groups
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.coding import Key, decimal_texts, to_bits
+from gamay.functions.aggregate.distinct.coding import Key, decimal_texts, to_bits
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.vector import EncodedVector, Vector, take
-from gamay.kernels.hll import hash_bytes, hash_longs
+from gamay.kernels.sketch.hll import hash_bytes, hash_longs
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

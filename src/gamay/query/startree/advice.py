@@ -14,12 +14,12 @@ from typing import Any
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Column, Expression, Star, column_names
 from gamay.functions.text import to_text
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
-from gamay.model.startree_rules import FUNCTIONS
-from gamay.query.bind import BoundQuery, QueryKind, bind
-from gamay.query.predicate import Filter, In, filter_columns
-from gamay.segment.metadata import SegmentMetadata
+from gamay.model.rules.startrees import FUNCTIONS
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.query.bind.binder import BoundQuery, QueryKind, bind
+from gamay.query.bind.predicate import Filter, In, filter_columns
+from gamay.segment.encode.metadata import SegmentMetadata
 from gamay.sql.parser import parse_query
 
 # A dimension of more values makes trees as large as the segment; a tree of more dimensions takes long to build.

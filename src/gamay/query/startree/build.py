@@ -11,31 +11,31 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.clock import Clock
-from gamay.functions.aggregate.coding import CODES_MAX
-from gamay.functions.aggregate.numeric import Numeric
-from gamay.functions.aggregate.spi import Partial
+from gamay.functions.aggregate.distinct.coding import CODES_MAX
+from gamay.functions.aggregate.totals.numeric import Numeric
+from gamay.functions.aggregate_spi import Partial
 from gamay.functions.expression import Column, Expression
 from gamay.functions.text import to_text
 from gamay.functions.vector import EncodedVector, Operand, Vector
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.query.bind import BoundQuery
-from gamay.query.bind_aggregates import BoundAggregate
+from gamay.query.answer.response import arrow_array
+from gamay.query.bind.aggregates import BoundAggregate
+from gamay.query.bind.binder import BoundQuery
 from gamay.query.groupby.numbering import HashedNumbering
 from gamay.query.groupby.segment import aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
-from gamay.query.matches import AllDocs, DocList
 from gamay.query.pool import WorkPool
-from gamay.query.read import segment_reader
-from gamay.query.response import arrow_array
 from gamay.query.startree.definition import TreeDefinition, tree_definitions
 from gamay.query.startree.lattice import Kept, Limits, grow
-from gamay.query.virtual import QuerySegment
-from gamay.segment.dictionary import sort_distinct
-from gamay.segment.reader import ImmutableSegment, open_segment
+from gamay.query.view.matches import AllDocs, DocList
+from gamay.query.view.read import segment_reader
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.encode.dictionary import sort_distinct
+from gamay.segment.encode.storage_form import Stored, from_arrow
+from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.star_tree_file import Cuboid, Dimension, TreeContent, id_dtype, write_star_trees
-from gamay.segment.storage_form import Stored, from_arrow
 
 # rows by which the number of combinations of some dimensions is estimated
 _SAMPLED = 1 << 17

@@ -11,17 +11,15 @@ import numpy as np
 import orjson
 
 from gamay.base.errors import CorruptSegmentError, QueryError
-from gamay.functions.aggregate.spi import Aggregate, Partial
+from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.functions.expression import Column, Expression, column_names, replaced
 from gamay.functions.text import to_text
 from gamay.functions.vector import Vector, take
-from gamay.model.schema import Schema
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
-from gamay.query.bind import BoundQuery, QueryKind, physical_columns
-from gamay.query.bind_aggregates import BoundAggregate
-from gamay.query.filter.resolve import computes
-from gamay.query.groupby.metadata import answer_from_metadata
-from gamay.query.predicate import (
+from gamay.query.bind.aggregates import BoundAggregate
+from gamay.query.bind.binder import BoundQuery, QueryKind, physical_columns
+from gamay.query.bind.predicate import (
     EVERYTHING,
     NOTHING,
     And,
@@ -36,17 +34,19 @@ from gamay.query.predicate import (
     filter_columns,
     negation,
 )
+from gamay.query.filter.resolve import computes
+from gamay.query.groupby.metadata import answer_from_metadata
+from gamay.query.groupby.stored_partials import StoredAggregates
 from gamay.query.startree.definition import TreeDefinition, bound_definition
 from gamay.query.startree.dictionaries import SHORT_MAX, shared_dictionary
 from gamay.query.startree.lookup import SortedRecords
-from gamay.query.startree.stored_partials import StoredAggregates
-from gamay.query.virtual import ComputedColumn, QuerySegment
-from gamay.segment.dictionary import SortedDictionary
+from gamay.query.view.virtual import ComputedColumn, QuerySegment
+from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.index.sorted import SortedStarts
-from gamay.segment.reader import ImmutableSegment
+from gamay.segment.read.reader import ImmutableSegment
 from gamay.segment.spi import ColumnStats, DocIds, Ids, Segment
 from gamay.segment.star_tree_file import Cuboid, StoredTree
-from gamay.sql.option_values import flag
+from gamay.sql.options.option_values import flag
 
 _log = logging.getLogger(__name__)
 _KINDS = (QueryKind.AGGREGATION, QueryKind.GROUP_BY, QueryKind.DISTINCT)

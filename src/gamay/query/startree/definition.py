@@ -8,14 +8,14 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.text import to_text
-from gamay.model.indexing import StarTreeConfig
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.model.timestamp_index import timestamp_column
+from gamay.model.index.indexing import StarTreeConfig
+from gamay.model.index.timestamp_index import timestamp_column
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType, FieldRole
-from gamay.query.bind import BoundQuery, bind
-from gamay.query.bind_aggregates import BoundAggregate
-from gamay.segment.metadata import ColumnMeta, Encoding
+from gamay.query.bind.aggregates import BoundAggregate
+from gamay.query.bind.binder import BoundQuery, bind
+from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.sql.parser import parse_query
 
 _DEFAULT_CARDINALITY_MAX = 10_000

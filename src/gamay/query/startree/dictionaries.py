@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from gamay.functions.vector import EncodedVector, Vector
-from gamay.segment.dictionary import SortedDictionary, sort_distinct
-from gamay.segment.storage_form import binary_array, binary_buffers, to_values
+from gamay.segment.encode.dictionary import SortedDictionary, sort_distinct
+from gamay.segment.encode.storage_form import binary_array, binary_buffers, to_values
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Contents: TypeAlias = tuple[Any, ...]

@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gamay.functions.aggregate.coding import HashNumbers
-from gamay.functions.aggregate.spi import Aggregate, Partial
-from gamay.kernels.records import pack_records
-from gamay.query.bind import BoundQuery
+from gamay.functions.aggregate.distinct.coding import HashNumbers
+from gamay.functions.aggregate_spi import Aggregate, Partial
+from gamay.kernels.rows.records import pack_records
+from gamay.query.bind.binder import BoundQuery
 from gamay.query.groupby.states import is_narrow
+from gamay.query.groupby.stored_partials import StoredPartials, StoredTotals, totals_of
 from gamay.query.groupby.table import GroupTable
 from gamay.query.startree.choose import Choice
 from gamay.query.startree.dictionaries import CODES_MAX, SHORT_MAX, bits_of, coding_of
 from gamay.query.startree.lookup import Found
-from gamay.query.startree.stored_partials import StoredPartials, StoredTotals, totals_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Piece: TypeAlias = tuple[Choice, Found]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.kernels.records import find_records
-from gamay.query.filter.counters import EntryCounter
-from gamay.query.filter.docset import DocRange, DocSet
-from gamay.query.matches import AllDocs
-from gamay.query.predicate import Filter, In, Not, Range
+from gamay.kernels.rows.records import find_records
+from gamay.query.bind.predicate import Filter, In, Not, Range
+from gamay.query.view.counters import EntryCounter
+from gamay.query.view.docset import DocRange, DocSet
+from gamay.query.view.matches import AllDocs
 from gamay.segment.spi import Dictionary, DocIds
 
 if TYPE_CHECKING:

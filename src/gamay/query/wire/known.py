@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.query.predicate import EVERYTHING, And, Filter, In, Range
+from gamay.query.bind.predicate import EVERYTHING, And, Filter, In, Range
 
 _DIGEST_BYTES = 16
 

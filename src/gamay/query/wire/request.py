@@ -26,17 +26,17 @@ import msgspec
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, Star, column_names
-from gamay.model.default_null import null_value_from_json, null_value_to_json
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
+from gamay.model.schema.default_null import null_value_from_json, null_value_to_json
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType, FieldRole
-from gamay.query.bind import BoundQuery
-from gamay.query.budget import Budget, ProcessBudget, ScanLimits
-from gamay.query.deadline import Deadline
-from gamay.query.plans import SHAPES_MAX, BoundPlans, Plan, Shape
-from gamay.query.predicate import EVERYTHING
-from gamay.query.prepared import PreparedQuery
-from gamay.query.scope import Scope
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.bind.plans import SHAPES_MAX, BoundPlans, Plan, Shape
+from gamay.query.bind.predicate import EVERYTHING
+from gamay.query.bind.scope import Scope
+from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits
+from gamay.query.limits.deadline import Deadline
+from gamay.query.prepared.lookup import PreparedQuery
 from gamay.query.wire.known import KnownQuery, digest_of, unpacked
 from gamay.sql.query import OrderBy, Query, SelectItem
 
@@ -354,7 +354,7 @@ class ReceivedPlans:
         self._shapes: dict[tuple[bytes, int, int], Known] = {}  # by digest of the template, limit and offset
 
     def plan(self, template: bytes, values: bytes) -> Plan:
-        """Return the plan of a query; raises QueryError: 450 for what is none, else what `gamay.query.bind.bind` raises."""
+        """Return the plan of a query; raises QueryError: 450 for what is none, else as `gamay.query.bind.binder.bind`."""
         plan = self._asked.get((template, values))
         if plan is not None:
             return plan

@@ -1,6 +1,6 @@
 """What a server found, on its way to the broker: parts to be merged with those of others, or rows of the answer.
 
-    buffers = `ResultHeader` as MessagePack, then those of each table (`gamay.query.wire.columns`)
+    buffers = `ResultHeader` as MessagePack, then those of each table (`gamay.query.buffers.columns`)
             | `ResultHeader` as MessagePack, then rows of the answer as JSON
 
 Rows and the keys of groups are columns; the partial of each aggregate is what its `encode` returns.
@@ -15,19 +15,19 @@ import msgspec
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.spi import Sent
+from gamay.functions.aggregate_spi import Sent
 from gamay.functions.vector import EncodedVector, Vector
-from gamay.query.bind import BoundQuery
-from gamay.query.execute import ServerResult
-from gamay.query.explain import Operator, SegmentPlans
+from gamay.query.answer.response import BrokerResponse, EncodedTable, ResultTable, encode_rows, is_long
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.buffers.columns import from_arrays, num_buffers, unpack_arrays
+from gamay.query.buffers.tables import TableShape, put_columns, put_groups, read_groups
+from gamay.query.execute.explain import Operator, SegmentPlans
+from gamay.query.execute.server_result import ServerResult
 from gamay.query.groupby.table import KeySet
 from gamay.query.partitioned.groups import PartitionedGroups
-from gamay.query.reduce import Answer, types_of
-from gamay.query.response import BrokerResponse, EncodedTable, ResultTable, encode_rows, is_long
+from gamay.query.reduce.merge import Answer, types_of
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
-from gamay.query.wire.columns import from_arrays, num_buffers, unpack_arrays
-from gamay.query.wire.tables import TableShape, put_columns, put_groups, read_groups
 
 _STATS = attrgetter(*(field.name for field in fields(QueryStats) if not field.metadata.get("of_broker")))
 

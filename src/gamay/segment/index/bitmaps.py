@@ -13,8 +13,8 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.kernels.encoding import count_rows, group_positions, group_rows, list_indices, roaring_sizes
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.kernels.encode.encoding import count_rows, group_positions, group_rows, list_indices, roaring_sizes
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
 _CONTAINER_DOCS = 1 << 16

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.functions.expression import LiteralValue
-from gamay.kernels.hashing import bloom_add, murmur64a
+from gamay.kernels.hash.hashing import bloom_add, murmur64a
 from gamay.model.types import DataType
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.storage_form import Stored, binary_buffers, fixed_dtype, from_python
 from gamay.segment.spi import Ids
-from gamay.segment.storage_form import Stored, binary_buffers, fixed_dtype, from_python
 
 KIND = "bloom.bits"
 _SEED = 0xE17A1465

@@ -6,8 +6,8 @@ inverted.starts inverted.counts inverted.sets := one set of docs for each id, se
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
-from gamay.segment.forward import id_dtype
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.forward import id_dtype
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.spi import Ids
 

@@ -6,7 +6,7 @@ null.docs := serialised roaring bitmap (portable format)
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import deserialise, serialise
 from gamay.segment.spi import Ids
 

@@ -15,9 +15,9 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.expression import LiteralValue
-from gamay.kernels.encoding import mark_lists
-from gamay.segment.dictionary import SortedDictionary
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.kernels.encode.encoding import mark_lists
+from gamay.segment.encode.dictionary import SortedDictionary
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.spi import Ids
 

@@ -5,7 +5,7 @@ sorted.starts := i32[cardinality + 1]: id d occupies docs starts[d] … starts[d
 
 import numpy as np
 
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
 KIND = "sorted.starts"

@@ -8,11 +8,11 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from gamay.base.errors import InvalidConfigError
+from gamay.functions.arrow import arrow_scalar
 from gamay.functions.vector import take
 from gamay.model.types import DataType
-from gamay.segment.accumulate import arrow_scalar, without_nulls
-from gamay.segment.column_writer import ColumnPlan
-from gamay.segment.forward import id_dtype
+from gamay.segment.encode.forward import id_dtype
+from gamay.segment.encode.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_arrow
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.mutable.dictionary import ArrivalDictionary, make_dictionary
 from gamay.segment.mutable.inverted import ChainedPostings
@@ -21,7 +21,8 @@ from gamay.segment.mutable.running import Running
 from gamay.segment.mutable.sizing import ColumnSizing
 from gamay.segment.mutable.zones import Zones
 from gamay.segment.spi import Ids
-from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_arrow
+from gamay.segment.write.accumulate import without_nulls
+from gamay.segment.write.column_writer import ColumnPlan
 
 _VALUES_MAX = 2**31 - 1
 # From so many values on, and whenever they have doubled, a dictionary must show that it pays.

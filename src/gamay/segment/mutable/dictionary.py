@@ -14,14 +14,14 @@ import pyarrow as pa
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, take
-from gamay.kernels import arrival
+from gamay.kernels.hash import arrival
 from gamay.model.types import DataType
+from gamay.segment.encode.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_python, to_values
+from gamay.segment.encode.value_text import plain_form
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse, reserved_bytes
 from gamay.segment.mutable.running import greatest, least
 from gamay.segment.spi import Ids
-from gamay.segment.stats import value_bounds
-from gamay.segment.storage_form import Stored, binary_array, binary_buffers, fixed_dtype, from_python, to_values
-from gamay.segment.value_text import plain_form
+from gamay.segment.write.stats import value_bounds
 
 _TEXT_BYTES_MAX = 2**31 - 1
 # A table has at least so many slots for each entry, or probing gets long.

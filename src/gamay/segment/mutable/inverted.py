@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.kernels.postings import link, walk
+from gamay.kernels.encode.postings import link, walk
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.spi import Ids
 

@@ -3,7 +3,7 @@
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.kernels.arrival import set_bits
+from gamay.kernels.hash.arrival import set_bits
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray, MemoryUse
 from gamay.segment.spi import Ids
 

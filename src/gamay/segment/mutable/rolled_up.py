@@ -9,20 +9,20 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from gamay.base.errors import InvalidConfigError
-from gamay.functions.arrow import binary_buffers
+from gamay.functions.arrow import arrow_scalar, binary_buffers
 from gamay.functions.expression import LiteralValue
-from gamay.functions.scalar.encoded import bytes_of_decimal
+from gamay.functions.scalar.text.encoded import bytes_of_decimal
 from gamay.functions.sketch.additions import empty_sketch, header_bytes, kind_of
-from gamay.kernels import rollup
-from gamay.model.rollup import Rollup, RollupFunction
+from gamay.kernels.group import rollup
+from gamay.model.table.rollup import Rollup, RollupFunction
 from gamay.model.types import DataType
-from gamay.segment.accumulate import arrow_scalar, without_nulls
-from gamay.segment.column_writer import ColumnPlan
+from gamay.segment.encode.storage_form import OFFSET_MAX, Stored, binary_array, fixed_dtype, from_arrow, from_python
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.mutable.running import Running
 from gamay.segment.spi import Ids
-from gamay.segment.storage_form import OFFSET_MAX, Stored, binary_array, fixed_dtype, from_arrow, from_python
+from gamay.segment.write.accumulate import without_nulls
+from gamay.segment.write.column_writer import ColumnPlan
 
 _NUMBERS = {
     RollupFunction.SUM: rollup.SUM,

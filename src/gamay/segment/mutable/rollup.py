@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from gamay.kernels import rollup
+from gamay.kernels.group import rollup
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.mutable.column import MutableColumn
 from gamay.segment.mutable.dictionary import HashTable

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from gamay.functions.expression import LiteralValue
-from gamay.kernels.encoding import is_ascending
+from gamay.kernels.encode.encoding import is_ascending
 from gamay.model.types import DataType
+from gamay.segment.encode.storage_form import Stored, to_python
 from gamay.segment.spi import Ids
-from gamay.segment.stats import integer_total
-from gamay.segment.storage_form import Stored, to_python
+from gamay.segment.write.stats import integer_total
 
 _INTEGERS = (DataType.INT, DataType.LONG)
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gamay.functions.vector import take
-from gamay.kernels.encoding import group_positions, list_indices
-from gamay.segment.accumulate import EncodedColumn, RawColumn
-from gamay.segment.dictionary import sort_distinct
-from gamay.segment.forward import id_dtype
+from gamay.kernels.encode.encoding import group_positions, list_indices
+from gamay.segment.encode.dictionary import sort_distinct
+from gamay.segment.encode.forward import id_dtype
+from gamay.segment.encode.storage_form import Stored
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.spi import Ids
-from gamay.segment.storage_form import Stored
+from gamay.segment.write.accumulate import EncodedColumn, RawColumn
 
 
 def seal_columns(

@@ -10,11 +10,10 @@ import pyarrow as pa
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import conformed_schema
-from gamay.model.rollup import rollup_problems, rollups_of
-from gamay.model.schema import Schema
-from gamay.model.secondary_indexes import declared_indexes
-from gamay.model.table_config import TableConfig
-from gamay.segment.folder_writer import SegmentPlan, write_segment
+from gamay.model.schema.schema import Schema
+from gamay.model.table.rollup import rollup_problems, rollups_of
+from gamay.model.table.secondary_indexes import declared_indexes
+from gamay.model.table.table_config import TableConfig
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse, SpareBuffers
 from gamay.segment.mutable.column import ColumnState, MutableColumn
 from gamay.segment.mutable.rolled_up import RolledUpMetric, rolled_up
@@ -24,7 +23,8 @@ from gamay.segment.mutable.sizing import ColumnSizing, Sizing
 from gamay.segment.mutable.view import SegmentView
 from gamay.segment.secondary.growing import GrowingIndexes
 from gamay.segment.spi import Ids
-from gamay.segment.timestamp_index import truncated_array
+from gamay.segment.write.folder_writer import SegmentPlan, write_segment
+from gamay.segment.write.timestamp_index import truncated_array
 
 # One more batch fits for certain: none holds a fifth of what a column can.
 _NEARLY_FULL = 0.8
@@ -140,7 +140,7 @@ class MutableSegment:
             self._view = None if self._row_keys is not None else self._make_view()
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows, a conformed batch of `gamay.ingest.pipeline`, and show them all at once.
+        """Take the next rows, a conformed batch of `gamay.ingest.transform.pipeline`, and show them all at once.
 
         A metric that is aggregated has in each row the value that is to be taken in; for COUNT it does not matter.
 
@@ -235,7 +235,7 @@ class MutableSegment:
         """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
 
         Rows are ordered by the table's sorted column, if it has one; rows with equal values stay in order of arrival. The
-        same rows give the same bytes as from `gamay.segment.builder.SegmentBuilder`. Nothing in this segment changes.
+        same rows give the same bytes as from `gamay.segment.write.builder.SegmentBuilder`. Nothing in this segment changes.
         kept: the docs that it is to have, ascending; None is all of them. durable: as of `write_segment`.
         Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
         """

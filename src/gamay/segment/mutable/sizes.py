@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from gamay.segment.column_writer import ColumnPlan
-from gamay.segment.forward import id_dtype
+from gamay.segment.encode.forward import id_dtype
+from gamay.segment.encode.storage_form import fixed_dtype
 from gamay.segment.mutable.buffers import reserved_bytes
 from gamay.segment.mutable.column import FIRST_CHECK
 from gamay.segment.mutable.dictionary import dictionary_bytes
 from gamay.segment.mutable.sizing import ColumnSizing
 from gamay.segment.mutable.zones import ZONE_ROWS
 from gamay.segment.sizes import ColumnShape
-from gamay.segment.storage_form import fixed_dtype
+from gamay.segment.write.column_writer import ColumnPlan
 
 
 def column_memory(

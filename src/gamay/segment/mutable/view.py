@@ -10,18 +10,18 @@ from pyroaring import BitMap
 
 from gamay.base.errors import nearest
 from gamay.functions.vector import take
-from gamay.model.timestamp_index import MILLIS_SUFFIX, TimestampColumn
+from gamay.model.index.timestamp_index import MILLIS_SUFFIX, TimestampColumn
 from gamay.model.types import DataType
-from gamay.segment.forward import AlignedIds, IdReader
-from gamay.segment.metadata import TIMESTAMP_COLUMNS, timestamps_to_json
+from gamay.segment.encode.forward import AlignedIds, IdReader
+from gamay.segment.encode.metadata import TIMESTAMP_COLUMNS, timestamps_to_json
+from gamay.segment.encode.raw import PlainFixed, RawReader
+from gamay.segment.encode.storage_form import Stored, fixed_dtype
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.mutable.dictionary import ArrivalDictionary
 from gamay.segment.mutable.inverted import ViewPostings
 from gamay.segment.mutable.zones import ViewZones
-from gamay.segment.raw import PlainFixed, RawReader
-from gamay.segment.rows import ColumnRows
+from gamay.segment.read.rows import ColumnRows
 from gamay.segment.spi import BloomFilter, ColumnStats, Ids, SecondaryIndex, SortedIndex
-from gamay.segment.storage_form import Stored, fixed_dtype
 
 
 class ViewColumn(ColumnRows):

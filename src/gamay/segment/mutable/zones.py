@@ -10,7 +10,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.expression import LiteralValue
-from gamay.kernels.postings import widen_zones
+from gamay.kernels.encode.postings import widen_zones
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.spi import Ids
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.model.secondary_indexes import IndexDeclaration
-from gamay.segment.format import (
+from gamay.model.table.secondary_indexes import IndexDeclaration
+from gamay.segment.encode.format import (
     FORMAT_VERSION,
     BufferFile,
     BufferMeta,

@@ -1,6 +1,6 @@
 """FST and IFST index: the dictionary entries that a LIKE pattern or regular expression can match, by trigrams.
 
-    trigrams.codes := u32[n], ascending: the trigrams that occur (`gamay.kernels.trigrams`)
+    trigrams.codes := u32[n], ascending: the trigrams that occur (`gamay.kernels.text.trigrams`)
     trigrams.starts trigrams.counts trigrams.sets := for each of them the entries that contain it, see
                       gamay.segment.index.bitmaps
 
@@ -18,9 +18,9 @@ import numpy as np
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.scalar.patterns import like_runs, needed_runs
-from gamay.kernels.trigrams import mark_trigrams, number_trigrams
-from gamay.segment.format import BufferMeta, BufferWriter
+from gamay.functions.scalar.text.patterns import like_runs, needed_runs
+from gamay.kernels.text.trigrams import mark_trigrams, number_trigrams
+from gamay.segment.encode.format import BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.spi import Ids, IndexSource, SecondaryIndex

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector
-from gamay.model.secondary_indexes import IndexDeclaration
+from gamay.model.table.secondary_indexes import IndexDeclaration
 from gamay.segment.secondary.registry import index_type, missing_extra
 from gamay.segment.spi import Column, Found, Ids, NearestSearch, Neighbours, SecondaryIndex
 

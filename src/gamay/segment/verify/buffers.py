@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.kernels.roaring import is_roaring
-from gamay.segment.format import BufferFile, BufferMeta
+from gamay.kernels.sketch.roaring import is_roaring
+from gamay.segment.encode.format import BufferFile, BufferMeta
 from gamay.segment.spi import Ids
 
 

@@ -2,7 +2,7 @@
 
 What readers and kernels rely on is checked here once, when a segment is pushed and when it is loaded: sizes that agree with
 the number of docs, offsets that ascend and stay inside, ids below the cardinality, dictionaries that ascend, sets of docs
-within the segment. Compressed chunks are checked when they are decompressed (`gamay.segment.raw`).
+within the segment. Compressed chunks are checked when they are decompressed (`gamay.segment.encode.raw`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.kernels import bitpack
+from gamay.kernels.encode import bitpack
 from gamay.model.types import DataType
-from gamay.segment.format import BufferFile
-from gamay.segment.forward import id_dtype, packed_bits
+from gamay.segment.encode.format import BufferFile
+from gamay.segment.encode.forward import id_dtype, packed_bits
+from gamay.segment.encode.metadata import ColumnMeta, Encoding
+from gamay.segment.encode.raw import COMPRESSIONS
+from gamay.segment.encode.storage_form import fixed_dtype, to_python
 from gamay.segment.index.bloom import KIND as BLOOM
 from gamay.segment.index.inverted import KIND as INVERTED
 from gamay.segment.index.null import KIND as NULLS
 from gamay.segment.index.range import KIND as RANGE
 from gamay.segment.index.sorted import KIND as SORTED
-from gamay.segment.metadata import ColumnMeta, Encoding
-from gamay.segment.raw import COMPRESSIONS
 from gamay.segment.spi import Ids
-from gamay.segment.storage_form import fixed_dtype, to_python
 from gamay.segment.verify.buffers import BufferChecker
 
 _BLOCK = 1 << 20

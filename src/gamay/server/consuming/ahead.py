@@ -14,8 +14,8 @@ from gamay.ingest.stream.offsets import Offset
 from gamay.ingest.stream.spi import MessageBatch, PartitionConsumer
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.server.consuming.intake import Intake, Taken
-from gamay.server.rebuild import TableLayout
-from gamay.server.table import ConsumingSegment
+from gamay.server.loading.rebuild import TableLayout
+from gamay.server.loading.table import ConsumingSegment
 
 _log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gamay.cluster.completion import DEFAULT_EXTRA_TIME_S, EXTENSION_INTERVAL_S, FIRST_EXTENSION_FRACTION, Status
-from gamay.cluster.store import StoreUnavailableError
+from gamay.cluster.records.completion import DEFAULT_EXTRA_TIME_S, EXTENSION_INTERVAL_S, FIRST_EXTENSION_FRACTION, Status
+from gamay.cluster.store.store import StoreUnavailableError
 
 _log = logging.getLogger(__name__)
 SEND_ATTEMPTS = 3

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gamay.base.errors import GamayError
-from gamay.cluster.completion import PEER_SCHEME, Call, CompletionRequest, CompletionResponse, Status
-from gamay.segment.metadata import read_metadata
+from gamay.cluster.records.completion import PEER_SCHEME, Call, CompletionRequest, CompletionResponse, Status
+from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
 from gamay.segment.spi import DocIds

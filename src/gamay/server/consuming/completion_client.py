@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gamay.base.errors import GamayError
-from gamay.cluster.completion import (
+from gamay.cluster.records.completion import (
     METADATA_PART,
     REQUEST_TIMEOUT_S,
     SEGMENT_PART,

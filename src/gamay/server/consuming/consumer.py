@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from gamay.base.clock import Clock, ManualClock
 from gamay.base.errors import GamayError
-from gamay.cluster.completion import Status, StopReason
-from gamay.cluster.llc_name import LlcName
-from gamay.cluster.records import SegmentRecord
-from gamay.ingest.pipeline import Pipeline
+from gamay.cluster.records.completion import Status, StopReason
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.stream.config import DEFAULT_FLUSH_ROWS, FlushThresholds, StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
 from gamay.ingest.stream.offsets import Offset
@@ -26,8 +25,9 @@ from gamay.ingest.stream.spi import (
     TransientStreamError,
 )
 from gamay.ingest.stream.stream_level import TopicStream
-from gamay.model.table_config import TableConfig
-from gamay.model.tier_overwrites import CONSUMING
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.tier_overwrites import CONSUMING
 from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.mutable.sizing import SizingHistory
@@ -46,7 +46,7 @@ from gamay.server.consuming.progress import Progress
 from gamay.server.consuming.reading import Reading
 from gamay.server.consuming.status import ConsumerStatus, StreamError
 from gamay.server.consuming.throttle import Throttle
-from gamay.server.rebuild import TableLayout
+from gamay.server.loading.rebuild import TableLayout
 from gamay.upsert.spi import ConsumingKeys
 
 _log = logging.getLogger(__name__)

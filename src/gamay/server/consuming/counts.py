@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gamay.cluster.completion import Status
+from gamay.cluster.records.completion import Status
 from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
-from gamay.segment.partition import PartitionFunction, partition_function, partitions_of_column
-from gamay.segment.value_text import value_text
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.encode.partition import PartitionFunction, partition_function, partitions_of_column
+from gamay.segment.encode.value_text import value_text
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError
-from gamay.ingest.pipeline import Pipeline
 from gamay.ingest.stream.decode.metadata import add_metadata
 from gamay.ingest.stream.spi import MessageBatch, MessageDecoder, PermanentStreamError
+from gamay.ingest.transform.pipeline import Pipeline
 from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
 from gamay.server.consuming.foreign import ForeignRows
 

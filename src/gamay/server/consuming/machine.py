@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from gamay.cluster.completion import MAX_HOLD_MS, Status, StopReason
+from gamay.cluster.records.completion import MAX_HOLD_MS, Status, StopReason
 from gamay.ingest.stream.offsets import Offset
 
 STOPPED_AGAIN_MS = 10_000

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
-from gamay.cluster.llc_name import LlcName, partition_of
-from gamay.cluster.records import SegmentRecord
+from gamay.cluster.records.llc_name import LlcName, partition_of
+from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.stream.config import stream_configs
 from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.sizing import SizingHistory
@@ -23,11 +23,11 @@ from gamay.server.consuming.dead_letters import DeadLetters
 from gamay.server.consuming.host import Resources
 from gamay.server.consuming.machine import ConsumerState
 from gamay.server.consuming.status import BuiltSegment, StreamError
-from gamay.server.rebuild import TableLayout
-from gamay.server.table import ConsumingSegment, TableData
-from gamay.server.upserts import UpsertTables
-from gamay.upsert.docs import SegmentDocs
-from gamay.upsert.parallel import Phase
+from gamay.server.loading.rebuild import TableLayout
+from gamay.server.loading.table import ConsumingSegment, TableData
+from gamay.server.loading.upserts import UpsertTables
+from gamay.upsert.config.parallel import Phase
+from gamay.upsert.rows.valid_docs import SegmentDocs
 from gamay.upsert.spi import ConsumingKeys, KeyedTable
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from gamay.ingest.stream.offsets import Offset
 from gamay.ingest.stream.spi import PartitionConsumer, StreamConsumerFactory
 from gamay.server.consuming.ahead import Ahead, Begun, ReadAhead
 from gamay.server.consuming.intake import Intake
-from gamay.server.rebuild import TableLayout
+from gamay.server.loading.rebuild import TableLayout
 
 FETCH_MESSAGES = 1 << 15
 FETCH_BYTES = 8 << 20

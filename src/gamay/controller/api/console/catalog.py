@@ -8,10 +8,10 @@ from fastapi import Request
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, listed_for
 from gamay.functions.registry import function_names, is_aggregate
-from gamay.model.field_spec import FieldSpec
-from gamay.model.schema import Schema
-from gamay.model.table_name import raw_table_name
-from gamay.sql.option_values import NO_EFFECT, OPTIONS
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_name import raw_table_name
+from gamay.sql.options.option_values import NO_EFFECT, OPTIONS
 
 
 def catalog_router(services: Services) -> GuardedRouter:

@@ -8,17 +8,17 @@ from starlette.responses import Response
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.cluster.access import ANYONE, NOBODY, Principal, UnauthorizedError
-from gamay.cluster.audit import address_of
-from gamay.cluster.guarded import sender_of
-from gamay.cluster.logins import Logins
-from gamay.cluster.passwords import basic_token
-from gamay.cluster.rights import Right
-from gamay.controller.api.console.cookies import session_of, set_cookie
-from gamay.controller.api.console.sessions import Session, Sessions
+from gamay.cluster.access.audit import address_of
+from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.passwords import basic_token
+from gamay.cluster.access.principals import ANYONE, NOBODY, Principal, UnauthorizedError
+from gamay.cluster.access.rights import Right
+from gamay.controller.api.cookies import session_of, set_cookie
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
 from gamay.controller.api.services import body_docs, json_body
+from gamay.controller.api.sessions import Session, Sessions
+from gamay.web.guarded import sender_of
 
 
 def login_router(

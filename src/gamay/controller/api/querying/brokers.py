@@ -9,11 +9,11 @@ import httpx
 from fastapi import Request
 
 from gamay.base.errors import ErrorCode, GamayError, NotFoundError, QueryError, nearest
-from gamay.cluster.broker_resource import BrokerResource, answering_instances
-from gamay.cluster.records import Instance, Role
-from gamay.cluster.registry import Registry
+from gamay.cluster.records.broker_resource import BrokerResource, answering_instances
+from gamay.cluster.records.records import Instance, Role
+from gamay.cluster.records.registry import Registry
 from gamay.controller.api.services import Services
-from gamay.model.table_name import raw_table_name
+from gamay.model.table.table_name import raw_table_name
 from gamay.sql.parser import parse_query
 
 _TIMEOUT_S = 600.0

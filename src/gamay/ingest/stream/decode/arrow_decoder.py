@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from gamay.ingest.arrays import plain
+from gamay.ingest.convert.arrays import plain
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.properties import check_properties
 from gamay.ingest.stream.decode.records import joined, not_a, records_to_rows

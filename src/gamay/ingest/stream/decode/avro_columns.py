@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gamay.ingest.stream.decode.records import records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch, Undecodable
-from gamay.kernels import avro as kernel
+from gamay.kernels.encode import avro as kernel
 
 _KINDS = {
     "null": kernel.NULL, "boolean": kernel.BOOLEAN, "int": kernel.INTEGER, "long": kernel.INTEGER, "float": kernel.FLOAT,

@@ -1,6 +1,6 @@
 """BSON messages: one document each (`pip install gamay[bson]`)."""
 
-from gamay.ingest.bson_values import bson_reader
+from gamay.ingest.read.bson_values import bson_reader
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.properties import check_properties
 from gamay.ingest.stream.decode.records import decode_each
@@ -8,7 +8,7 @@ from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
 
 class BsonDecoder:
-    """A `MessageDecoder` of BSON documents; `gamay.ingest.bson_values` tells what their values become."""
+    """A `MessageDecoder` of BSON documents; `gamay.ingest.read.bson_values` tells what their values become."""
 
     def __init__(self, config: StreamConfig, fields: InputFields) -> None:
         """Raises InvalidConfigError for any property, and without the library."""

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError
-from gamay.functions.scalar.clp import encode
-from gamay.ingest.convert import convert
+from gamay.functions.scalar.text.clp import encode
+from gamay.ingest.convert.values import convert
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_decoder import JsonDecoder
 from gamay.ingest.stream.decode.properties import check_properties
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
-from gamay.model.field_spec import FieldSpec
+from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 
 _PARTS = ("_logtype", "_dictionaryVars", "_encodedVars")

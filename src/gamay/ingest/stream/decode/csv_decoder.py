@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from gamay.base.errors import InvalidConfigError
-from gamay.ingest.csv_exact import FieldSplitter, IncompleteError
-from gamay.ingest.csv_format import parse_csv_format
-from gamay.ingest.records import MULTI_VALUE_DELIMITER
+from gamay.ingest.read.csv_exact import FieldSplitter, IncompleteError
+from gamay.ingest.read.csv_format import parse_csv_format
+from gamay.ingest.read.records import MULTI_VALUE_DELIMITER
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.records import decode_each, records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch

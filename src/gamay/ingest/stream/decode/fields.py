@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.expression import column_names
-from gamay.ingest.map_pairs import MapPairs
 from gamay.ingest.stream.spi import ALL_FIELDS, InputFields
-from gamay.model.rollup import RollupFunction, parse_rollup
-from gamay.model.schema import Schema
-from gamay.model.table_config import TableConfig
+from gamay.ingest.transform.map_pairs import MapPairs
+from gamay.model.schema.schema import Schema
+from gamay.model.table.rollup import RollupFunction, parse_rollup
+from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.ingest.columns import read_json
+from gamay.ingest.convert.objects import read_json
 from gamay.ingest.stream.decode.json_columns import JsonColumns
 from gamay.ingest.stream.decode.records import decode_each, joined, merged, records_to_rows
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch

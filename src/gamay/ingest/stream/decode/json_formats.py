@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError, nearest
-from gamay.ingest.columns import plain_value
+from gamay.ingest.convert.objects import plain_value
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.json_decoder import JsonDecoder
 from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
-from gamay.ingest.arrays import null_where
+from gamay.ingest.convert.arrays import null_where
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
 from gamay.ingest.stream.spi import Int64s, MessageBatch, PermanentStreamError, TransientStreamError
-from gamay.kernels.avro import gather
+from gamay.kernels.encode.avro import gather
 
 _URL = "schema.registry.rest.url"
 _USER = ("schema.registry.basic.auth.user.info", "basic.auth.user.info")

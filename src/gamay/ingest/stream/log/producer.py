@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from gamay.base.clock import Clock
 from gamay.base.errors import RecordError
-from gamay.ingest.columns import json_text
+from gamay.ingest.convert.objects import json_text
 from gamay.ingest.stream.log.topic import Topic
 from gamay.ingest.stream.log.writer import PartitionWriter
-from gamay.kernels.hashing import murmur2
+from gamay.kernels.hash.hashing import murmur2
 
 
 class Producer:

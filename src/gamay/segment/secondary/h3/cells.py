@@ -21,8 +21,8 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.geometry import geo_library
-from gamay.kernels.encoding import list_indices
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.kernels.encode.encoding import list_indices
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import deserialise, serialise
 from gamay.segment.secondary.h3.points import Points
 from gamay.segment.secondary.h3.regions import Region

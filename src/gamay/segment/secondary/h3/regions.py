@@ -1,7 +1,7 @@
 """What is known of a condition on points for all points of a box: that it holds, that it does not, or neither.
 
-Bounds are those of the formulas of `gamay.functions.scalar.geo`, computed in intervals. Where rounding could matter they
-say "neither", and then the function itself is computed; so an index answers as a scan does, to the last bit.
+Bounds are those of the formulas of `gamay.functions.scalar.geo.geometries`, computed in intervals. Where rounding could
+matter they say "neither", and then the function itself is computed; so an index answers as a scan does, to the last bit.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gamay.functions.geometry import geo_library
-from gamay.functions.scalar.geo import EARTH_RADIUS_M
+from gamay.functions.scalar.geo.geometries import EARTH_RADIUS_M
 from gamay.segment.spi import Ids
 
 # Rounding errors of haversines and distances are some 1e-15 of their values and of their square roots.

@@ -9,9 +9,9 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.scalar.json_conditions import Condition, Leaf, Path
-from gamay.functions.scalar.json_match import json_filter
-from gamay.model.json_index import JsonIndexConfig, Levels
+from gamay.functions.scalar.json.conditions import Condition, Leaf, Path
+from gamay.functions.scalar.json.match import json_filter
+from gamay.model.index.json_index import JsonIndexConfig, Levels
 from gamay.segment.secondary.json_index.extracted import Comparison, comparison
 from gamay.segment.secondary.json_index.files import StoredTerms
 from gamay.segment.spi import Found, Ids, SecondaryIndex

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import QueryError
+from gamay.functions.convert import to_vector
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.scalar.convert import to_vector
-from gamay.functions.scalar.json_match import number_in
-from gamay.functions.scalar.json_path import Extraction
-from gamay.functions.scalar.json_steps import MISSING, path_steps
+from gamay.functions.scalar.json.match import number_in
+from gamay.functions.scalar.json.path import Extraction
+from gamay.functions.scalar.json.steps import MISSING, path_steps
 from gamay.functions.vector import Vector
-from gamay.model.json_index import Levels
+from gamay.model.index.json_index import Levels
 from gamay.model.types import DataType
 from gamay.segment.spi import Ids
 

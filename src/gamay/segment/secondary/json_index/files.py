@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.functions.arrow import binary_buffers
-from gamay.functions.scalar.json_match import number_in
-from gamay.kernels.encoding import list_indices
-from gamay.model.json_index import Levels
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
+from gamay.functions.scalar.json.match import number_in
+from gamay.kernels.encode.encoding import list_indices
+from gamay.model.index.json_index import Levels
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.json_index.flatten import Leaves

@@ -1,7 +1,7 @@
 """JSON documents as terms: each a path and the text of a scalar there, with the documents that have it.
 
-Texts are those that JSON_MATCH compares (`gamay.functions.scalar.json_path.json_text`). Documents go batch by batch through
-`gamay.kernels.json_leaves`; those with something rare in them are read by `parse_document` and written anew before.
+Texts are those that JSON_MATCH compares (`gamay.functions.scalar.json.path.json_text`). Documents go batch by batch through
+`gamay.kernels.json.leaves`; those with something rare in them are read by `parse_document` and written anew before.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,13 +14,11 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.arrow import binary_buffers
-from gamay.functions.scalar.convert import convert_values
-from gamay.functions.scalar.json_path import json_text, read_texts
-from gamay.functions.scalar.json_scan import Found
-from gamay.functions.scalar.json_steps import MISSING, compact, parse_document
-from gamay.kernels.json import LARGE, NULL, REAL, UNSURE
-from gamay.kernels.json import MISSING as NO_JSON
-from gamay.kernels.json_leaves import (
+from gamay.functions.convert import convert_values
+from gamay.functions.scalar.json.path import json_text, read_texts
+from gamay.functions.scalar.json.scan import Found
+from gamay.functions.scalar.json.steps import MISSING, compact, parse_document
+from gamay.kernels.json.leaves import (
     BEGIN,
     BYTES,
     END,
@@ -39,7 +37,9 @@ from gamay.kernels.json_leaves import (
     fill_slots,
     leaves_of_documents,
 )
-from gamay.model.json_index import Levels
+from gamay.kernels.json.paths import LARGE, NULL, REAL, UNSURE
+from gamay.kernels.json.paths import MISSING as NO_JSON
+from gamay.model.index.json_index import Levels
 from gamay.model.types import DataType
 from gamay.segment.spi import Ids
 
@@ -126,7 +126,7 @@ def _rewritten(document: str) -> str | None:
 
 
 class _Tables:
-    """The tables of `gamay.kernels.json_leaves`, which grow. paths: of each node so far."""
+    """The tables of `gamay.kernels.json.leaves`, which grow. paths: of each node so far."""
 
     def __init__(self) -> None:
         self._nodes = np.zeros((_FIRST_ROOM, NODE_WORDS), np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError
-from gamay.model.json_index import json_index_config
+from gamay.model.index.json_index import json_index_config
 from gamay.model.types import DataType
 from gamay.segment.secondary.json_index.ask import JsonIndex
 from gamay.segment.secondary.json_index.files import StoredTerms, check_index, write_index

@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import binary_buffers
-from gamay.segment.format import BufferFile, BufferMeta, BufferWriter
-from gamay.segment.forward import id_dtype
+from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.forward import id_dtype
+from gamay.segment.encode.storage_form import binary_array
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.text.inverting import Tokens, tokens_of
 from gamay.segment.secondary.text.search import Postings, TextIndex
 from gamay.segment.spi import IndexSource
-from gamay.segment.storage_form import binary_array
 from gamay.segment.verify.buffers import BufferChecker
 
 

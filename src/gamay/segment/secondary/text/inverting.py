@@ -9,8 +9,8 @@ import pyarrow as pa
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.search.words import lower_case, words_of
 from gamay.model.types import DataType
-from gamay.segment.dictionary import sort_distinct
-from gamay.segment.forward import id_dtype
+from gamay.segment.encode.dictionary import sort_distinct
+from gamay.segment.encode.forward import id_dtype
 from gamay.segment.spi import Ids, IndexSource
 
 # texts of a batch: what is made of them takes some ten times that while the batch is worked on

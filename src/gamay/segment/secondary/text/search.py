@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from gamay.functions.expression import Column, Expression
-from gamay.functions.scalar.text_match import searched
+from gamay.functions.scalar.text.text_match import searched
 from gamay.functions.search.match import Mask, phrases, words_matching
 from gamay.functions.search.query import Between, Clauses, Everything, OneWord, Pattern, Phrase, SearchQuery, Similar, Term
 from gamay.functions.search.words import Analysis
-from gamay.kernels.encoding import gather_lists, mark_lists
+from gamay.kernels.encode.encoding import gather_lists, mark_lists
 from gamay.model.types import DataType
-from gamay.segment.dictionary import SortedDictionary
+from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.index.bitmaps import DocSets
 from gamay.segment.spi import Found, Ids, SecondaryIndex
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gamay.base.errors import CorruptSegmentError
-from gamay.model.vector_index import HNSW_LIBRARY
+from gamay.model.index.vector_index import HNSW_LIBRARY
 from gamay.segment.secondary.vector.space import FAMILIES, Space, UnfitError, read_vectors
 from gamay.segment.spi import IndexSource, SecondaryIndex
 

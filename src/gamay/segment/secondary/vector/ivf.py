@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gamay.kernels.clusters import nearest_centroids, squared_differences
-from gamay.segment.format import BufferMeta, BufferWriter
+from gamay.kernels.vector.clusters import nearest_centroids, squared_differences
+from gamay.segment.encode.format import BufferMeta, BufferWriter
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.vector.space import (
     COUNTS,

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.functions.vector import Vector
-from gamay.kernels.clusters import scaled_products, squared_differences
+from gamay.kernels.vector.clusters import scaled_products, squared_differences
+from gamay.segment.encode.vectors import has_vector
 from gamay.segment.spi import Ids, IndexSource, NearestSearch, Neighbours
-from gamay.segment.vectors import has_vector
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
 

@@ -1,0 +1,102 @@
+"""Query options that come with a request, beside those written in the SQL."""
+
+import logging
+from collections.abc import Container, Mapping
+from typing import Any
+
+from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
+from gamay.sql.options.option_values import NO_EFFECT, NULLS_ON, option_name, unknown_options
+
+_log = logging.getLogger(__name__)
+DEFAULT_TIMEOUT_MS = 10_000
+
+
+def parse_option_text(text: str) -> dict[str, str]:
+    """Return the options of a `queryOptions` string, `k=v;k2=v2`; blank parts are skipped.
+
+    The same option twice is fine when both say the same, as some clients do. Raises QueryError 150.
+    """
+    options: dict[str, str] = {}
+    for part in text.split(";"):
+        if not part.strip():
+            continue
+        name, separator, value = (piece.strip() for piece in part.partition("="))
+        if not separator or not name:
+            raise QueryError(ErrorCode.SQL_PARSING, f"Invalid query option '{part.strip()}': it must look like name=value")
+        name = option_name(name)
+        if options.setdefault(name, value) != value:
+            raise QueryError(ErrorCode.SQL_PARSING, f"Query option '{name}' is given as '{options[name]}' and as '{value}'")
+    return options
+
+
+def keyword_options(options: Mapping[str, Any], *, null_handling: bool) -> Mapping[str, str]:
+    """Return the options of a query in this process, given as Python's values. null_handling: unless they say otherwise.
+
+    Raises InvalidConfigError for an option that there is not: a keyword is spelled in one way.
+    """
+    default = NULLS_ON if null_handling else {}
+    if not options:
+        return default
+    if unknown := unknown_options(options):
+        raise InvalidConfigError(f"there is no query option {unknown[0]}")
+    return {**default, **{name: str(value) for name, value in options.items()}}
+
+
+def request_options(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of a request's JSON body: `queryOptions`, then `trace`. Raises QueryError 150."""
+    text = body.get("queryOptions") or ""
+    if not isinstance(text, str):
+        raise QueryError(ErrorCode.SQL_PARSING, "Invalid queryOptions: it must be a string like 'k=v;k2=v2'")
+    options = parse_option_text(text)
+    if str(body.get("trace", "false")).lower() == "true":
+        options.setdefault("trace", "true")
+    return options
+
+
+def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the body of a query sent to /query, where Pinot has its other engine: it has no LIMIT unless it is written."""
+    options = body.get("queryOptions") or ""
+    if not isinstance(options, str) or any(
+        part.partition("=")[0].strip().lower() == "usemultistageengine" for part in options.split(";")
+    ):
+        return body
+    return {**body, "queryOptions": f"{options};useMultistageEngine=true"}
+
+
+def option_warnings(mode: str, options: Mapping[str, str], sent: Container[str]) -> tuple[str, ...]:
+    """Return a sentence for each option of a query that has no effect, or that is unknown.
+
+    mode: NONE, WARN, which also logs them, or REJECT, which raises QueryError 150 for unknown options in the query's text.
+    sent: the options that came beside the text.
+    """
+    unknown = unknown_options(name for name in options if name not in sent)
+    if unknown and mode == "REJECT":
+        raise QueryError(ErrorCode.SQL_PARSING, f"Unknown query option {' '.join(unknown)}")
+    told = [f"The query option '{name}' has no effect" for name in sorted(NO_EFFECT.intersection(options))]
+    told += [f"Unknown query option {name}" for name in unknown_options(options)]
+    if mode == "WARN":
+        for sentence in told:
+            _log.warning("%s", sentence)
+    return tuple(told)
+
+
+def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:
+    """Return how long a query may take: its option, else the table's limit, else 10 s. Raises QueryError 150."""
+    text = options.get("timeoutMs")
+    if text is None:
+        return table_timeout_ms or DEFAULT_TIMEOUT_MS
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise QueryError(
+            ErrorCode.SQL_PARSING, f"Invalid query option timeoutMs='{text}': it must be a positive whole number"
+        )
+    return value
+
+
+def is_on(options: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """Whether a true/false option is switched on."""
+    text = options.get(name)
+    return default if text is None else text.strip().lower() == "true"

@@ -1,0 +1,188 @@
+"""From a compiled query to the parts that servers are asked for: who may ask, limits, routes, binding, replicas."""
+
+from collections.abc import Sequence
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.broker.admit.limits import NO_LIMITS, query_budget, with_group_limits
+from gamay.broker.admit.quota import Quotas
+from gamay.broker.answer.database import database_of_request, full_table_name
+from gamay.broker.answer.hybrid import halves
+from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
+from gamay.broker.answer.pending import PendingQuery
+from gamay.broker.answer.row_filters import check_sees_all_rows, row_filters_of, with_row_filters
+from gamay.broker.routes.route import TableRoute
+from gamay.broker.routes.routing import RoutingTables
+from gamay.broker.routes.selection import Turn
+from gamay.broker.scatter.gather import Gatherer
+from gamay.broker.scatter.server_stats import ServerStats
+from gamay.broker.scatter.state import Part
+from gamay.cluster.access.principals import ANYONE, Principal
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_name import database_of, raw_table_name
+from gamay.query.bind.binder import NO_SCHEMA, BoundQuery, bind
+from gamay.query.limits.budget import ProcessBudget
+from gamay.query.limits.deadline import CancellableDeadline
+from gamay.sql.query import Query
+
+
+class QueryPlanner:
+    """Does this for all queries of a broker; may be called from any thread. gatherer: knows which servers do not answer."""
+
+    def __init__(
+        self, routing: RoutingTables, memory: ProcessBudget, quotas: Quotas, server_stats: ServerStats, gatherer: Gatherer,
+        clock: Clock,
+    ) -> None:  # fmt: skip
+        self._routing = routing
+        self._memory = memory
+        self._quotas = quotas
+        self._server_stats = server_stats
+        self._gatherer = gatherer
+        self._clock = clock
+
+    def plan(self, pending: PendingQuery, query: Query, database: str | None) -> None:
+        """Choose the tables, how much and how long the query may take, and its parts, unless it asks the broker first.
+
+        Raises QueryError.
+        """
+        if not self._routing.is_enabled:
+            raise QueryError(
+                ErrorCode.BROKER_RESOURCE_MISSING, "This broker is disabled and takes no new queries: ask another one"
+            )
+        self._quotas.admit_application(query.options, pending.started_s)
+        if query.table is not None or query.relational is not None:
+            pending.database = database_of_request(database, query.options)
+        if query.table is not None:
+            pending.routes = self.routes(query.table, pending.database)
+            if pending.principal is not ANYONE:
+                begun_s = self._clock.monotonic_s()
+                check_may_use(pending.principal, pending.routes)
+                query = restricted(pending, query)
+                pending.phases.authorization_s = self._clock.monotonic_s() - begun_s
+        route = pending.routes[0] if pending.routes else None
+        limit_ms = timeout_ms(query.options, DEFAULT_TIMEOUT_MS if route is None else route.config.query.timeout_ms)
+        table_limits = NO_LIMITS if route is None else route.limits
+        query = with_group_limits(query, table_limits, self._routing.group_options)
+        budget = query_budget(self._memory, query.options, table_limits)
+        pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
+        self._quotas.admit(pending.routes, pending.started_s)
+        pending.query = query
+        if not query.asks_broker:  # these are completed first, in `QueryExecution.answer`, which may take its time
+            self.bind(pending)
+
+    def bind(self, pending: PendingQuery) -> None:
+        """Bind a query to the schema of its tables and divide their segments among servers. Raises QueryError."""
+        query, routes = pending.query, pending.routes
+        if not routes:
+            pending.bound = bind(query, NO_SCHEMA)
+            return
+        turn = pending.turn = self.turn(pending)
+        if len(routes) == 1:
+            plan = routes[0].plans.plan(query)
+            pending.parts = (part_of(routes[0], plan.bound, turn),)
+        else:
+            plans = [(route, route.plans.plan(half)) for route, half in halves(routes, query)]
+            pending.parts = [part_of(route, planned.bound, turn) for route, planned in plans]
+            plan = plans[0][1]
+        if not query.explain:
+            pending.parts = attested(pending.parts, turn, pending.number)
+        pending.plan, pending.bound = plan, plan.bound
+
+    def turn(self, pending: PendingQuery) -> Turn:
+        """Return what decides among replicas."""
+        route, options, gatherer = pending.routes[0], pending.query.options, self._gatherer
+        fixed = route.config.routing.use_fixed_replica
+        is_fixed = self._routing.fixed_replica if fixed is None else fixed
+        rank = self._server_stats.rank(self._clock.monotonic_s() * 1000) if self._server_stats.collects else None
+        if not options and not is_fixed:
+            return Turn(pending.number, gatherer.down, rank)
+        return Turn.of(pending.number, options, route.table, avoided=gatherer.down, rank=rank, fixed=is_fixed)
+
+    def usable_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
+        """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
+        routes = self.routes(table, pending.database)
+        check_may_use(pending.principal, routes)
+        return routes
+
+    def usable_schemas(self, principal: Principal, database: str | None) -> dict[str, Schema]:
+        """Return the schemas of the tables that a principal may use, by raw name; of a database, if one is named."""
+        wanted = (database or "").lower()
+        found: dict[str, Schema] = {}
+        for name in self._routing.table_names():
+            routes = self._routing.find(name)
+            if wanted not in ("", database_of(name).lower()):
+                continue
+            if routes and all(principal.may_use(route.table) for route in routes):
+                found[name] = routes[0].schema
+        return found
+
+    def whole_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
+        """Return the routes of a table of which the query finds any row; raises QueryError where not all are for it."""
+        routes = self.usable_routes(pending, table)
+        check_sees_all_rows(pending.principal, routes)
+        return routes
+
+    def routes(self, name: str, database: str | None) -> Sequence[TableRoute]:
+        """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
+        wanted = full_table_name(name, database)
+        routes = self._routing.find(wanted)
+        if not routes and self._routing.is_elsewhere(wanted):
+            raise QueryError(
+                ErrorCode.BROKER_RESOURCE_MISSING,
+                f"Table '{wanted}' is not served by this broker but by those of its broker tenant: ask one that "
+                f"GET /brokers/tables/{wanted} of a controller names, or tag this one for that tenant",
+            )
+        if not routes and (reason := self._routing.why_unreadable(wanted)) is not None:
+            raise QueryError(ErrorCode.INTERNAL, f"Table '{wanted}' cannot be queried: {reason}")
+        if not routes:
+            hint = nearest(wanted, self._routing.table_names())
+            raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, f"Table '{wanted}' does not exist.{hint}")
+        enabled = [route for route in routes if route.enabled]
+        if not enabled:
+            raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
+        return enabled
+
+
+def attested(parts: Sequence[Part], turn: Turn, number: int) -> Sequence[Part]:
+    """Return the parts of a query, one of them with one segment where pruning has left none at all.
+
+    Clients take an answer in which no server had a part for an incomplete one. The server that is asked finds out from the
+    segment's own minima and maxima that there is nothing to read. number: of the query; spreads such queries over segments.
+    """
+    if any(part.asked for part in parts):
+        return parts
+    for place, part in enumerate(parts):
+        if part.route.segments:
+            one = [number % len(part.route.segments)]
+            return (*parts[:place], _part(part.route, part.bound, turn, one), *parts[place + 1 :])
+    return parts
+
+
+def part_of(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
+    """Divide the segments that may match among servers."""
+    pruning = route.pruning
+    kept = pruning.kept(bound) if is_on(bound.query.options, "brokerPruning", True) else pruning.every
+    return _part(route, bound, turn, kept)
+
+
+def _part(route: TableRoute, bound: BoundQuery, turn: Turn, kept: Sequence[int]) -> Part:
+    pruning = route.pruning
+    num_docs = pruning.docs_in(kept)
+    asked = route.by_server(turn, kept)
+    return Part(route, bound, asked, num_docs, len(route.segments) - len(kept), pruning.total_docs - num_docs)
+
+
+def restricted(pending: PendingQuery, query: Query) -> Query:
+    """Return a query about the rows that its sender may see, and note whether that makes a difference."""
+    filters = row_filters_of(pending.principal, pending.routes)
+    if not filters:
+        return query
+    pending.has_row_filters = True
+    return with_row_filters(query, filters)
+
+
+def check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
+    """Raise QueryError 180 for a table that a principal may not use."""
+    for route in routes:
+        if not principal.may_use(route.table):
+            raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")

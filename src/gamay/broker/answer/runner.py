@@ -1,0 +1,362 @@
+"""A query from its text to its response."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from gamay.base import guard, spans
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.machine import usable_processors
+from gamay.base.metrics import Measured
+from gamay.broker.admit.quota import Quotas
+from gamay.broker.admit.text_limit import TextLimit
+from gamay.broker.answer.answer_store import AnswerStore
+from gamay.broker.answer.execution import QueryExecution
+from gamay.broker.answer.fast_path import AtOnce
+from gamay.broker.answer.hybrid import halves
+from gamay.broker.answer.options import option_warnings
+from gamay.broker.answer.outcome import add_done, end_span, of_failure, processor_ns
+from gamay.broker.answer.pending import PendingQuery
+from gamay.broker.answer.planning import QueryPlanner, check_may_use, part_of
+from gamay.broker.answer.query_log import QueryLog
+from gamay.broker.answer.row_filters import without_values
+from gamay.broker.answer.running import RunningQueries
+from gamay.broker.metrics import Phases, QueryCounters
+from gamay.broker.routes.routing import RoutingTables
+from gamay.broker.routes.selection import FIRST_TURN
+from gamay.broker.scatter.connection import Connections
+from gamay.broker.scatter.gather import Gatherer
+from gamay.broker.scatter.known_shapes import Here, RoutedQuery
+from gamay.broker.scatter.server_stats import ServerStats
+from gamay.cluster.access.principals import ANYONE, Principal
+from gamay.model.schema.schema import Schema
+from gamay.query.answer.response import BrokerResponse
+from gamay.query.bind.binder import bind
+from gamay.query.bind.plans import Plan
+from gamay.query.limits.budget import ProcessBudget
+from gamay.query.limits.deadline import CancellableDeadline
+from gamay.query.limits.memory_size import held_bytes
+from gamay.relational.engine import Engine
+from gamay.relational.names import Frame
+from gamay.sql.options.option_values import MULTI_STAGE, NULLS_ON
+from gamay.sql.options.row_limits import RowLimits, looking_ahead
+from gamay.sql.options.sketch_defaults import with_log2m
+from gamay.sql.parser import parse_query
+from gamay.sql.query import Query
+
+ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
+"""Encodes a response; it asks the guard of its thread as it goes."""
+
+Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
+"""Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
+
+_REQUEST_IDS = 1_000_000_000
+
+
+class QueryRunner:
+    """Answers queries; its methods may be called from any thread.
+
+    connections: by instance id of the server. request_base: makes request ids unique among brokers.
+    memory: what queries may hold together, and one of them. slow_ms: from when on a query is logged; None is never.
+    """
+
+    def __init__(
+        self,
+        broker_id: str,
+        routing: RoutingTables,
+        connections: Connections,
+        clock: Clock,
+        request_base: int = 0,
+        memory: ProcessBudget | None = None,
+        slow_ms: int | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.looks_ahead = False
+        """Whether queries without LIMIT get one row more than they are given, so that `has_more` can be told."""
+        self.routing = routing
+        self.running = RunningQueries()
+        self.counters = QueryCounters(clock.now_ms)
+        self.memory = memory or ProcessBudget.of_machine()
+        self.quotas = Quotas(broker_id)
+        self._query_log = QueryLog(slow_ms)
+        self.server_stats = ServerStats()
+        self.answers = AnswerStore(clock, lambda: routing.address_of(broker_id))
+        self._text_limit = TextLimit()
+        for follower in (self.memory, self.quotas, self._query_log, self.server_stats, self.answers, self._text_limit):
+            routing.follow_settings(follower.apply)
+        self._gatherer = Gatherer(connections, clock, self.server_stats)
+        self._clock = clock
+        self._planner = QueryPlanner(routing, self.memory, self.quotas, self.server_stats, self._gatherer, clock)
+        self._engine = Engine(usable_processors(), self.memory.space)
+        self._execution = QueryExecution(
+            broker_id, routing, self._planner, self._gatherer, self.running, clock, self.quotas, self._engine
+        )
+        self._request_ids = itertools.count(request_base * _REQUEST_IDS)
+        self._at_once = AtOnce(
+            routing,
+            connections,
+            clock,
+            self.running,
+            self.quotas,
+            self.server_stats,
+            self._request_ids.__next__,
+            is_remote=self.is_remote,
+        )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether servers are in other processes; `fetch` asks them without keeping a thread."""
+        return self._gatherer.remote is not None
+
+    def now_ms(self) -> int:
+        """Return the time of this broker's clock."""
+        return self._clock.now_ms()
+
+    def measure(self) -> Iterator[Measured]:
+        """Yield what is counted of queries, and how much of the quotas is used."""
+        self.counters.keep({route.table for route in self.routing.routes()})
+        yield from self.counters.measure()
+        yield from self.quotas.measure(self._clock.monotonic_s())
+
+    def usable_schemas(self, principal: Principal, database: str | None = None) -> dict[str, Schema]:
+        """Return the schemas of the tables that a principal may use, by raw name; of a database, if one is named."""
+        return self._planner.usable_schemas(principal, database)
+
+    def close(self) -> None:
+        """End the threads and connections by which servers are asked."""
+        self._gatherer.close()
+        self._engine.close()
+
+    def run(
+        self,
+        sql: str,
+        options: Mapping[str, str] | None = None,
+        database: str | None = None,
+        parse: Parse = parse_query,
+    ) -> BrokerResponse:
+        """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
+        is_plain = database is None and parse is parse_query and (not options or options == NULLS_ON)
+        if is_plain and (response := self.at_once(sql, null_handling=bool(options))) is not None:
+            return response
+        return self.finish(self.begin(sql, options or {}, database, parse))
+
+    def run_with_frames(self, sql: str, options: Mapping[str, str], frames: Mapping[str, Frame]) -> BrokerResponse:
+        """Answer a query that names rows which are handed over with it; as `run`."""
+        pending = self.begin(sql, {**options, MULTI_STAGE: "true"}, frames=frames)
+        return self.finish(pending)
+
+    def at_once(self, sql: str, principal: Principal = ANYONE, *, null_handling: bool = False) -> BrokerResponse | None:
+        """Answer a small query of a known shape; None when it is none. Never raises.
+
+        null_handling: whether it came with that option; no other one may have come.
+        """
+        found = None if self.is_remote else self._at_once.answer(sql, principal, null_handling)
+        if found is None:
+            return None
+        response, table, took_s, ended_s = found
+        response.broker_id = self.broker_id
+        self.counters.count(table, response, Phases(execution_s=took_s))
+        if response.time_used_ms >= self._query_log.from_ms:
+            self._query_log.write(sql, table, response, ended_s)
+        return response
+
+    def refused(self, error: QueryError) -> BrokerResponse:
+        """Return the answer to a request whose query is not even looked at: its options make no sense, or all is full."""
+        response = BrokerResponse.of_error(error)
+        response.request_id, response.broker_id = str(next(self._request_ids)), self.broker_id
+        self.counters.count(None, response, Phases())
+        return response
+
+    def begin(
+        self,
+        sql: str,
+        options: Mapping[str, str],
+        database: str | None = None,
+        parse: Parse = parse_query,
+        principal: Principal = ANYONE,
+        frames: Mapping[str, Frame] | None = None,
+    ) -> PendingQuery:
+        """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
+        pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal, frames=frames)
+        if self.is_remote and not options and database is None and parse is parse_query:
+            pending.routed = self._at_once.find(sql, principal)
+        if pending.routed is None:
+            self._compile(pending, options, database, parse)
+        else:
+            self._expect(pending, pending.routed)
+        return pending
+
+    def _expect(self, pending: PendingQuery, routed: RoutedQuery) -> None:
+        """Prepare a query of a known shape for `fetch`."""
+        timeout_s = routed.prepared.timeout_s
+        pending.query, pending.routes = routed.prepared.bound.query, (routed.route,)
+        pending.deadline = CancellableDeadline(self._clock, pending.started_s + timeout_s, timeout_s * 1000)
+
+    def _compile(self, pending: PendingQuery, options: Mapping[str, str], database: str | None, parse: Parse) -> None:
+        """Compile and bind a query, or say why that is not possible."""
+        if spans.is_on():
+            pending.span = spans.begin("gamay.query")
+        begun_s = self._clock.monotonic_s()
+        try:
+            self._text_limit.check(pending.sql)
+            defaults = self.routing.default_options
+            query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            if query.options:
+                pending.warnings = option_warnings(self.routing.option_validation, query.options, options)
+            if (log2m := self.routing.log2m) is not None:
+                query = with_log2m(query, log2m)
+            if self.looks_ahead:
+                query = looking_ahead(query, self.routing.row_limits)
+            compiled_s = self._clock.monotonic_s()
+            pending.phases.compilation_s = compiled_s - begun_s
+            self._planner.plan(pending, query, database)
+            pending.phases.routing_s = self._clock.monotonic_s() - compiled_s - pending.phases.authorization_s
+        except Exception as error:  # noqa: BLE001 - `of_failure` tells a user's mistakes from defects, and logs the latter
+            pending.failure = of_failure(pending, error)
+
+    def _compile_after_all(self, pending: PendingQuery) -> None:
+        """Go on with a query of a known shape as with any other."""
+        expected, pending.routed = pending.deadline, None
+        self._compile(pending, {}, None, parse_query)
+        if expected.is_cancelled and pending.failure is None:
+            pending.deadline.cancel()
+
+    async def fetch(self, pending: PendingQuery) -> None:
+        """Ask the servers of other processes for a query that was begun, so that `finish` only has to merge; never raises.
+
+        A query that asks the broker something first is left to `finish`.
+        """
+        if pending.routed is not None:
+            await self._fetch_answer(pending, pending.routed)
+        if pending.failure is not None or pending.answered is not None or pending.query.asks_broker or not pending.parts:
+            return
+        begun_s = self._clock.monotonic_s()
+        try:
+            with self.running.listed(pending), spans.within(pending.span):
+                pending.gathered = await self._gatherer.gather_remote(
+                    pending.parts, pending.turn, pending.deadline, str(pending.number)
+                )
+            pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
+        except Exception as error:  # noqa: BLE001 - as in `begin`
+            pending.failure = of_failure(pending, error)
+
+    async def _fetch_answer(self, pending: PendingQuery, routed: RoutedQuery) -> None:
+        """Have a query of a known shape answered by the server that has its segments, if that is one, else compile it."""
+        answer, shape = None, routed.prepared.answers
+        begun_s = self._clock.monotonic_s()
+        try:
+            if not isinstance(shape, Here):
+                turn, number = self._planner.turn(pending), str(pending.number)
+                with self.running.listed(pending):
+                    answer = await self._gatherer.answer_remote(routed, shape, turn, pending.deadline, number)
+        except Exception as error:  # noqa: BLE001 - as in `begin`
+            pending.failure = of_failure(pending, error)
+            return
+        if answer is None:
+            self._compile_after_all(pending)
+        else:
+            pending.answered = routed.complete(answer, pending.number)
+            pending.phases.scatter_gather_s = self._clock.monotonic_s() - begun_s
+
+    def finish(self, pending: PendingQuery) -> BrokerResponse:
+        """Answer a query that was begun; never raises."""
+        if pending.routed is not None and pending.answered is None and pending.failure is None:
+            self._compile_after_all(pending)  # nobody has fetched it
+        response = pending.failure or pending.answered
+        begun_s = self._clock.monotonic_s()
+        if response is None:
+            try:
+                with spans.within(pending.span):
+                    response = self._execution.answer(pending)
+            except Exception as error:  # noqa: BLE001 - as above
+                response = of_failure(pending, error)
+        if response.exceptions and (query := getattr(pending, "query", None)) is not None:
+            response.client_request_id = query.options.get("clientQueryId")
+            if response.table is None and (budget := pending.deadline.budget) is not None and budget.parts:
+                add_done(response, budget.stats())
+        if pending.has_row_filters:
+            response.rls_filters_applied = True
+            response.exceptions = without_values(response.exceptions)
+        response.request_id = str(pending.number)
+        response.broker_id = self.broker_id
+        response.warnings = pending.warnings
+        ended_s = self._clock.monotonic_s()
+        if pending.plan is not None and pending.failure is None:
+            pending.plan.took_ns = processor_ns(response, ended_s - begun_s)
+            if pending.plan.shape.lessons and not response.exceptions:
+                pending.plan.shape.lessons -= 1
+                self._learn(pending, pending.plan)
+        if self.looks_ahead and (query := getattr(pending, "query", None)) is not None and query.looks_ahead:
+            response.cut(query.limit - 1)
+        pending.phases.execution_s = took_s = ended_s - pending.started_s
+        response.time_used_ms = round(took_s * 1000)
+        self.counters.count(pending.routes[0].table if pending.routes else None, response, pending.phases)
+        if pending.span is not None:
+            end_span(pending, response)
+        # a client that did not wait for the query to end has been told already
+        was_told = pending.failure is not None and response is not pending.failure
+        if response.time_used_ms >= self._query_log.from_ms and not was_told:
+            table = pending.routes[0].table if pending.routes else None
+            self._query_log.write(pending.sql, table, response, ended_s)
+        return response
+
+    def _learn(self, pending: PendingQuery, plan: Plan) -> None:
+        """Let the next query of the shape be answered at once, if it is of that kind."""
+        query = pending.query
+        is_plain = not query.options or query.options == NULLS_ON
+        if pending.database is None and is_plain and query.table is not None and len(pending.routes) == 1:
+            self._at_once.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
+
+    def hang_up(self, pending: PendingQuery) -> None:
+        """End a query whose client is gone."""
+        if pending.failure is None:
+            pending.deadline.cancel()
+            self.counters.count_hung_up(pending.routes[0].table if pending.routes else None)
+
+    def render(self, pending: PendingQuery, response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:
+        """Return a long answer as bytes; an error in its place when it was cancelled, is late, or needs too much memory."""
+        if pending.failure is not None or response.exceptions:
+            return response, to_bytes(response)
+        deadline = pending.deadline
+        before = guard.enter(deadline)
+        try:
+            with self.running.listed(pending):
+                deadline.holder("rows").hold(held_bytes(response.table))
+                return response, to_bytes(response)
+        except QueryError as error:
+            failed = BrokerResponse.of_error(error)
+            failed.request_id, failed.broker_id = response.request_id, self.broker_id
+            failed.client_request_id, failed.time_used_ms = response.client_request_id, response.time_used_ms
+            failed.warnings = response.warnings
+            return failed, to_bytes(failed)
+        finally:
+            guard.enter(before)
+            if deadline.budget is not None:
+                deadline.budget.close()
+
+    def segments_of(self, sql: str, principal: Principal = ANYONE) -> dict[str, list[str]]:
+        """Return server -> segments that a query of a principal would be sent to. Raises QueryError."""
+        query = parse_query(sql)
+        if query.table is None:
+            raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
+        routes = self._planner.routes(query.table, None)
+        check_may_use(principal, routes)
+        found: dict[str, list[str]] = {}
+        for route, half in halves(routes, query):
+            for server, segments in part_of(route, bind(half, route.schema), FIRST_TURN).asked.items():
+                found.setdefault(server, []).extend(segments)
+        return found
+
+    def optional_segments(self, sql: str) -> frozenset[str]:
+        """Return the new segments of a query's table that not all servers have yet. Raises QueryError."""
+        return frozenset().union(*(route.optional for route in self._planner.routes(parse_query(sql).table or "", None)))
+
+    @property
+    def servers_down(self) -> frozenset[str]:
+        """The servers that do not answer now."""
+        return self._gatherer.down
+
+    def server_routing_stats(self) -> dict[str, dict[str, Any]] | None:
+        """Return how busy and fast each server is; None where that is not measured."""
+        return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None

@@ -1,0 +1,85 @@
+"""The queries that run now, so that they can be listed and cancelled."""
+
+from types import TracebackType
+from typing import Protocol
+
+from gamay.cluster.access.principals import ANYONE, Principal
+
+
+class Cancellable(Protocol):
+    """What ends a query."""
+
+    def cancel(self) -> None:
+        """Let the query end."""
+        ...
+
+
+class RunningQuery(Protocol):
+    """One query under way. number: of its request; client_id: the client's own name for it; principal: who sent it."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def client_id(self) -> str | None: ...
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def deadline(self) -> Cancellable: ...
+
+    @property
+    def principal(self) -> Principal: ...
+
+
+class RunningQueries:
+    """The queries under way. queries: by the number of their request; those that are done at once put themselves there."""
+
+    def __init__(self) -> None:
+        self.queries: dict[int, RunningQuery] = {}
+
+    def listed(self, query: RunningQuery) -> "_Listing":
+        """List a query while the body of `with` runs; one that is listed already stays so."""
+        return _Listing(self.queries, query)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def snapshot(self, principal: Principal = ANYONE) -> dict[str, str]:
+        """Return request id -> SQL of the queries that a principal may know of: its own, or all if it sees all tables."""
+        return {str(query.number): query.sql for query in self._known_to(principal)}
+
+    def cancel(self, query_id: str, principal: Principal = ANYONE, *, by_client_id: bool = False) -> bool:
+        """Cancel a query that a principal may know of; return whether there was one."""
+        found = False
+        for query in self._known_to(principal):
+            if (query.client_id if by_client_id else str(query.number)) == query_id:
+                query.deadline.cancel()
+                found = True
+        return found
+
+    def _known_to(self, principal: Principal) -> list[RunningQuery]:
+        queries = list(self.queries.values())
+        return [query for query in queries if principal.sees_all_tables or query.principal.name == principal.name]
+
+
+class _Listing:
+    """A class, for a generator would take as long as a part in thirty of a small query."""
+
+    __slots__ = ("_added", "_queries", "_query")
+
+    def __init__(self, queries: dict[int, RunningQuery], query: RunningQuery) -> None:
+        self._queries = queries
+        self._query = query
+        self._added = False
+
+    def __enter__(self) -> None:
+        number = self._query.number
+        if number not in self._queries:
+            self._queries[number] = self._query
+            self._added = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._added:
+            del self._queries[self._query.number]

@@ -1,0 +1,347 @@
+"""One table as the broker knows it at one moment, made from the cluster's records."""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gamay.base.errors import GamayError
+from gamay.broker.admit.limits import TableLimits
+from gamay.broker.admit.quota import rate_of
+from gamay.broker.routes.consumer_kinds import of_one_way
+from gamay.broker.routes.segment_stats import SegmentFacts, facts_of, partition_held, unknown_facts
+from gamay.broker.routes.selection import (
+    Candidates,
+    Replicas,
+    SelectorKind,
+    Turn,
+    choose,
+    one_consuming_each,
+    strict,
+    whole_partitions,
+)
+from gamay.cluster.records.broker_resource import assigned_brokers, broker_states
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Instance
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.records.time_boundary import TimeBoundary, boundary_of, fixed_boundary_ms
+from gamay.model.schema.schema import Schema
+from gamay.model.table.search_settings import SearchSettings
+from gamay.model.table.stored import stored_schema, stored_table_config
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, raw_table_name
+from gamay.query.bind.plans import BoundPlans
+from gamay.query.prune.by_records import PruningTable, SegmentRecordStats
+
+NEW_SEGMENT_MS = 300_000
+_NEVER: Mapping[str, bool] = {}
+_RECORDS_AT_ONCE = 5000
+_READS_MAX = 20
+
+KnownFacts: TypeAlias = dict[str, SegmentFacts]
+_Document: TypeAlias = dict[str, Any]
+# Of a segment behind which a server may read on: what its record tells holds for its own rows only.
+_UNKNOWN = SegmentRecordStats("", None, {})
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class TableRoute:
+    """One typed table at one moment.
+
+    segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
+    optional: new ones that not all of those have yet; where they are not, they are left out.
+    unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
+    counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
+    plans: what queries of this table were bound to, until the route changes.
+    limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
+    boundary: of an OFFLINE table, where its half of a hybrid table ends.
+    stale_ms: when the route must be looked at again, because segments are no longer new; None for never.
+    latest: of each partition of a stream the last of `segments`.
+    """
+
+    table: str
+    enabled: bool
+    schema: Schema
+    config: TableConfig
+    segments: tuple[str, ...]
+    servers: tuple[Candidates, ...]
+    unavailable: tuple[tuple[str, int], ...]
+    pruning: PruningTable
+    plans: BoundPlans
+    limits: TableLimits
+    queries_per_s: float | None
+    selector: SelectorKind = SelectorKind.BALANCED
+    optional: frozenset[str] = frozenset()
+    boundary: TimeBoundary | None = None
+    stale_ms: int | None = None
+    latest: frozenset[str] = frozenset()
+    places: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether it is an OFFLINE table, or the OFFLINE half of a hybrid one."""
+        return self.config.table_type is TableType.OFFLINE
+
+    def candidates(self, segment: str) -> Candidates:
+        """Return the servers that can answer for a segment; none for one that is not in the route."""
+        if not self.places:
+            self.places.update({name: place for place, name in enumerate(self.segments)})
+        place = self.places.get(segment)
+        return () if place is None else self.servers[place]
+
+    def by_server(self, turn: Turn, chosen: Sequence[int] | None = None) -> dict[str, list[str]]:
+        """Return server -> segments, of the segments at the places `chosen`, else of all."""
+        every = range(len(self.segments))
+        return choose(self.selector, self.segments, self.servers, every if chosen is None else chosen, turn)
+
+
+class RouteBuilder:
+    """Makes routes. addresses: the host and port of each instance, as they were when the last route was made."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.addresses: Mapping[str, tuple[str, int]] = {}
+
+    def build(
+        self, table: str, known: KnownFacts, now_ms: int, served: Mapping[str, bool] | None = _NEVER,
+        brokers: Collection[str] | None = None,
+    ) -> TableRoute | None:  # fmt: skip
+        """Return the route of a typed table, None when there is no such table (any more).
+
+        known: what was read of segments before; what is new is added to it. served: the segments that a server had at some
+        time, as far as this broker has seen, and whether it may have them still; None when the broker looks at the table for
+        the first time, after others may have seen them. brokers: those assigned to the table; None where that follows from
+        tags. Raises GamayError for a record that is missing.
+        """
+        config, schema, ideal, view, hidden = self._records_of(table)
+        if config is None or ideal is None or schema is None:
+            return None
+        parsed_schema = stored_schema(schema)
+        parsed = stored_table_config(config)
+        wanted = {segment: states for segment, states in ideal.states.items() if segment not in hidden}
+        wanted = of_one_way(parsed, wanted)
+        keys = parsed_schema.primary_key_columns if parsed.has_keys else ()
+        self._read_facts(table, wanted, known, keys)
+        selector = SelectorKind.STRICT_REPLICA_GROUP if keys else SelectorKind.of(parsed.routing)
+        excluded = self._not_asked()
+        # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
+        for segment, is_held in (served or {}).items():
+            if segment in wanted:
+                known[segment].was_served, known[segment].is_held = True, is_held and ideal.enabled
+        found = self._replicas(selector, bool(keys), wanted, view, known, now_ms, excluded)
+        for segment in found.unready if served is None else ():
+            known[segment].was_served = any(server not in excluded.live for server in wanted[segment])
+        stats = [known[segment] for segment in found.segments]
+        new_until = [known[segment].new_until_ms for segment in found.optional]
+        latest = frozenset() if parsed.table_type is TableType.OFFLINE else _latest(found.segments)
+        # a segment may be recorded as ended before the ideal state names the one that its partition goes on in
+        ended = frozenset(name for name in _latest(wanted) if CONSUMING not in wanted[name].values())
+        continued = latest - ended
+        return TableRoute(
+            table,
+            ideal.enabled,
+            parsed_schema,
+            parsed,
+            tuple(found.segments),
+            tuple(found.candidates),
+            tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
+            PruningTable.build(_pruned_by(parsed, stats, continued, wanted)),
+            BoundPlans(parsed_schema, SearchSettings.of(parsed)),
+            TableLimits.of(parsed.query),
+            self._quota(parsed, brokers),
+            selector,
+            frozenset(found.optional),
+            boundary_of(
+                parsed_schema,
+                parsed,
+                (one.end_time_ms for one in stats if one.stats.num_docs != 0),
+                fixed_boundary_ms(ideal.simple),
+            ),
+            min(new_until, default=None),
+            latest,
+        )
+
+    def _records_of(
+        self, table: str
+    ) -> tuple[_Document | None, _Document | None, Assignment | None, Assignment | None, Collection[str]]:
+        """Return config, schema, ideal state, external view, and the segments that replacements hide, as of one moment.
+
+        A view from before a replacement was completed does not have its new segments, and the lineage from after that hides
+        the old ones: together they would lack rows that are there. A replacement may also change config and schema.
+        """
+        lineage = self._registry.get_lineage(table)
+        for _ in range(_READS_MAX):
+            config = self._registry.get_table_config(table)
+            schema = self._registry.get_schema(raw_table_name(table))
+            ideal = self._registry.get_ideal_state(table)
+            view = self._registry.get_external_view(table)
+            before, lineage = lineage, self._registry.get_lineage(table)
+            if lineage == before:
+                return config, schema, ideal, view, lineage.hidden_segments()
+        raise GamayError(f"the replacements of segments of table '{table}' change faster than they are read")
+
+    def _read_facts(
+        self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts, keys: Sequence[str]
+    ) -> None:
+        for segment in known.keys() - wanted.keys():
+            del known[segment]
+        unknown = sorted(segment for segment in wanted if segment not in known)  # as they lie in the store
+        for start in range(0, len(unknown), _RECORDS_AT_ONCE):
+            batch = unknown[start : start + _RECORDS_AT_ONCE]
+            documents, damaged = self._registry.segment_documents(table, batch)
+            for segment in batch:
+                if segment in damaged:
+                    known[segment] = unknown_facts(segment)
+                elif segment not in documents:
+                    raise GamayError(f"segment '{segment}' of table '{table}' has no record")
+                else:
+                    known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
+        for facts in known.values() if keys else ():  # all of them: upserts may have been switched on since they were read
+            if facts.partition is None:
+                facts.partition = partition_held(facts.stats, keys)
+
+    def _replicas(
+        self,
+        selector: SelectorKind,
+        has_keys: bool,
+        wanted: Mapping[str, Mapping[str, str]],
+        view: Assignment | None,
+        known: KnownFacts,
+        now_ms: int,
+        excluded: "_Excluded",
+    ) -> Replicas:
+        actual = {} if view is None else view.states
+        online: dict[str, Candidates] = {}
+        consuming: dict[str, Candidates] = {}
+        all_able: dict[str, Candidates] = {}
+        nothing: Mapping[str, str] = {}
+        shared: dict[Hashable, tuple[Candidates, Candidates]] = {}  # thousands of segments lie on the same servers
+        for segment, ideal in wanted.items():
+            states = actual.get(segment, nothing)
+            placed = (*ideal.items(), None, *states.items())
+            found = shared.get(placed)
+            if found is None:
+                found = shared[placed] = _candidates(ideal, states, excluded)
+            whole, able = found
+            if not able and known[segment].is_held:
+                whole, able = _lost(ideal, states, excluded)
+            if has_keys:
+                all_able[segment] = able
+            if whole:
+                online[segment] = whole
+            elif able:
+                consuming[segment] = able
+        ready = one_consuming_each(online, consuming, _place_of)
+        if has_keys:
+            replicas = whole_partitions(ready, all_able, lambda segment: known[segment].partition)
+        elif selector is SelectorKind.STRICT_REPLICA_GROUP:
+            assigned = {segment: frozenset(wanted[segment]) for segment in ready}
+            replicas = strict(ready, assigned, lambda segment: now_ms < known[segment].new_until_ms)
+        else:
+            segments = sorted(ready)
+            replicas = Replicas(segments, [ready[segment] for segment in segments])
+        # a consuming segment that has to wait for the one before it is not missing
+        replicas.unready += [
+            segment
+            for segment, ideal in wanted.items()
+            if segment not in ready and segment not in consuming and not _is_switched_off(ideal)
+        ]
+        replicas.unready.sort()
+        for segment in ready:
+            known[segment].was_served = known[segment].is_held = True
+        return replicas
+
+    def _not_asked(self) -> "_Excluded":
+        """Return the servers that are switched off, wholly or for queries, that shut down, or that are not alive."""
+        live = frozenset(self._registry.live_instance_ids())
+        instances = self._registry.instances()
+        self.addresses = {i.id: (i.host, i.port) for i in instances}
+        return _Excluded(live, frozenset(i.id for i in instances if not _takes_queries(i)))
+
+    def _quota(self, config: TableConfig, assigned: Collection[str] | None) -> float | None:
+        """Return what this broker may let pass of a table's quota: all brokers that answer for it have the same share."""
+        rate = rate_of(config.quota.max_queries_per_second)
+        if rate is None:
+            return None
+        table, live, instances = config.typed_name, self._registry.live_instance_ids(), self._registry.instances()
+        if assigned is None:
+            ideal = assigned_brokers({table: config.tenants.broker}, instances)
+        else:
+            ideal = {table: dict.fromkeys(assigned, ONLINE)}
+        return rate / max(1, list(broker_states(ideal, instances, live)[table].values()).count(ONLINE))
+
+
+_READY = frozenset({ONLINE, CONSUMING})
+
+
+def _candidates(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Excluded") -> tuple[Candidates, Candidates]:
+    """Return the servers that have all of a segment, and those that can answer for it at all, ascending."""
+    able = sorted(name for name in ideal if states.get(name) in _READY and ideal[name] in _READY and name not in excluded)
+    return tuple(name for name in able if states[name] == ONLINE), tuple(able)
+
+
+def _lost(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Excluded") -> tuple[Candidates, Candidates]:
+    """Return the same of a segment that was there and that nobody has now, by the records: whoever may have it still.
+
+    A server that the metadata store has not heard of for a while, or that is back and has not reported its segments yet,
+    serves them all the same. One that is dead, or has lost the segment, makes the answer partial, and that says so.
+    """
+    able = sorted(s for s in ideal if {ideal[s], states.get(s, ONLINE)} <= _READY and s not in excluded.off)
+    return tuple(name for name in able if ideal[name] == ONLINE), tuple(able)
+
+
+@dataclass(frozen=True, slots=True)
+class _Excluded:
+    live: frozenset[str]
+    off: frozenset[str]
+
+    def __contains__(self, name: str) -> bool:
+        return name not in self.live or name in self.off
+
+
+def _takes_queries(instance: Instance) -> bool:
+    return instance.enabled and not instance.queries_disabled and not instance.shutting_down
+
+
+def _latest(segments: Iterable[str]) -> frozenset[str]:
+    """Return of each partition of a stream the last of the segments."""
+    found: dict[int, tuple[int, str]] = {}
+    for segment in segments:
+        parsed = LlcName.parse(segment)
+        if parsed is not None and (parsed.partition not in found or found[parsed.partition][0] < parsed.sequence):
+            found[parsed.partition] = (parsed.sequence, segment)
+    return frozenset(segment for _, segment in found.values())
+
+
+def _place_of(segment: str) -> tuple[int, int] | None:
+    parsed = LlcName.parse(segment)
+    return None if parsed is None else (parsed.partition, parsed.sequence)
+
+
+def _pruned_by(
+    config: TableConfig, facts: Sequence[SegmentFacts], continued: Collection[str], segments: Iterable[str]
+) -> list[SegmentRecordStats]:
+    """Return what segments are pruned by; all that is known of them unless the table names its pruners.
+
+    continued: those that a server may read on behind. Consuming segments are pruned only where the table names the partition
+    pruner: it vouches that producers choose the partition of the stream by the same function.
+    """
+    pruners = config.routing.segment_pruner_types
+    if pruners is None:
+        return [_UNKNOWN if one.stats.name in continued else one.stats for one in facts]
+    partitions = {place[0] for place in map(_place_of, segments) if place is not None} if "partition" in pruners else ()
+    known = (
+        one.from_stream(len(partitions)) if one.consumed else _UNKNOWN if one.stats.name in continued else one.stats
+        for one in facts
+    )
+    return [one.for_pruners(pruners, config.time_column) for one in known]
+
+
+def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:
+    """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
+    if view is not None and ERROR in view.states.get(segment, {}).values():
+        return 0
+    return 0 if known[segment].was_served else known[segment].new_until_ms
+
+
+def _is_switched_off(states: Mapping[str, str]) -> bool:
+    return all(state == OFFLINE for state in states.values())

@@ -1,0 +1,90 @@
+"""From a segment's record to what routing and pruning need of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from gamay.cluster.records.column_stats import decode_bounds, partitions_of_stream
+from gamay.cluster.records.llc_name import partition_of
+from gamay.cluster.records.records import IN_PROGRESS
+from gamay.cluster.store.znrecord import ZNRecord
+from gamay.query.prune.by_records import ColumnRange, SegmentRecordStats
+
+_NO_RANGE: ColumnRange = (None, None, None)
+
+
+@dataclass(slots=True)
+class SegmentFacts:
+    """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it.
+
+    was_served: whether a server had it at any time; then its absence is a failure, however new it is. is_held: whether
+    servers may have it still, whatever the records say; not once the table was switched off. partition: the one it
+    holds, known of tables with primary keys. consumed: the partitions that its columns should have, of a segment that is
+    filled from a stream, according to its table's config and the partition of the stream.
+    """
+
+    stats: SegmentRecordStats
+    end_time_ms: int
+    new_until_ms: int
+    was_served: bool = False
+    is_held: bool = False
+    partition: int | None = None
+    consumed: Mapping[str, ColumnRange] = field(default_factory=dict)
+
+    def from_stream(self, num_partitions: int) -> SegmentRecordStats:
+        """Return what is known of the rows that a consuming segment has or will have.
+
+        num_partitions: of the stream today; where the segment began with another number, its keys may have moved.
+        """
+        columns: dict[str, ColumnRange] = {}
+        for name, (low, high, partitions) in self.consumed.items():
+            if partitions is not None and partitions.num_partitions == num_partitions:
+                columns[name] = low, high, partitions
+        return SegmentRecordStats(self.stats.name, None, columns)
+
+
+def unknown_facts(name: str) -> SegmentFacts:
+    """Return what is known of a segment whose record is damaged: nothing, so that it is never pruned, nor new."""
+    return SegmentFacts(SegmentRecordStats(name, None, {}), -1, 0)
+
+
+def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
+    """Return what a segment's record tells, which may be damaged. new_ms: for how long a segment is new."""
+    try:
+        return _facts_of(name, document, new_ms)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return unknown_facts(name)
+
+
+def _facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
+    fields = document.simple
+    since_ms = int(fields.get("segment.push.time", -1))
+    if since_ms <= 0:
+        since_ms = int(fields.get("segment.creation.time", -1))
+    end_ms = int(fields.get("segment.end.time", -1))
+    num_docs = int(fields.get("segment.total.docs", -1))
+    # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not know.
+    columns = cast(dict[str, ColumnRange], decode_bounds(fields.get("gamay.segment.columns", "")))
+    # what a record does not tell is unknown and never prunes
+    stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
+    facts = SegmentFacts(stats, end_ms, since_ms + new_ms)
+    if fields.get("segment.realtime.status") == IN_PROGRESS:
+        partitions = partitions_of_stream(fields.get("segment.partition.metadata", ""))
+        consumed = {column: (None, None, partition) for column, partition in partitions.items()}
+        facts.consumed = cast(dict[str, ColumnRange], consumed)
+    return facts
+
+
+def partition_held(stats: SegmentRecordStats, keys: Sequence[str]) -> int | None:
+    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column.
+
+    keys: the columns of the primary key. None where neither tells.
+    """
+    by_name = partition_of(stats.name)
+    if by_name is not None:
+        return by_name
+    for key in keys:
+        _, _, partitioning = stats.columns.get(key, _NO_RANGE)
+        if partitioning is not None and len(partitioning.partitions) == 1:
+            return next(iter(partitioning.partitions))
+    return None

@@ -1,0 +1,58 @@
+"""How a broker reaches a server, whether it lives in this process or elsewhere."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol, runtime_checkable
+
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.bind.predicate import Filter
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
+from gamay.query.prepared.lookup import PreparedQuery
+from gamay.query.reduce.merge import Answer
+
+
+class UnreachableServerError(QueryError):
+    """A server that did not take the query, or did not answer it. is_down: whether others need not be sent there either."""
+
+    def __init__(self, code: ErrorCode, message: str, *, is_down: bool) -> None:
+        super().__init__(code, message)
+        self.is_down = is_down
+
+
+class ServerConnection(Protocol):
+    """One server."""
+
+    def execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
+    ) -> tuple[ServerResult, Sequence[str]]:
+        """Run a query on the named segments of a typed table; return the result and the segments it does not have.
+
+        latest: segments behind which the broker asks nobody for rows of their partitions. Of those of them that are asked
+        for here, what follows on this server is read as well. All segments are read from one snapshot of the table. Raises
+        QueryError, of the kind UnreachableServerError when it is the server that does not answer.
+        """
+        ...
+
+
+@runtime_checkable
+class AnswersAtOnce(ServerConnection, Protocol):
+    """A server in this process, which answers small queries of known shapes without a deadline of their own."""
+
+    def answer_at_once(
+        self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
+    ) -> Answer | None:
+        """Answer a query from the named segments of a typed table; None to leave it to `ServerConnection.execute`.
+
+        Raises GamayError where that will, too.
+        """
+        ...
+
+
+class Connections(Protocol):
+    """The servers of a cluster."""
+
+    def get(self, server: str, /) -> ServerConnection | None:
+        """Return the connection to a server by its instance id; None when nobody knows where it is."""
+        ...

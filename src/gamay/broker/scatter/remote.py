@@ -1,0 +1,272 @@
+"""Servers in other processes, reached over their query ports.
+
+All connections belong to one event loop: that of the broker's HTTP interface where there is one, so that a query never
+changes threads on its way to the servers and back; else one of their own.
+"""
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import uvloop
+
+from gamay.base import spans
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, GamayError, QueryError, error_code
+from gamay.broker.scatter.connection import UnreachableServerError
+from gamay.broker.scatter.failures import FailureDetector
+from gamay.broker.scatter.known_shapes import RoutedQuery
+from gamay.query.answer.response import BrokerResponse
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
+from gamay.query.wire.request import encode_request
+from gamay.query.wire.result import Received, done_of, receive
+from gamay.query.wire.shape import KnownShape
+from gamay.rpc.client import Channel
+from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret
+from gamay.rpc.peer import AWAKE_US, Limits
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_CONNECT_S = 2.0
+# Of the time that a query has left, servers get all but twice this share, and are waited for all but once: what the others
+# found can still be merged when one of them does not answer.
+_RESERVED_SHARE = 0.02
+_RESERVED_S_MAX = 0.1
+
+
+class RemoteServer:
+    """The way to one server."""
+
+    def __init__(self, name: str, channel: Channel, loop: "ServerLoop", clock: Clock) -> None:
+        self.name = name
+        self.channel = channel
+        self._loop = loop
+        self._clock = clock
+
+    async def ask(
+        self,
+        table: str,
+        query: BoundQuery,
+        segments: Sequence[str],
+        deadline: Deadline,
+        latest: Collection[str] = (),
+        query_id: str = "",
+    ) -> Received:
+        """Do what `execute` does, from the event loop of the connections; the result is read by `Received.result`."""
+        left_s, reserved_s = _times(deadline)
+        try:
+            request = encode_request(query_id, table, query, segments, deadline, latest)
+            answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s, spans.context())
+        except CallFailedError as error:
+            if error.buffers and deadline.budget is not None:
+                deadline.budget.parts.append(done_of(error.buffers[0]))
+            raise QueryError(error_code(error.code), str(error)) from error
+        except RpcError as error:
+            raise self._unreachable(error) from error
+        return receive(answer)
+
+    async def answer(
+        self, routed: RoutedQuery, shape: KnownShape, segments: Sequence[str], deadline: Deadline, query_id: str
+    ) -> BrokerResponse | None:
+        """Answer a query of a known shape from named segments, from the event loop of the connections.
+
+        None to leave it to `ask`, which also says what is wrong. Raises QueryError 503 when it was cancelled.
+        """
+        if not self.channel.is_connected:
+            return None
+        route = routed.route
+        memory = route.limits.memory_bytes
+        request = shape.request(query_id, route.table, routed.filter, segments, deadline.timeout_ms, memory)
+        left_s, reserved_s = _times(deadline)
+        try:
+            answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)
+            return receive(answer).response(shape.bound)
+        except GamayError:
+            deadline.check()
+            return None
+
+    def execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
+    ) -> tuple[ServerResult, Sequence[str]]:
+        """Ask, and wait in this thread for the answer."""
+        received = self._loop.wait(self.ask(table, query, segments, deadline, latest))
+        return received.result(query, self._clock), received.missing
+
+    async def probe(self) -> bool:
+        """Return whether the server takes queries: whether there is a connection, made now if need be."""
+        try:
+            await self.channel.connect()
+        except NotSentError:
+            return False
+        return not self.channel.is_leaving
+
+    def _unreachable(self, error: RpcError) -> QueryError:
+        if isinstance(error, NotSentError):
+            text = f"Server {self.name} was not asked: {error}"
+            return UnreachableServerError(ErrorCode.BROKER_REQUEST_SEND, text, is_down=not isinstance(error, BusyError))
+        if isinstance(error, ProtocolError):
+            return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"Server {self.name} was not asked: {error}")
+        is_late = isinstance(error, CallTimeoutError)
+        text = f"1 servers [{self.name}] not responded: {'it has not answered in time' if is_late else error}"
+        return UnreachableServerError(ErrorCode.SERVER_NOT_RESPONDING, text, is_down=not is_late)
+
+
+def _times(deadline: Deadline) -> tuple[float, float]:
+    """Return how long a query has, and what of that is kept twice for others than the server; seconds."""
+    left_s = deadline.remaining_ms / 1000
+    return left_s, min(_RESERVED_S_MAX, left_s * _RESERVED_SHARE)
+
+
+class ServerLoop:
+    """The event loop of the connections: the first that they are used from, or a thread's of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def adopt(self) -> None:
+        """Use the running event loop, unless there is one already."""
+        if self._loop is not None:
+            return
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the loop of the connections, awaited from any loop."""
+        self.adopt()
+        assert self._loop is not None
+        if asyncio.get_running_loop() is self._loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work on the loop of the connections, waited for by a thread that has no loop."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = uvloop.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="broker-servers", daemon=True)
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call(self, work: Callable[[], object]) -> None:
+        """Do something on the loop soon, if it runs."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(work)
+
+    def close(self) -> None:
+        """End the thread, where there is one."""
+        if self._thread is not None and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class RemoteServers:
+    """The servers of a cluster by instance id; implements `gamay.broker.scatter.connection.Connections`.
+
+    name: of this broker. address_of: where an instance's query port is (host, port); None when nobody knows.
+    awake_us: see `gamay.rpc.peer.Limits`; None is the usual. secret: that the servers have to know, too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address_of: Callable[[str], tuple[str, int] | None],
+        clock: Clock,
+        tls: ssl.SSLContext | None = None,
+        limits: Limits | None = None,
+        awake_us: int | None = None,
+        secret: ClusterSecret = NO_SECRET,
+    ) -> None:
+        self.loop = ServerLoop()
+        self._secret = secret
+        self._name = name
+        self._address_of = address_of
+        self._clock = clock
+        self._tls = tls
+        self._limits = limits or Limits(connect_s=_CONNECT_S, awake_us=AWAKE_US if awake_us is None else awake_us)
+        self._lock = threading.Lock()
+        self._servers: dict[str, RemoteServer] = {}
+        self._probes: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.failures = FailureDetector()
+
+    def get(self, server: str, /) -> RemoteServer | None:
+        """Return the way to a server; None when nobody knows where it is. May have to ask the metadata store."""
+        known = self._servers.get(server)
+        return known if known is not None else self._at(server, self._address(server))
+
+    def known(self, server: str) -> RemoteServer | None:
+        """Return the way to a server that was asked before; None where `find` has to look for it."""
+        return self._servers.get(server)
+
+    async def find(self, server: str) -> RemoteServer | None:
+        """Do what `get` does, without keeping an event loop waiting for the metadata store."""
+        known = self._servers.get(server)
+        return known if known is not None else self._at(server, await asyncio.to_thread(self._address, server))
+
+    def _address(self, server: str) -> tuple[str, int] | None:
+        try:
+            return self._address_of(server)
+        except Exception:  # noqa: BLE001 - while the metadata store is away, what is known has to do
+            _log.exception("the address of %s cannot be read now", server)
+            known = self._servers.get(server)
+            return None if known is None else (known.channel.host, known.channel.port)
+
+    def _at(self, server: str, address: tuple[str, int] | None) -> RemoteServer | None:
+        """Return the way to a server, made anew where it has moved; None when nobody knows where it is."""
+        known = self._servers.get(server)
+        if known is not None and address == (known.channel.host, known.channel.port):
+            return known
+        if known is not None:
+            self.forget(server)
+        if address is None:
+            return None
+        with self._lock:
+            if server not in self._servers:
+                channel = Channel(*address, self._name, self._limits, self._tls, self._secret)
+                self._servers[server] = RemoteServer(server, channel, self.loop, self._clock)
+            return self._servers[server]
+
+    def probe_until_up(self, server: str) -> None:
+        """Try a server that is down again and again, until it takes queries."""
+        self.loop.call(lambda: self._keep(asyncio.ensure_future(self._probe(server))))
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
+
+    async def _probe(self, server: str) -> None:
+        while not self._closed:
+            await asyncio.sleep(self.failures.retry_s(server))
+            if server not in self.failures.down:
+                return
+            known = self._at(server, await asyncio.to_thread(self._address, server))
+            if known is None or await known.probe():  # nobody knows where it is: routes will not name it any more
+                self.failures.recovered(server)
+                return
+
+    def forget(self, server: str) -> None:
+        """Look up a server's address again when it is needed next."""
+        with self._lock:
+            known = self._servers.pop(server, None)
+        if known is not None:
+            self.loop.call(known.channel.close)
+
+    def close(self) -> None:
+        """End all connections."""
+        self._closed = True
+        self.loop.call(lambda: [probe.cancel() for probe in self._probes])
+        for server in list(self._servers):
+            self.forget(server)
+        self.loop.close()

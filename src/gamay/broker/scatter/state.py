@@ -1,0 +1,146 @@
+"""Which servers are asked for what, and asked instead when one fails. Pure: whoever asks tells how it went.
+
+A server that does not answer, or no longer has a segment, is replaced by another replica. What nobody can answer for is
+reported; an answer that is not whole always says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.broker.routes.route import TableRoute
+from gamay.broker.routes.selection import Candidates, SelectorKind, Turn
+from gamay.broker.scatter.connection import UnreachableServerError
+from gamay.query.bind.binder import BoundQuery
+
+R = TypeVar("R")
+
+# what another replica may do better
+_RETRIED = frozenset({ErrorCode.SERVER_SHUTTING_DOWN, ErrorCode.SERVER_OUT_OF_CAPACITY, ErrorCode.SERVER_TABLE_MISSING})
+
+
+@dataclass(slots=True)  # not frozen: these are made for each query, and that would take three times as long
+class Part:
+    """A query of one typed table; that of a hybrid table has two. asked: server -> segments."""
+
+    route: TableRoute
+    bound: BoundQuery
+    asked: dict[str, list[str]]
+    num_docs: int = 0
+    num_pruned: int = 0
+    docs_pruned: int = 0
+
+
+@dataclass(slots=True)
+class Ask:
+    """Segments of a part that one server is asked for."""
+
+    part: Part
+    server: str
+    segments: Sequence[str]
+
+
+@dataclass(slots=True)
+class Gathered(Generic[R]):
+    """What servers answered.
+
+    results: with the part and the server that each is of. missing: segments that were not found anywhere.
+    responded, unanswered: (table, server) of those that did, and of those that would have had to.
+    """
+
+    results: list[tuple[Part, str, R]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    problems: list[QueryError] = field(default_factory=list)
+    responded: set[tuple[str, str]] = field(default_factory=set)
+    unanswered: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def num_queried(self) -> int:
+        """How many servers the answer depends on: a server counts for each typed table that it is asked for.
+
+        One that another replica stood in for does not count, so that the answer is whole where as many responded.
+        """
+        return len(self.responded | self.unanswered)
+
+
+class Scatter(Generic[R]):
+    """One round of asking. turn: chooses among replicas; the servers that it avoids are asked last."""
+
+    def __init__(self, parts: Sequence[Part], turn: Turn) -> None:
+        self.gathered: Gathered[R] = Gathered()
+        self._parts = parts
+        self._turn = turn
+        self._tried: dict[tuple[str, str], set[str]] = {}  # (table, segment) -> servers that did not answer for it
+
+    def begin(self) -> list[Ask]:
+        """Return what to ask first."""
+        return [Ask(part, server, segments) for part in self._parts for server, segments in part.asked.items()]
+
+    def answered(self, ask: Ask, result: R, missing: Sequence[str]) -> list[Ask]:
+        """Take an answer, and the segments that the server does not have; return what to ask instead."""
+        lacking = [segment for segment in missing if segment not in ask.part.route.optional]
+        if lacking and ask.part.route.selector is SelectorKind.STRICT_REPLICA_GROUP:
+            again = self._instead_of_groups(ask, lacking)
+            if again:
+                return again
+        self.gathered.results.append((ask.part, ask.server, result))
+        self.gathered.responded.add((ask.part.route.table, ask.server))
+        return self._instead(ask, lacking) if lacking else []
+
+    def failed(self, ask: Ask, error: QueryError) -> list[Ask]:
+        """Take note of a server that did not answer; return what to ask instead."""
+        again: list[Ask] = []
+        if isinstance(error, UnreachableServerError) or error.code in _RETRIED:
+            of_all = self._instead_of_all(ask)
+            if of_all is not None:
+                return of_all
+            missing = len(self.gathered.missing)
+            again = self._instead(ask, ask.segments)
+            del self.gathered.missing[missing:]  # it is the server that is reported, not its segments
+        self.gathered.unanswered.add((ask.part.route.table, ask.server))
+        self.gathered.problems.append(error)
+        return again
+
+    def _instead_of_groups(self, ask: Ask, lacking: Sequence[str]) -> list[Ask]:
+        """Return what to ask instead of an answer that lacks segments; nothing where no other server may have them.
+
+        Rows of a group's other segments may have been replaced by rows of those that are lacking, so a group, the segments
+        with the same candidates, moves as a whole. An answer cannot be divided: the server is asked again for the others.
+        """
+        route = ask.part.route
+        incomplete = {route.candidates(segment) for segment in lacking if self._left(ask, segment)}
+        moving = [segment for segment in ask.segments if route.candidates(segment) in incomplete]
+        staying = [segment for segment in ask.segments if route.candidates(segment) not in incomplete]
+        if not moving:
+            return []
+        again = self._instead(ask, moving)
+        return [*again, Ask(ask.part, ask.server, staying)] if staying else again
+
+    def _instead_of_all(self, ask: Ask) -> list[Ask] | None:
+        """Return other replicas of all segments that a server was asked for; None when some have none left."""
+        if not all(self._left(ask, segment) for segment in ask.segments):
+            return None
+        return self._instead(ask, ask.segments)
+
+    def _left(self, ask: Ask, segment: str) -> Candidates:
+        """Return the servers that were not asked for a segment yet, after one that did not answer for it."""
+        route = ask.part.route
+        tried = self._tried.get((route.table, segment), ())
+        return tuple(server for server in route.candidates(segment) if server != ask.server and server not in tried)
+
+    def _instead(self, ask: Ask, segments: Sequence[str]) -> list[Ask]:
+        """Return other replicas of segments; those that have none left are missing."""
+        table = ask.part.route.table
+        asked: dict[str, list[str]] = {}
+        taken: dict[Candidates, str] = {}  # ranks change all the time; what was asked of one server stays together
+        for segment in segments:
+            left = self._left(ask, segment)
+            self._tried.setdefault((table, segment), set()).add(ask.server)
+            if left:
+                if left not in taken:
+                    taken[left] = self._turn.take(left)
+                asked.setdefault(taken[left], []).append(segment)
+            else:
+                self.gathered.missing.append(segment)
+        return [Ask(ask.part, server, found) for server, found in asked.items()]

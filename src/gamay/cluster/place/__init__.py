@@ -1,0 +1,1 @@
+"""Where segments should be: instance partitions, assignment, and the steps from here to there. Pure functions."""

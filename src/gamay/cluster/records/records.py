@@ -1,0 +1,366 @@
+"""The cluster's records as objects, each with its two-way translation to the ZNRecord that tools know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from gamay.cluster.store.znrecord import ZNRecord
+
+ONLINE = "ONLINE"
+OFFLINE = "OFFLINE"
+CONSUMING = "CONSUMING"
+ERROR = "ERROR"
+DROPPED = "DROPPED"
+SEGMENT_STATES = frozenset({ONLINE, OFFLINE, CONSUMING, ERROR, DROPPED})
+
+IN_PROGRESS = "IN_PROGRESS"  # consuming
+COMMITTING = "COMMITTING"  # pauseless tables: the end is decided, the copy not yet stored; the next segment consumes already
+DONE = "DONE"
+UPLOADED = "UPLOADED"
+SEGMENT_STATUSES = frozenset({IN_PROGRESS, COMMITTING, DONE, UPLOADED})
+
+_ZK_INT = {
+    "segment.start.time": "start_time_ms",
+    "segment.end.time": "end_time_ms",
+    "segment.total.docs": "total_docs",
+    "segment.crc": "crc",
+    "segment.creation.time": "creation_time_ms",
+    "segment.push.time": "push_time_ms",
+    "segment.refresh.time": "refresh_time_ms",
+    "segment.size.in.bytes": "size_bytes",
+    "segment.realtime.numReplicas": "num_replicas",
+    "segment.flush.threshold.size": "flush_threshold_rows",
+    "gamay.segment.end.time": "end_decided_ms",
+    "gamay.segment.abandoned.time": "abandoned_ms",
+}
+_ZK_TEXT = {
+    "segment.start.time.raw": "start_time_raw",
+    "segment.end.time.raw": "end_time_raw",
+    "segment.time.unit": "time_unit",
+    "segment.index.version": "index_version",
+    "segment.download.url": "download_url",
+    "segment.crypter": "crypter",
+    "segment.partition.metadata": "partition_metadata",
+    "segment.tier": "tier",
+    "segment.realtime.status": "status",
+    "segment.realtime.startOffset": "start_offset",
+    "segment.realtime.endOffset": "end_offset",
+    "gamay.segment.lost.offsets": "lost_offsets",
+    "gamay.segment.stop.reason": "stop_reason",
+    "gamay.segment.columns": "column_stats",
+}
+_CUSTOM_MAP = "custom.map"
+_STREAM_PLACE = (
+    "status", "start_offset", "end_offset", "lost_offsets", "stop_reason", "num_replicas", "flush_threshold_rows",
+    "end_decided_ms", "creation_time_ms",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """What the cluster knows of a segment without opening it.
+
+    Numbers are -1 when unknown; times are milliseconds. `column_stats` is the text of `gamay.cluster.records.column_stats`,
+    empty when there is none. `extra` keeps fields of other writers.
+
+    Segments made from a stream also have: status IN_PROGRESS, COMMITTING or DONE; the offsets of their rows, from
+    start_offset to before end_offset (empty until it is decided); num_replicas that consume, flush_threshold_rows at which
+    they stop. end_decided_ms: when end_offset was decided, and
+    stop_reason why. abandoned_ms: since when no server may commit it, because
+    another segment took its place. lost_offsets: `<from>,<to>` when the stream no longer had the rows before start_offset,
+    from the end of the segment before. A download_url may be empty with DONE: the servers have the only copies.
+    """
+
+    name: str
+    crc: int = -1
+    total_docs: int = -1
+    start_time_ms: int = -1
+    end_time_ms: int = -1
+    creation_time_ms: int = -1
+    push_time_ms: int = -1
+    refresh_time_ms: int = -1
+    size_bytes: int = -1
+    num_replicas: int = -1
+    flush_threshold_rows: int = -1
+    end_decided_ms: int = -1
+    abandoned_ms: int = -1
+    start_time_raw: str = ""
+    end_time_raw: str = ""
+    time_unit: str = ""
+    index_version: str = "v3"
+    download_url: str = ""
+    crypter: str = ""
+    partition_metadata: str = ""
+    tier: str = ""
+    status: str = UPLOADED
+    start_offset: str = ""
+    end_offset: str = ""
+    lost_offsets: str = ""
+    stop_reason: str = ""
+    column_stats: str = ""
+    custom: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "SegmentRecord":
+        """Translate; raises ValueError when a number is not one."""
+        known: dict[str, Any] = {}
+        extra: dict[str, str] = {}
+        for key, text in record.simple.items():
+            if key in _ZK_INT:
+                known[_ZK_INT[key]] = int(text)
+            elif key in _ZK_TEXT:
+                known[_ZK_TEXT[key]] = text
+            elif key != _CUSTOM_MAP:
+                extra[key] = text
+        custom = record.maps.get(_CUSTOM_MAP) or orjson.loads(record.simple.get(_CUSTOM_MAP) or "{}")
+        return cls(record.id, **known, custom=custom, extra=extra)
+
+    def to_record(self) -> ZNRecord:
+        """Translate; fields that are unknown are left out, except those that clients always read."""
+        simple = dict(self.extra)
+        always = ("segment.crc", "segment.total.docs", "segment.start.time", "segment.end.time", "segment.creation.time")
+        for key, name in _ZK_INT.items():
+            value = getattr(self, name)
+            if value != -1 or key in always:
+                simple[key] = str(value)
+        for key, name in _ZK_TEXT.items():
+            if text := getattr(self, name):
+                simple[key] = text
+        if self.custom:
+            simple[_CUSTOM_MAP] = orjson.dumps(dict(self.custom)).decode()
+        return ZNRecord(self.name, simple)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the segment's rows are final and its copies can be verified: not while it is consumed or built."""
+        return self.status in (DONE, UPLOADED)
+
+    def stream_place(self) -> dict[str, Any]:
+        """Return the fields that say where in its stream a segment lies, to be kept when its data is replaced."""
+        return {name: getattr(self, name) for name in _STREAM_PLACE} if self.start_offset else {}
+
+    def with_changes(self, **changes: Any) -> "SegmentRecord":
+        """Return a copy with some fields replaced."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which instance holds (or should hold) which segment in which state: of an ideal state or an external view.
+
+    states: segment -> instance -> state.
+    """
+
+    resource: str
+    states: Mapping[str, Mapping[str, str]]
+    simple: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "Assignment":
+        return cls(record.id, record.maps, record.simple)
+
+    def to_record(self) -> ZNRecord:
+        return ZNRecord(self.resource, dict(self.simple), {seg: dict(states) for seg, states in self.states.items()})
+
+    def segments_of(self, instance: str) -> dict[str, str]:
+        """Return the states of the segments that name this instance."""
+        return {seg: states[instance] for seg, states in self.states.items() if instance in states}
+
+    def with_segments(self, added: Mapping[str, Mapping[str, str]], removed: frozenset[str] = frozenset()) -> "Assignment":
+        """Return a copy with segments added or replaced, and others removed."""
+        kept = {seg: states for seg, states in self.states.items() if seg not in removed}
+        return replace(self, states={**kept, **added})
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the resource is switched on."""
+        return self.simple.get("HELIX_ENABLED", "true") != "false"
+
+    @staticmethod
+    def new_table(table: str, replicas: int) -> "Assignment":
+        """Return the ideal state of a table without segments."""
+        simple = {
+            "IDEAL_STATE_MODE": "CUSTOMIZED",
+            "REBALANCE_MODE": "CUSTOMIZED",
+            "MAX_PARTITIONS_PER_INSTANCE": "1",
+            "NUM_PARTITIONS": "0",
+            "REPLICAS": str(replicas),
+            "STATE_MODEL_DEF_REF": "SegmentOnlineOfflineStateModel",
+            "STATE_MODEL_FACTORY_NAME": "DEFAULT",
+            "INSTANCE_GROUP_TAG": table,
+        }
+        return Assignment(table, {}, simple)
+
+
+class Role(Enum):
+    """What a process of the cluster does; the value begins its instance id."""
+
+    CONTROLLER = "Controller"
+    BROKER = "Broker"
+    SERVER = "Server"
+    MINION = "Minion"
+
+
+_HTTPS = "gamay.https"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """The configuration of one process: `<Role>_<host>_<port>` is its id for life, host and port say where it is now."""
+
+    id: str
+    host: str
+    port: int
+    tags: tuple[str, ...] = ()
+    enabled: bool = True
+    admin_port: int = -1
+    grpc_port: int = -1
+    queries_disabled: bool = False
+    pools: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+    shutting_down: bool = False
+    https: bool = False
+
+    @property
+    def url(self) -> str:
+        """Return where its HTTP interface is."""
+        return f"{'https' if self.https else 'http'}://{self.host}:{self.admin_port if self.admin_port > 0 else self.port}"
+
+    @property
+    def role(self) -> Role:
+        """Return the role that the id names. Raises ValueError."""
+        return Role(self.id.partition("_")[0])
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "Instance":
+        """Translate; raises ValueError when a number or a switch is not one."""
+        simple = dict(record.simple)
+        return cls(
+            record.id,
+            host=simple.pop("HELIX_HOST", ""),
+            port=int(simple.pop("HELIX_PORT", "-1")),
+            tags=tuple(record.lists.get("TAG_LIST", ())),
+            enabled=_is_true(simple.pop("HELIX_ENABLED", "true")),
+            admin_port=int(simple.pop("adminPort", "-1")),
+            grpc_port=int(simple.pop("grpcPort", "-1")),
+            queries_disabled=_is_true(simple.pop("queriesDisabled", "false")),
+            shutting_down=_is_true(simple.pop("shutdownInProgress", "false")),
+            https=_is_true(simple.pop(_HTTPS, "false")),
+            pools=record.maps.get("pool", {}),
+            extra=simple,
+        )
+
+    def to_record(self) -> ZNRecord:
+        simple = {
+            **self.extra,
+            "HELIX_ENABLED": _flag(self.enabled),
+            "HELIX_HOST": self.host,
+            "HELIX_PORT": str(self.port),
+            "adminPort": str(self.admin_port),
+            "grpcPort": str(self.grpc_port),
+            "queriesDisabled": _flag(self.queries_disabled),
+            **({"shutdownInProgress": "true"} if self.shutting_down else {}),
+            **({_HTTPS: "true"} if self.https else {}),
+        }
+        return ZNRecord(self.id, simple, {"pool": dict(self.pools)} if self.pools else {}, {"TAG_LIST": list(self.tags)})
+
+    @staticmethod
+    def make_id(role: Role, host: str, port: int) -> str:
+        """Return the id of a new instance."""
+        return f"{role.value}_{host}_{port}"
+
+
+class LineageState(Enum):
+    """How far a replacement of segments has come."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    REVERTED = "REVERTED"
+
+
+_SEGMENT = "segment"
+
+
+@dataclass(frozen=True, slots=True)
+class LineageEntry:
+    """One atomic replacement: `segments_from` are visible until it is completed, `segments_to` from then on."""
+
+    id: str
+    segments_from: tuple[str, ...]
+    segments_to: tuple[str, ...]
+    state: LineageState
+    timestamp_ms: int
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Return the segments that queries must not see because of this entry."""
+        return self.segments_from if self.state is LineageState.COMPLETED else self.segments_to
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The replacements of one table, by entry id."""
+
+    table: str
+    entries: Mapping[str, LineageEntry] = field(default_factory=dict)
+
+    @classmethod
+    def from_record(cls, record: ZNRecord) -> "Lineage":
+        """Read a record of either form. Raises ValueError."""
+        entries = {}
+        apart: dict[str, list[str]] = {}
+        for place in sorted(record.maps):
+            apart.setdefault(place.rpartition("/")[0], []).append(record.maps[place][_SEGMENT])
+        for entry_id, (from_text, to_text, state, timestamp) in record.lists.items():
+            before = (*_names(from_text), *apart.get(f"{entry_id}/from", ()))
+            after = (*_names(to_text), *apart.get(f"{entry_id}/to", ()))
+            entries[entry_id] = LineageEntry(entry_id, before, after, LineageState(state), int(timestamp))
+        return cls(record.id, entries)
+
+    def to_record(self) -> ZNRecord:
+        lists = {
+            e.id: [",".join(e.segments_from), ",".join(e.segments_to), e.state.value, str(e.timestamp_ms)]
+            for e in self.entries.values()
+        }
+        return ZNRecord(self.table, lists=lists)
+
+    def to_large_record(self) -> ZNRecord:
+        """Return a record with the segments in map fields, `<entry>/from/<n>` and `…/to/<n>`, which buckets can hold."""
+        lists = {e.id: ["", "", e.state.value, str(e.timestamp_ms)] for e in self.entries.values()}
+        maps = {
+            f"{e.id}/{side}/{n:08d}": {_SEGMENT: name}
+            for e in self.entries.values()
+            for side, names in (("from", e.segments_from), ("to", e.segments_to))
+            for n, name in enumerate(names)
+        }
+        return ZNRecord(self.table, maps=maps, lists=lists)
+
+    def with_entry(self, entry: LineageEntry) -> "Lineage":
+        """Return a copy with one entry added or replaced."""
+        return replace(self, entries={**self.entries, entry.id: entry})
+
+    def without(self, entry_ids: frozenset[str]) -> "Lineage":
+        """Return a copy without some entries."""
+        return replace(self, entries={k: e for k, e in self.entries.items() if k not in entry_ids})
+
+    def hidden_segments(self) -> frozenset[str]:
+        """Return the segments that queries must not see."""
+        return frozenset(name for entry in self.entries.values() for name in entry.hidden)
+
+
+def _is_true(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"'{text}' is neither true nor false")
+    return text.lower() == "true"
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()

@@ -1,0 +1,1 @@
+"""REST: instances, tenants, users, settings, the metadata store, and this process."""

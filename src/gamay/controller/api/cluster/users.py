@@ -1,0 +1,58 @@
+"""REST: the users in the metadata store. Where principals come from a properties file, they change nothing yet."""
+
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Depends, Query
+
+from gamay.cluster.access.users import User, Users, changed_user
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, body_docs, json_body, status
+
+_EXAMPLE = {
+    "username": "bob",
+    "password": "secret",
+    "component": "BROKER",
+    "role": "USER",
+    "tables": ["trips"],
+    "permissions": ["READ"],
+}
+_Body: TypeAlias = Annotated[dict[str, Any], Depends(json_body)]
+_Component: TypeAlias = Annotated[str, Query(description="CONTROLLER, BROKER, SERVER, MINION or PROXY")]
+
+
+def user_router(services: Services) -> GuardedRouter:
+    """Return the routes; they are for administrators."""
+    router = GuardedRouter(tags=["User"])
+    users = Users(services.context.registry.store)
+
+    @router.get("/users", summary="List the users")
+    def list_users() -> dict[str, Any]:
+        return {"users": {key: user.to_json() for key, user in users.all().items()}}
+
+    @router.get("/users/{name}", summary="Show a user")
+    def show(name: str, component: _Component) -> dict[str, Any]:
+        user = users.get(name, component)
+        return {user.key: user.to_json()}
+
+    @router.post("/users", summary="Add a user", openapi_extra=body_docs("A user", _EXAMPLE))
+    def add(body: _Body) -> dict[str, Any]:
+        user = User.from_json(body)
+        users.add(user)
+        return status(f"User {user.key} has been successfully added!")
+
+    @router.put("/users/{name}", summary="Change a user", openapi_extra=body_docs("A user", _EXAMPLE))
+    def change(
+        name: str,
+        component: _Component,
+        body: _Body,
+        password_changed: Annotated[bool, Query(alias="passwordChanged")] = False,
+    ) -> dict[str, Any]:
+        user = changed_user(users.get(name, component), body, password_changed=password_changed)
+        users.replace(user)
+        return status(f"User config update for {user.key}")
+
+    @router.delete("/users/{name}", summary="Delete a user")
+    def delete(name: str, component: _Component) -> dict[str, Any]:
+        return status(f"User: {users.delete(name, component)} has been successfully deleted")
+
+    return router

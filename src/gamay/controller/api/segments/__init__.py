@@ -1,0 +1,1 @@
+"""REST: segments, their uploads and reloads, and the completion protocol of consuming ones."""

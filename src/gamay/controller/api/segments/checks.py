@@ -1,0 +1,141 @@
+"""REST: segments that are not as the table config wants them, and jobs that load segments again."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Query
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.cluster.records.records import ERROR
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.services import Services, status
+from gamay.model.index.indexing import PartitionConfig
+
+TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
+RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
+Target = Annotated[str, Query(alias="targetInstance")]
+JobTypes = Annotated[str, Query(alias="jobTypes", description="By commas; RELOAD_SEGMENT, FORCE_COMMIT")]
+
+_STALE = "stored with other encodings or indexes than the table config asks for now"
+
+
+def segment_check_router(services: Services) -> GuardedRouter:
+    """Return the routes."""
+    router = GuardedRouter(tags=["Segment"])
+    tables = services.tables
+
+    @router.get("/segments/{table}/needReload", summary="Tell whether a reload would change how segments are stored")
+    def need_reload(table: str, verbose: bool = False) -> dict[str, Any]:
+        stale = {server: bool(names) for server, names in _stale(services, tables.resolve_one(table)).items()}
+        shown = {server: {"needReload": flag, "instanceId": server} for server, flag in stale.items()}
+        return {"needReload": any(stale.values()), "serverToSegmentsCheckReloadList": shown if verbose else {}}
+
+    @router.get("/segments/{table}/isStale", summary="List the segments that are not stored as the table config asks for")
+    def is_stale(table: str) -> dict[str, Any]:
+        return {
+            server: {
+                "staleSegmentList": [{"segmentName": name, "stale": True, "reason": _STALE} for name in names or []],
+                "validResponse": names is not None,
+                "errorMessage": None if names is not None else f"server '{server}' does not answer",
+            }
+            for server, names in _stale(services, tables.resolve_one(table)).items()
+        }
+
+    @router.get("/segments/{table}/tiers", summary="Tell on which tiers the segments of a table are")
+    def tiers(table: str, table_type: RequiredType) -> dict[str, Any]:
+        typed = tables.resolve_one(table, table_type)
+        return _tiers(services, typed, services.segments.names(typed))
+
+    @router.get("/segments/{table}/{segment}/tiers", summary="Tell on which tier a segment is")
+    def tiers_of_one(table: str, segment: str, table_type: RequiredType) -> dict[str, Any]:
+        typed = tables.resolve_one(table, table_type)
+        return _tiers(services, typed, [services.segments.record(typed, segment).name])
+
+    @router.get(
+        "/segments/{table}/invalidPartitionMetadata",
+        summary="List the segments that are not of one partition by the table config",
+    )
+    def invalid_partitions(
+        table: str, table_type: TypeParam = None, column: Annotated[str | None, Query(alias="partitionColumn")] = None
+    ) -> dict[str, str]:
+        return _invalid_partitions(services, tables.resolve_one(table, table_type), column)
+
+    @router.post("/segments/{table}/{segment}/reset", summary="Load a segment again that could not be loaded, or anew")
+    def reset_one(table: str, segment: str, target: Target = "") -> dict[str, Any]:
+        typed = tables.resolve_one(table)
+        services.reloads.submit(typed, [segment], target=target)
+        return status(f"Successfully reset segment: {segment} of table: {typed}")
+
+    @router.post("/segments/{table}/reset", summary="Load segments again that could not be loaded, or all")
+    def reset_all(
+        table: str, errors_only: Annotated[bool, Query(alias="errorSegmentsOnly")] = False, target: Target = ""
+    ) -> dict[str, Any]:
+        typed = tables.resolve_one(table)
+        view = services.context.registry.get_external_view(typed)
+        failed = [] if view is None else [name for name, states in view.states.items() if ERROR in states.values()]
+        if failed or not errors_only:
+            services.reloads.submit(typed, failed if errors_only else (), target=target)
+        return status(f"Successfully reset segments of table: {typed}")
+
+    @router.get("/table/{table}/jobs", tags=["Table"], summary="List the jobs that were submitted for a table")
+    def jobs(table: str, table_type: TypeParam = None, kinds: JobTypes = "") -> dict[str, Any]:
+        wanted = {kind.strip().upper() for kind in kinds.split(",") if kind.strip()}
+        return {i: job for typed in tables.resolve(table, table_type) for i, job in _jobs(services, typed, wanted).items()}
+
+    return router
+
+
+def _jobs(services: Services, table: str, kinds: Collection[str]) -> dict[str, Any]:
+    """Return a table's jobs of some kinds, of all kinds when none is named."""
+    managers = {
+        "RELOAD_SEGMENT": services.reloads.jobs,
+        "FORCE_COMMIT": services.realtime.consumption.jobs,
+        "TABLE_REBALANCE": services.rebalances.jobs,
+    }
+    return {i: job for kind, jobs in managers.items() if not kinds or kind in kinds for i, job in jobs(table).items()}
+
+
+def _stale(services: Services, table: str) -> dict[str, list[str] | None]:
+    """Return the stale segments by server; None for one that does not answer."""
+    ideal = services.context.registry.must_get_ideal_state(table)
+    found: dict[str, list[str] | None] = {}
+    for server in sorted({server for states in ideal.states.values() for server in states}):
+        try:
+            found[server] = list(services.context.servers.stale_segments(server, table))
+        except NotFoundError:
+            found[server] = None
+    return found
+
+
+def _tiers(services: Services, table: str, segments: Sequence[str]) -> dict[str, Any]:
+    """Return the tier of each segment by server, and the one it should be on; null is the plain and only one."""
+    states = services.context.registry.must_get_ideal_state(table).states
+    tiers = {name: {**dict.fromkeys(states.get(name, {})), "targetTier": None} for name in segments}
+    return {"tableName": table, "segmentTiers": tiers}
+
+
+def _invalid_partitions(services: Services, table: str, column: str | None) -> dict[str, str]:
+    partitioning = services.tables.get(table).indexing.segment_partition
+    columns = {} if partitioning is None else partitioning.columns
+    if column is None and len(columns) == 1:
+        column = next(iter(columns))
+    if column is None or column not in columns:
+        what = "the parameter partitionColumn is missing" if column is None else f"'{column}' is not one of them"
+        raise InvalidConfigError(f"Table {table} has the partition columns [{', '.join(columns)}], and {what}")
+    problems = {}
+    for name in services.segments.names(table):
+        metadata = services.segments.record(table, name).partition_metadata
+        partitions = orjson.loads(metadata)["columnPartitionMap"] if metadata else {}
+        if problem := _partition_problem(partitions.get(column), columns[column]):
+            problems[name] = problem
+    return problems
+
+
+def _partition_problem(partition: Mapping[str, Any] | None, wanted: PartitionConfig) -> str | None:
+    if partition is None:
+        return "it does not say to which partition it belongs"
+    if (partition["functionName"], partition["numPartitions"]) != (wanted.function_name, wanted.num_partitions):
+        return f"it was partitioned by {partition['functionName']} into {partition['numPartitions']}"
+    found = partition["partitions"]
+    return None if len(found) == 1 else f"it has rows of {len(found)} partitions"

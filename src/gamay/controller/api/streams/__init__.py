@@ -1,0 +1,1 @@
+"""REST: how consumption goes; pausing, resuming, forcing commits."""

@@ -1,0 +1,1 @@
+"""REST: tables, schemas, databases, and what is told of a table as a whole."""

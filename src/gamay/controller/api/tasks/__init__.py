@@ -1,0 +1,1 @@
+"""REST: maintenance tasks."""

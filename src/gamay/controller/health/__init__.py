@@ -1,0 +1,1 @@
+"""Whether the cluster is as it should be: diagnosis, repair at start, damaged records, external views."""

@@ -1,0 +1,1 @@
+"""Instances and tenants, and which servers the segments of tables go to."""

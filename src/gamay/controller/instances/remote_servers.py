@@ -1,0 +1,126 @@
+"""Servers in other processes, asked over their HTTP interfaces."""
+
+import ssl
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from gamay.base.errors import NotFoundError
+from gamay.client.http import HttpService, ServiceError
+from gamay.cluster.records.registry import Registry
+from gamay.storage.files import Access, fetch
+
+_TIMEOUT_S = 30.0
+
+
+class RemoteServers:
+    """Implements `gamay.controller.context.Servers`; addresses come from the instances' records."""
+
+    def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
+        """auth_token: the `Authorization` header that servers want to see; empty is none. tls: what their certificates are
+        checked against; None is what the system trusts.
+        """
+        self._tls = tls
+        self._registry = registry
+        self._auth_token = auth_token
+        self._lock = threading.Lock()
+        self._services: dict[str, HttpService] = {}
+
+    def close(self) -> None:
+        """End all connections."""
+        with self._lock:
+            services, self._services = self._services, {}
+        for service in services.values():
+            service.close()
+
+    def segment_sizes(self, instance: str, table: str) -> Mapping[str, int]:
+        try:
+            answer = self._ask(instance, f"/tables/{quote(table)}/size")
+        except NotFoundError:
+            self._check_alive(instance)
+            return {}
+        return {entry["segmentName"]: entry["diskSizeInBytes"] for entry in answer["segments"]}
+
+    def segment_details(self, instance: str, table: str, segment: str, columns: Sequence[str]) -> dict[str, Any]:
+        path = f"/tables/{quote(table)}/segments/{quote(segment, safe='')}/metadata"
+        found: dict[str, Any] = self._ask(instance, path, params={"columns": list(columns)})
+        return found
+
+    def reload_progress(
+        self, instance: str, table: str, segments: Sequence[str], since_ms: int
+    ) -> tuple[int, Mapping[str, str]]:
+        answer = self._ask(
+            instance,
+            f"/tables/{quote(table)}/segments/reloadProgress",
+            method="POST",
+            json={"segments": list(segments), "sinceMs": since_ms},
+        )
+        return answer["loaded"], answer["failures"]
+
+    def stale_segments(self, instance: str, table: str) -> Sequence[str]:
+        stale: list[str] = self._ask(instance, f"/tables/{quote(table)}/segments/stale")["segments"]
+        return stale
+
+    def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
+        errors: dict[str, str] = self._ask(instance, f"/tables/{quote(table)}/segments/errors")["errors"]
+        return errors
+
+    def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
+        found: list[dict[str, Any]] = self._ask(
+            instance, f"/tables/{quote(table)}/validDocIdsMetadata", method="POST", params={"validDocIdsType": kind},
+            json={"segments": list(segments)},
+        )  # fmt: skip
+        return found
+
+    def upsert_keys(self, instance: str, table: str) -> Mapping[str, int]:
+        found = self._ask(instance, f"/tables/{quote(table)}/metadata")["upsertPartitionToServerPrimaryKeyCountMap"]
+        return {partition: counts[instance] for partition, counts in found.items()}
+
+    def disk_usage(self, instance: str) -> tuple[int, int]:
+        found = self._ask(instance, "/instance/diskUtilization")
+        return found["totalSpaceBytes"], found["usedSpaceBytes"]
+
+    def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
+        url = self._service(instance).url
+        try:
+            access = Access({"Authorization": self._auth_token} if self._auth_token else {}, self._tls)
+            fetch(f"{url}/segments/{quote(table)}/{quote(segment, safe='')}", target, access)
+        except OSError as error:
+            raise NotFoundError(f"server '{instance}' does not answer: {error}") from error
+
+    def consuming_segments(self, instance: str, table: str) -> Sequence[Mapping[str, Any]]:
+        found: list[dict[str, Any]] = self._ask(instance, f"/tables/{quote(table)}/consumingSegmentsInfo")
+        return found
+
+    def consumption(self, instance: str, table: str) -> Mapping[str, Any]:
+        found: dict[str, Any] = self._ask(instance, f"/tables/{quote(table)}/realtimeStatus")
+        return found
+
+    def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
+        found: list[dict[str, Any]] = self._ask(instance, f"/tables/{quote(table)}/deadLetters", params={"limit": limit})
+        return found
+
+    def _ask(self, instance: str, path: str, method: str = "GET", **options: Any) -> Any:
+        try:
+            return self._service(instance).json(method, path, **options)
+        except ServiceError as error:
+            raise NotFoundError(f"server '{instance}' does not answer: {error}") from error
+
+    def _check_alive(self, instance: str) -> None:
+        """Raise NotFoundError unless the server answers at all: it does not have the table then."""
+        self._ask(instance, "/tables")
+
+    def _service(self, instance: str) -> HttpService:
+        found = self._registry.get_instance(instance)
+        if found is None:
+            raise NotFoundError(f"server '{instance}' is not known")
+        url = found.url
+        with self._lock:
+            service = self._services.get(url)
+            if service is None:
+                service = self._services[url] = HttpService(
+                    url, auth_token=self._auth_token or None, timeout_s=_TIMEOUT_S, verify=self._tls or True
+                )
+            return service

@@ -1,0 +1,65 @@
+"""What a controller measures of work that it hands out: rebalances, and tasks of minions."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from gamay.base.metrics import Measured
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.tasks.queue import TaskQueues
+from gamay.cluster.tasks.records import SubtaskState
+from gamay.controller.context import TableConfigs
+from gamay.controller.rebalance.jobs import RebalanceJobs
+from gamay.controller.tasks.history import read_history
+from gamay.model.table.table_config import TableConfig
+
+_FAILED = (SubtaskState.TASK_ERROR, SubtaskState.TIMED_OUT)
+
+
+def measure_rebalances(registry: Registry) -> Iterator[Measured]:
+    """Yield 1 for each table that is being rebalanced."""
+    for table in sorted({job.table for job, _, _ in RebalanceJobs(registry).unfinished()}):
+        yield Measured("pinot_controller_tableRebalanceInProgress", 1, "1 while it is rebalanced", {"table": table})
+
+
+def measure_tasks(queues: TaskQueues, tables: TableConfigs, now_ms: int) -> Iterator[Measured]:
+    """Yield how the tasks of each type are, and since when none could be made for a table that has some."""
+    if not queues.store.connected:
+        return
+    for task_type in queues.types():
+        yield from _queue(task_type, _states(queues, task_type))
+    for table in tables.names():
+        yield from _generation(queues, tables.get(table), now_ms)
+
+
+def _states(queues: TaskQueues, task_type: str) -> Mapping[SubtaskState, int]:
+    """Count the subtasks of the jobs under way, and of the last one that ended."""
+    under_way = list(queues.unfinished(task_type))
+    names = {job.name for job, _ in under_way}
+    ended = [job for job in queues.jobs(task_type) if job.name not in names][-1:]
+    counted = chain((subtasks for _, subtasks in under_way), (queues.subtasks(job) for job in ended))
+    return Counter(subtask.state for subtasks in counted for subtask in subtasks)
+
+
+def _queue(task_type: str, states: Mapping[SubtaskState, int]) -> Iterator[Measured]:
+    labels = {"taskType": task_type}
+    failed = sum(states[state] for state in _FAILED)
+    total = sum(states.values())
+    for name, value, text in (
+        ("numMinionSubtasksWaiting", states[SubtaskState.INIT], "Subtasks that no minion has taken yet"),
+        ("numMinionSubtasksRunning", states[SubtaskState.RUNNING], "Subtasks that minions work on"),
+        ("numMinionSubtasksError", failed, "Subtasks that failed for good, of jobs under way and of the last one"),
+        ("percentMinionSubtasksInError", 100 * failed / total if total else 0, "The same, of all subtasks of these jobs"),
+    ):
+        yield Measured(f"pinot_controller_{name}", value, text, labels)
+
+
+def _generation(queues: TaskQueues, config: TableConfig, now_ms: int) -> Iterator[Measured]:
+    table = config.typed_name
+    for task_type in sorted(config.task.task_types if config.task else ()):
+        succeeded = read_history(queues.store, table, task_type).succeeded
+        if succeeded:
+            labels = {"table": table, "taskType": task_type}
+            text = "Milliseconds since tasks were made for the table, or found not to be needed"
+            name = "pinot_controller_timeMsSinceLastSuccessfulMinionTaskGeneration"
+            yield Measured(name, max(0, now_ms - succeeded[-1]), text, labels)

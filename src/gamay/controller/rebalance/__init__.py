@@ -1,0 +1,1 @@
+"""Moving segments, and brokers of tenants, to where they should be. Start at `rebalance`."""

@@ -1,0 +1,41 @@
+"""Moving segments to where they belong by age or completion: to tiers, and from the servers that consumed them."""
+
+import logging
+from dataclasses import dataclass
+
+from gamay.base.errors import ConflictError
+from gamay.cluster.place.table_target import COMPLETED_KIND
+from gamay.controller.placement import PlacementManager
+from gamay.controller.rebalance.options import RebalanceOptions
+from gamay.controller.rebalance.rebalance import RebalanceManager
+
+_log = logging.getLogger(__name__)
+# One replica at a time is away, and what cannot be loaded does not stop the others; consuming segments stay.
+_OPTIONS = RebalanceOptions(
+    reassign_instances=False, include_consuming=False, best_efforts=True, update_target_tier=True, disable_summary=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRelocator:
+    """The relocation of all tables that have tiers, or other servers for completed segments."""
+
+    placement: PlacementManager
+    rebalances: RebalanceManager
+
+    def run(self) -> None:
+        """Begin to move what has to be moved; what fails is tried again the next time."""
+        for table in self.placement.tables.names():
+            self.move(table)
+
+    def move(self, table: str) -> None:
+        """Begin to move what has to be moved of one typed table. Raises NotFoundError."""
+        config = self.placement.tables.get(table)
+        if not config.tiers and COMPLETED_KIND not in self.placement.kinds(config):
+            return
+        try:
+            result = self.rebalances.rebalance(table, _OPTIONS)
+        except ConflictError:
+            return  # one is under way
+        if result.status == "FAILED":
+            _log.warning("segments of table %s cannot be moved: %s", table, result.description)

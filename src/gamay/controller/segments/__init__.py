@@ -1,0 +1,1 @@
+"""Segments of tables: uploaded, verified, replaced, reloaded, deleted. Start at `segments`."""

@@ -1,0 +1,70 @@
+"""One file into one segment, on the controller: meant for trying things out."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from gamay.base.errors import InvalidConfigError, RecordError
+from gamay.controller.segments.writer import TableWriter
+from gamay.ingest.read.readers import open_reader
+from gamay.ingest.run import conformed_batches
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.parse import load_json
+from gamay.model.table.table_name import TableType, raw_table_name, table_type_of
+
+_READER_PREFIX = "recordReader.prop."
+_ONE_SEGMENT = 2**31 - 1
+
+
+def batch_config(text: str) -> dict[str, str]:
+    """Return the settings in `batchConfigMapStr`. Raises InvalidConfigError."""
+    document = load_json(text, "batchConfigMapStr")
+    if not isinstance(document, dict):
+        raise InvalidConfigError("batchConfigMapStr must be a JSON object")
+    return {str(key): str(value) for key, value in document.items()}
+
+
+def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, config: Mapping[str, str]) -> str:
+    """Build a segment from a file, add it to a typed OFFLINE table and return its name.
+
+    shown_name: what the file is called in messages about its records.
+    Raises InvalidConfigError, NotFoundError, RecordError, ConflictError.
+    """
+    if table_type_of(table) is not TableType.OFFLINE:
+        raise InvalidConfigError(f"tableNameWithType must end with _OFFLINE, '{table}' does not")
+    data_format = config.get("inputFormat")
+    if not data_format:
+        raise InvalidConfigError(
+            "batchConfigMapStr: the key 'inputFormat' is missing, for example csv, json, avro or parquet"
+        )
+    settings = {key.removeprefix(_READER_PREFIX): value for key, value in config.items() if key.startswith(_READER_PREFIX)}
+    writer.tables.get(table)
+    name = _segment_name(writer, table, config)
+
+    def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
+        return conformed_batches(open_reader(str(path), data_format, settings), pipeline)
+
+    try:
+        records = writer.write(table, rows, lambda _: name, _ONE_SEGMENT)
+    except RecordError as error:
+        # The user knows the file by the name it had there, not by where it lies here.
+        raise RecordError(str(error).replace(str(path), shown_name)) from error
+    if not records:
+        raise InvalidConfigError(f"the file '{shown_name}' has no rows, so there is no segment to add")
+    return records[0].name
+
+
+def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, str], scratch: Path) -> str:
+    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for what clients may not have opened."""
+    path = scratch / "fetched"
+    writer.context.fetchers.fetch_named(uri, path)
+    return ingest_file(writer, table, path, uri, config)
+
+
+def _segment_name(writer: TableWriter, table: str, config: Mapping[str, str]) -> str:
+    if fixed := config.get("segmentNameGenerator.configs.segment.name"):
+        return fixed
+    prefix = config.get("segmentNameGenerator.configs.segment.name.prefix", raw_table_name(table))
+    postfix = config.get("segmentNameGenerator.configs.segment.name.postfix", str(writer.context.clock.now_ms()))
+    return f"{prefix}_{postfix}"

@@ -1,0 +1,193 @@
+"""Atomic replacement of segments: start, push the new ones, end; queries see all of the old or all of the new."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gamay.base.errors import GamayError
+from gamay.cluster.records.records import Lineage, LineageEntry, LineageState
+from gamay.cluster.records.views import SegmentStatus, segment_status
+from gamay.controller.context import ControllerContext
+from gamay.controller.segments.segments import SegmentManager
+
+_POLL_S = 0.05
+
+
+class ReplaceError(GamayError):
+    """A replacement that cannot be started, ended or reverted; Pinot's clients expect status 500."""
+
+    http_status = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceManager:
+    """The replacements of all tables."""
+
+    context: ControllerContext
+    segments: SegmentManager
+
+    def start(self, table: str, segments_from: Sequence[str], segments_to: Sequence[str], *, force: bool = False) -> str:
+        """Begin to replace segments and return the id of the entry; `segments_to` stay hidden until the end.
+
+        force: revert open entries that overlap. Raises ReplaceError.
+        """
+        if not segments_from and not segments_to:
+            raise ReplaceError("'segmentsFrom' and 'segmentsTo' are both empty")
+        existing = set(self.segments.names(table))
+        if missing := sorted(set(segments_from) - existing):
+            raise ReplaceError(f"Segments {missing} from 'segmentsFrom' do not exist in table {table}")
+        if clash := sorted(set(segments_to) & existing):
+            raise ReplaceError(f"Segments {clash} from 'segmentsTo' exist already in table {table}")
+        entry = LineageEntry(
+            self.context.ids.new(),
+            tuple(segments_from),
+            tuple(segments_to),
+            LineageState.IN_PROGRESS,
+            self.context.clock.now_ms(),
+        )
+        touched = {*segments_from, *segments_to}
+
+        def change(lineage: Lineage) -> Lineage:
+            for other in lineage.entries.values():
+                used = touched & {*other.segments_from, *other.segments_to}
+                if other.state is LineageState.IN_PROGRESS and used:
+                    if not force:
+                        raise ReplaceError(f"Segments {sorted(used)} are being replaced by entry {other.id} already")
+                    other = replace(other, state=LineageState.REVERTED)
+                    lineage = lineage.with_entry(other)
+                elif other.state is LineageState.COMPLETED and (gone := set(segments_from) & set(other.segments_from)):
+                    raise ReplaceError(f"Segments {sorted(gone)} were replaced by entry {other.id} already")
+                if other.state is LineageState.REVERTED and set(segments_to) & set(other.segments_to):
+                    # None of them exists: they come with this entry, and would stay hidden because of the other one.
+                    rest = tuple(name for name in other.segments_to if name not in segments_to)
+                    lineage = lineage.with_entry(replace(other, segments_to=rest))
+            if unseen := sorted(lineage.hidden_segments() & set(segments_from)):
+                # What they were to replace is visible, and would be beside what is to replace them.
+                raise ReplaceError(f"Segments {unseen} from 'segmentsFrom' are not visible: end their own replacement first")
+            return lineage.with_entry(entry)
+
+        self.context.registry.update_lineage(table, change)
+        return entry.id
+
+    def end(
+        self, table: str, entry_id: str, segments_to: Sequence[str], timeout_s: float, sleep: Callable[[float], object]
+    ) -> None:
+        """Make the new segments visible and hide the old ones, once every server has loaded the new ones.
+
+        segments_to: the segments that were really pushed, when fewer than announced. Raises ReplaceError.
+        """
+        entry = self._entry(table, entry_id)
+        if entry.state is LineageState.COMPLETED:
+            return
+        if entry.state is LineageState.REVERTED:
+            raise ReplaceError(f"entry {entry_id} of table {table} was reverted, it cannot be ended")
+        wanted = tuple(segments_to) or entry.segments_to
+        if unknown := sorted(set(wanted) - set(entry.segments_to)):
+            raise ReplaceError(f"Segments {unknown} are not among those that entry {entry_id} announced")
+        self._wait_until_good(table, wanted, timeout_s, sleep)
+        done = replace(entry, segments_to=wanted, state=LineageState.COMPLETED, timestamp_ms=self.context.clock.now_ms())
+        self._switch(table, entry, done)
+
+    def end_together(self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object]) -> None:
+        """End several replacements in one step, once every server has loaded the segments of all; one entry remains.
+
+        The first id is that of the entry that remains: ended once, it may be ended again. Raises ReplaceError.
+        """
+        first = self._entry(table, entry_ids[0])
+        if first.state is LineageState.COMPLETED:
+            return
+        entries = [self._entry(table, entry_id) for entry_id in entry_ids]
+        if reverted := [entry.id for entry in entries if entry.state is not LineageState.IN_PROGRESS]:
+            raise ReplaceError(f"entries {reverted} of table {table} are not in progress any more, they cannot be ended")
+        segments_to = tuple(name for entry in entries for name in entry.segments_to)
+        self._wait_until_good(table, segments_to, timeout_s, sleep)
+        ended = LineageEntry(
+            first.id,
+            tuple(name for entry in entries for name in entry.segments_from),
+            segments_to,
+            LineageState.COMPLETED,
+            self.context.clock.now_ms(),
+        )
+
+        def change(lineage: Lineage) -> Lineage:
+            if changed := [entry.id for entry in entries if lineage.entries.get(entry.id) != entry]:
+                raise ReplaceError(f"entries {changed} of table {table} were changed by someone else")
+            return lineage.without(frozenset(entry_ids)).with_entry(ended)
+
+        self.context.registry.update_lineage(table, change)
+
+    def clean_up(self, table: str, entry_id: str) -> None:
+        """Delete the segments that an ended replacement has replaced, instead of leaving that to retention.
+
+        Raises ReplaceError.
+        """
+        present = set(self.segments.names(table))
+        replaced = [name for name in self._entry(table, entry_id).segments_from if name in present]
+        tables = self.segments.tables
+        self.segments.delete_unchecked(table, replaced, tables.kept_until(tables.document(table), None))
+
+    def revert(self, table: str, entry_id: str, *, force: bool = False) -> None:
+        """Show the old segments again and hide the new ones. Raises ReplaceError.
+
+        An entry in progress is reverted only with `force`, because its pusher may still be at work.
+        """
+        entry = self._entry(table, entry_id)
+        if entry.state is LineageState.IN_PROGRESS and not force:
+            raise ReplaceError(f"entry {entry_id} of table {table} is still in progress, use forceRevert=true")
+        if entry.state is LineageState.REVERTED:
+            return
+        existing = set(self.segments.names(table))
+        if missing := sorted(set(entry.segments_from) - existing):
+            raise ReplaceError(f"Segments {missing} that would become visible again no longer exist in table {table}")
+        lineage = self.context.registry.get_lineage(table)
+        for other in lineage.entries.values():
+            if other.id != entry_id and set(other.segments_from) & set(entry.segments_to):
+                raise ReplaceError(f"entry {other.id} of table {table} builds on entry {entry_id}, revert that first")
+        self._switch(table, entry, replace(entry, state=LineageState.REVERTED, timestamp_ms=self.context.clock.now_ms()))
+
+    def document(self, table: str) -> Mapping[str, object] | None:
+        """Return the lineage as JSON, None when there is none."""
+        lineage = self.context.registry.get_lineage(table)
+        if not lineage.entries:
+            return None
+        return {
+            "tableNameWithType": table,
+            "lineageEntries": {
+                entry.id: {
+                    "segmentsFrom": list(entry.segments_from),
+                    "segmentsTo": list(entry.segments_to),
+                    "state": entry.state.value,
+                    "timestamp": entry.timestamp_ms,
+                }
+                for entry in lineage.entries.values()
+            },
+        }
+
+    def _entry(self, table: str, entry_id: str) -> LineageEntry:
+        entry = self.context.registry.get_lineage(table).entries.get(entry_id)
+        if entry is None:
+            raise ReplaceError(f"Invalid segment lineage entry id: {entry_id} of table {table}")
+        return entry
+
+    def _switch(self, table: str, before: LineageEntry, after: LineageEntry) -> None:
+        def change(lineage: Lineage) -> Lineage:
+            if lineage.entries.get(before.id) != before:
+                raise ReplaceError(f"entry {before.id} of table {table} was changed by someone else")
+            return lineage.with_entry(after)
+
+        self.context.registry.update_lineage(table, change)
+
+    def _wait_until_good(self, table: str, names: Sequence[str], timeout_s: float, sleep: Callable[[float], object]) -> None:
+        registry, clock = self.context.registry, self.context.clock
+        give_up = clock.monotonic_s() + timeout_s
+        while True:
+            ideal = registry.must_get_ideal_state(table)
+            view = registry.get_external_view(table)
+            if missing := sorted(set(names) - set(ideal.states)):
+                raise ReplaceError(f"Segments {missing} of the replacement were not pushed to table {table}")
+            actual = {} if view is None else view.states
+            waiting = [n for n in names if segment_status(ideal.states[n], actual.get(n)) is not SegmentStatus.GOOD]
+            if not waiting:
+                return
+            if clock.monotonic_s() >= give_up:
+                raise ReplaceError(f"Segments {waiting[:5]} of table {table} are not online after {timeout_s:g} s")
+            sleep(_POLL_S)

@@ -1,0 +1,159 @@
+"""A schema and its tables as one document, changed together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.controller.context import ControllerContext
+from gamay.controller.tables.schemas import SchemaManager
+from gamay.controller.tables.tables import TableManager, passed_over, refuse_changes
+from gamay.model.parse import Parsed
+from gamay.model.rules.tuning import tuned
+from gamay.model.rules.upsert_changes import forbidden_changes
+from gamay.model.schema.schema import Schema, check_backward_compatible
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, table_type_of, typed_table_name
+
+_KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
+_SLOTS = {"offline": TableType.OFFLINE, "realtime": TableType.REALTIME}
+
+
+@dataclass(frozen=True, slots=True)
+class TableDocument:
+    """A raw name, its schema, and its table configs by type."""
+
+    name: str
+    schema: Parsed[Schema]
+    configs: Mapping[TableType, Parsed[TableConfig]]
+    unrecognized: Mapping[str, Any]
+
+    def warnings(self) -> list[str]:
+        """Return what the table configs say without effect."""
+        schema, slots = self.schema.value, {slot: t for slot, t in _SLOTS.items() if t in self.configs}
+        return [f"{slot}: {told}" for slot, t in slots.items() for told in passed_over(self.configs[t].value, schema)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document with every part in its full form."""
+        tables = {slot: self.configs[t].value.to_json() for slot, t in _SLOTS.items() if t in self.configs}
+        return {"tableName": self.name, "schema": self.schema.value.to_json(), **tables}
+
+
+@dataclass(frozen=True, slots=True)
+class TableDocuments:
+    """The documents of all tables."""
+
+    context: ControllerContext
+    schemas: SchemaManager
+    tables: TableManager
+
+    def document(self, name: str) -> dict[str, Any]:
+        """Return a raw table's document. Raises NotFoundError."""
+        found: dict[str, Any] = {"tableName": name}
+        schema = self.context.registry.get_schema(name)
+        configs = {
+            slot: config
+            for slot, table_type in _SLOTS.items()
+            if (config := self.context.registry.get_table_config(typed_table_name(name, table_type))) is not None
+        }
+        if not configs:
+            raise NotFoundError(f"Table {name} not found.")
+        return {**found, **({} if schema is None else {"schema": schema}), **configs}
+
+    def parse(self, document: Mapping[str, Any], skip: str = "") -> TableDocument:
+        """Read and validate a document and all its parts. Raises InvalidConfigError."""
+        name = document.get("tableName")
+        if not isinstance(name, str) or not name:
+            raise InvalidConfigError("tableConfigs: the key 'tableName' is missing")
+        if not isinstance(document.get("schema"), dict):
+            raise InvalidConfigError(f"tableConfigs '{name}': the key 'schema' is missing or not an object")
+        schema = self.schemas.parse(document["schema"])
+        if schema.value.name != name:
+            raise InvalidConfigError(f"tableConfigs '{name}': the schema is named '{schema.value.name}'")
+        unrecognized = {f"/{key}": value for key, value in document.items() if key not in _KEYS}
+        unrecognized |= {f"/schema{pointer}": value for pointer, value in schema.unrecognized.items()}
+        configs: dict[TableType, Parsed[TableConfig]] = {}
+        for slot, table_type in _SLOTS.items():
+            part = document.get(slot)
+            if part is None:
+                continue
+            parsed = self.tables.parse(part, schema.value, skip)
+            if parsed.value.typed_name != typed_table_name(name, table_type):
+                raise InvalidConfigError(f"tableConfigs '{name}': '{slot}' is the config of '{parsed.value.typed_name}'")
+            unrecognized |= {f"/{slot}{pointer}": value for pointer, value in parsed.unrecognized.items()}
+            configs[table_type] = parsed
+        if not configs:
+            raise InvalidConfigError(f"tableConfigs '{name}': it has neither 'offline' nor 'realtime'")
+        return TableDocument(name, schema, configs, unrecognized)
+
+    def tuned(self, document: Mapping[str, Any]) -> TableDocument:
+        """Return a document as the tuners that its table configs name would change it. Raises InvalidConfigError."""
+        schema = self.parse(document).schema.value
+        return self.parse({**document, **{slot: tuned(document[slot], schema) for slot in _SLOTS if document.get(slot)}})
+
+    def add(self, document: Mapping[str, Any], skip: str = "") -> TableDocument:
+        """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""
+        with self.schemas.lock:
+            return self._add(document, skip)
+
+    def _add(self, document: Mapping[str, Any], skip: str) -> TableDocument:
+        parsed = self.parse(document, skip)
+        existing = [t for t in TableType if typed_table_name(parsed.name, t) in self.tables.names()]
+        if existing or self.context.registry.get_schema(parsed.name) is not None:
+            raise InvalidConfigError(f"TableConfigs: {parsed.name} already exists. Use PUT to update existing config")
+        self.schemas.add(parsed.schema.value.to_json(), override=False)
+        added: list[str] = []
+        try:
+            for config in parsed.configs.values():
+                self.tables.add(config.value.to_json(), skip)
+                added.append(config.value.typed_name)
+        except BaseException:
+            for table in added:
+                self.tables.delete(table, "0d")
+            self.context.registry.delete_schema(parsed.name)
+            raise
+        return parsed
+
+    def replace(
+        self, name: str, document: Mapping[str, Any], skip: str = "", *, force_schema: bool = False
+    ) -> TableDocument:
+        """Change a schema and its tables, adding a type that is missing. Raises InvalidConfigError."""
+        with self.schemas.lock:
+            return self._replace(name, document, skip, force_schema)
+
+    def _replace(self, name: str, document: Mapping[str, Any], skip: str, force_schema: bool) -> TableDocument:
+        parsed = self.parse(document, skip)
+        if parsed.name != name:
+            raise InvalidConfigError(
+                f"Request table name '{name}' does not match the table name '{parsed.name}' in the body"
+            )
+        existing = {t for t in TableType if typed_table_name(name, t) in self.tables.names()}
+        if not existing:
+            raise InvalidConfigError(f"TableConfigs: {name} does not exist. Use POST to create it first.")
+        known = self.context.registry.get_schema(name)
+        if known is not None and not force_schema:
+            check_backward_compatible(Schema.from_json(known).value, parsed.schema.value)
+        if not force_schema:
+            for table_type in existing & parsed.configs.keys():
+                table = typed_table_name(name, table_type)
+                refuse_changes(table, forbidden_changes(self.tables.get(table), parsed.configs[table_type].value))
+        replaced = [typed_table_name(name, table_type) for table_type in parsed.configs]
+        self.schemas.add(parsed.schema.value.to_json(), force=True, replaced_tables=replaced)
+        for table_type, config in parsed.configs.items():
+            if table_type in existing:
+                self.tables.replace(config.value.typed_name, config.value.to_json(), skip, force=force_schema)
+            else:
+                self.tables.add(config.value.to_json(), skip)
+        return parsed
+
+    def delete(self, name: str) -> bool:
+        """Delete the tables and the schema of a raw name; return whether there was anything."""
+        if table_type_of(name) is not None:
+            raise InvalidConfigError(f"tableConfigs are named without type, not '{name}'")
+        with self.schemas.lock:
+            found = [typed for t in TableType if (typed := typed_table_name(name, t)) in self.tables.names()]
+            for table in found:
+                self.tables.delete(table)
+            had_schema = self.context.registry.get_schema(name) is not None
+            self.context.registry.delete_schema(name)
+        return bool(found) or had_schema

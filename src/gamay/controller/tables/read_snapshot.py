@@ -1,0 +1,105 @@
+"""What whoever reads a whole table without a broker needs of the cluster's records, as they were at one moment."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from gamay.base.errors import ConflictError, NotFoundError
+from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, Lineage, SegmentRecord
+from gamay.cluster.records.views import servers_of
+from gamay.controller.context import ControllerContext
+from gamay.controller.tables.hybrid_boundary import present_boundary
+from gamay.model.table.table_name import raw_table_name
+
+_ATTEMPTS = 20
+
+
+def read_snapshot(context: ControllerContext, tables: Sequence[str]) -> dict[str, Any]:
+    """Return the schema, the time boundary, and of each typed table its config and the segments that queries see.
+
+    tables: of one raw name. `hidden`: the segments of each that queries do not see. Of each other segment: `name`, `crc`,
+    `totalDocs`, `sizeInBytes`, `columns` (what its record tells of them, `gamay.cluster.records.column_stats`), `uri` of its
+    copy (null where there is none: its rows are on servers only), and `servers`, the ids of those that have it. `servers`
+    beside: the URLs of all of these. `timeBoundary`: {column, value}, null where there is none: then of a hybrid table the
+    REALTIME half alone has rows to read. Raises NotFoundError for a table that is gone, ConflictError when records change
+    faster than they are read.
+    """
+    for _ in range(_ATTEMPTS):
+        before = _versions(context, tables)
+        document = _document(context, tables, before)
+        if document is not None and _versions(context, tables) == before:
+            return document
+    raise ConflictError(f"the segments of {raw_table_name(tables[0])} change faster than they can be listed; try again")
+
+
+_Versions = Mapping[str, tuple[Assignment, Lineage]]
+
+
+def _versions(context: ControllerContext, tables: Sequence[str]) -> _Versions:
+    registry = context.registry
+    return {table: (registry.must_get_ideal_state(table), registry.get_lineage(table)) for table in tables}
+
+
+def _document(context: ControllerContext, tables: Sequence[str], versions: _Versions) -> dict[str, Any] | None:
+    """Return the snapshot; None when a segment has no record: it is being added or removed."""
+    registry, raw = context.registry, raw_table_name(tables[0])
+    schema = registry.get_schema(raw)
+    configs = {table: registry.get_table_config(table) for table in tables}
+    if schema is None or None in configs.values():
+        raise NotFoundError(f"table {raw} has no schema or no config any more")
+    halves: list[dict[str, Any]] = []
+    used: set[str] = set()
+    for table in tables:
+        segments = _segments(context, table, *versions[table])
+        if segments is None:
+            return None
+        used.update(server for segment in segments for server in segment["servers"])
+        shown = {segment["name"] for segment in segments}
+        hidden = sorted(set(versions[table][0].states) - shown)
+        halves.append({"table": table, "config": configs[table], "segments": segments, "hidden": hidden})
+    found = {name: registry.get_instance(name) for name in sorted(used)}
+    boundary = present_boundary(registry, raw) if len(tables) > 1 else None
+    return {
+        "schema": schema,
+        "timeBoundary": None if boundary is None else {"column": boundary.column, "value": boundary.value},
+        "halves": halves,
+        "servers": {name: instance.url for name, instance in found.items() if instance is not None},
+    }
+
+
+def _segments(context: ControllerContext, table: str, ideal: Assignment, lineage: Lineage) -> list[dict[str, Any]] | None:
+    hidden, view = lineage.hidden_segments(), context.registry.get_external_view(table)
+    shown = [name for name, states in sorted(ideal.states.items()) if name not in hidden and not _is_off(states)]
+    records = context.registry.get_segments(table, shown)
+    if len(records) < len(shown):
+        return None
+    live = context.registry.live_instance_ids()
+    told = []
+    for name in shown:
+        record = records[name]
+        servers = [server for server in servers_of(name, ideal, view) if server in live]
+        told.append(_told(context, record, CONSUMING in ideal.states[name].values(), servers))
+    return told
+
+
+def _is_off(states: Mapping[str, str]) -> bool:
+    """Whether a segment is switched off: queries do not see it."""
+    return not {ONLINE, CONSUMING} & set(states.values())
+
+
+def _told(context: ControllerContext, record: SegmentRecord, is_consuming: bool, servers: Sequence[str]) -> dict[str, Any]:
+    url = record.download_url
+    if is_consuming or not record.complete or not url:
+        uri = None
+    else:
+        uri = context.deep_store.location(url) if context.deep_store.owns(url) else url
+    return {
+        "name": record.name,
+        "crc": record.crc,
+        "totalDocs": record.total_docs,
+        "sizeInBytes": record.size_bytes,
+        "columns": orjson.loads(record.column_stats) if record.column_stats else {},
+        "uri": uri,
+        "servers": list(servers),
+    }

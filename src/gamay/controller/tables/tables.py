@@ -1,0 +1,393 @@
+"""Tables: create, change, switch on and off, delete.
+
+The table config's record decides whether a table exists: it is written last on creation and deleted first on deletion, so
+that a crash in between leaves remains that `gamay.controller.health.repair` removes, never half a table.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster.place.instance_partitions import tagged_instances
+from gamay.cluster.records.broker_resource import BrokerResource, broker_tag
+from gamay.cluster.records.invariants import name_problem
+from gamay.cluster.records.records import Assignment, Role, SegmentRecord
+from gamay.cluster.store import paths
+from gamay.cluster.tasks.queue import TaskQueues
+from gamay.controller.context import ControllerContext
+from gamay.controller.realtime.context import realtime_context
+from gamay.controller.realtime.lifecycle import SegmentLifecycle
+from gamay.controller.realtime.streams import check_streams, stream_opener
+from gamay.controller.tables.guards import guarded
+from gamay.controller.tables.schemas import SchemaManager
+from gamay.ingest.stream.config import stream_configs
+from gamay.ingest.stream.spi import PermanentStreamError, TransientStreamError
+from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION, MD5_DISABLED
+from gamay.model.parse import Parsed, raise_problems
+from gamay.model.rules.hybrid import hybrid_problems
+from gamay.model.rules.upsert import unusual_columns
+from gamay.model.rules.upsert_changes import deprecated_keys, followed_late, forbidden_changes, migrated
+from gamay.model.rules.validation import validate_table_config
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.schema.schema import Schema
+from gamay.model.table.stored import stored_schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, raw_table_name, table_type_of, typed_table_name
+from gamay.model.units import parse_period
+from gamay.sql.columns import columns_of, volatile_functions
+from gamay.storage.deep_store import SCHEME, UPSERT_SNAPSHOTS
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_TENANT = "DefaultTenant"
+_DAY_MS = 24 * 3600 * 1000
+_SKIPPABLE = frozenset({"ALL", "TASK", "UPSERT", "TENANT", "MINION_INSTANCES", "ACTIVE_TASKS"})
+
+
+class TypeMismatchError(GamayError):
+    """The table type asked for contradicts the suffix of the table's name."""
+
+    http_status = 403
+
+
+class StreamUnavailableError(GamayError):
+    """The stream of a new table cannot be read, so nobody can say where to begin."""
+
+    http_status = 400
+
+
+@dataclass(frozen=True, slots=True)
+class TableManager:
+    """The tables of the cluster."""
+
+    context: ControllerContext
+    schemas: SchemaManager
+
+    def names(self) -> list[str]:
+        """Return the typed names of all tables, ascending."""
+        return self.context.registry.table_names()
+
+    def resolve(self, name: str, table_type: str | None = None) -> list[str]:
+        """Return the typed names of the existing tables that a raw or typed name means, OFFLINE first.
+
+        Raises NotFoundError when there is none, InvalidConfigError for an unknown type, TypeMismatchError.
+        """
+        wanted = parse_table_type(table_type)
+        suffix = table_type_of(name)
+        if wanted is not None and suffix not in (None, wanted):
+            raise TypeMismatchError(f"Table type: {wanted.value} does not match the suffix of table name: {name}")
+        types = [suffix or wanted] if suffix or wanted else list(TableType)
+        existing = self.names()
+        found = [typed for t in types if t is not None and (typed := typed_table_name(name, t)) in existing]
+        if not found:
+            raw = raw_table_name(name)
+            known = {raw_table_name(table) for table in existing}
+            hint = " It exists with the other type." if raw in known else nearest(raw, known)
+            raise NotFoundError(f"Table {name} not found.{hint}")
+        return found
+
+    def resolve_one(self, name: str, table_type: str | None = None) -> str:
+        """Return the one typed table that is meant. Raises as `resolve`, and InvalidConfigError when it could be two."""
+        found = self.resolve(name, table_type)
+        if len(found) > 1:
+            raise InvalidConfigError(f"Table {name} has both types: say which with the 'type' parameter")
+        return found[0]
+
+    def document(self, table: str) -> dict[str, Any]:
+        """Return the config of a typed table as JSON. Raises NotFoundError."""
+        document = self.context.registry.get_table_config(table)
+        if document is None:
+            raise NotFoundError(f"Table {table} not found.")
+        return document
+
+    def get(self, table: str) -> TableConfig:
+        """Return the config of a typed table. Raises NotFoundError."""
+        return TableConfig.from_json(self.document(table)).value
+
+    def schema_of(self, name: str) -> Schema:
+        """Return the schema of a raw or typed table. Raises NotFoundError."""
+        return self.schemas.get(raw_table_name(name))
+
+    def notices(self, config: TableConfig, document: Mapping[str, Any]) -> list[str]:
+        """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
+        return [*passed_over(config, self.known_schema(config)), *deprecated_keys(TableConfig.from_json(document).value)]
+
+    def known_schema(self, config: TableConfig) -> Schema | None:
+        """Return the schema of a table, None where there is none."""
+        document = self.context.registry.get_schema(config.raw_name)
+        return None if document is None else stored_schema(document)
+
+    def parse(self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "") -> Parsed[TableConfig]:
+        """Read and validate a config, against the schema of the same name unless one is given.
+
+        skip: comma-separated validations to leave out. Raises InvalidConfigError.
+        """
+        skipped = frozenset(part.strip().upper() for part in skip.split(",") if part.strip())
+        if unknown := skipped - _SKIPPABLE:
+            raise InvalidConfigError(f"validationTypesToSkip: {sorted(unknown)} are not among {sorted(_SKIPPABLE)}")
+        parsed = TableConfig.from_json(document)
+        config = parsed.value
+        if problem := name_problem(config.typed_name):
+            raise InvalidConfigError(f"tableName: {problem}")
+        if schema is None:
+            schema_document = self.context.registry.get_schema(config.raw_name)
+            if schema_document is None:
+                raise InvalidConfigError(
+                    f"Failed to find schema for table: {config.typed_name}: add the schema '{config.raw_name}' first."
+                    f"{nearest(config.raw_name, self.schemas.names())}"
+                )
+            schema = Schema.from_json(schema_document).value
+        config = guarded(migrated(config, schema), self.context.registry.cluster_config())
+        parsed = replace(parsed, value=config)
+        if "ALL" not in skipped:
+            stored = self.context.registry.get_table_config(config.typed_name)
+            validate_table_config(
+                config, schema, columns_of=columns_of, volatile_in=volatile_functions,
+                stored=None if stored is None else TableConfig.from_json(stored).value, with_tasks="TASK" not in skipped,
+                with_keys="UPSERT" not in skipped,
+            )  # fmt: skip
+            _check_ingestion(schema, config)
+            _check_star_trees(schema, config)
+            if "UPSERT" not in skipped:
+                self._check_hash_function(config)
+                _check_classes(config, schema)
+            if config.table_type is TableType.REALTIME:
+                check_streams(config, stream_opener(self.context.streams))
+            if "TENANT" not in skipped:
+                self._check_tenant(config)
+        return parsed
+
+    def add(self, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
+        """Create a table; the partitions of the stream of a REALTIME table are consumed from then on.
+
+        Raises ConflictError when it exists, InvalidConfigError, StreamUnavailableError.
+        """
+        records, ideal = self._first_segments(self.parse(document, skip=skip).value)
+        with self.schemas.lock:
+            parsed = self.parse(document, skip=skip)
+            config = parsed.value
+            registry = self.context.registry
+            table = config.typed_name
+            if table in registry.table_names():
+                raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
+            self._check_other_half(config)
+            # What a crashed creation or deletion left behind must not become part of the new table.
+            self.delete_remains(table)
+            for record in records:
+                registry.create_segment(table, record)
+            registry.create_ideal_state(ideal)
+            registry.create_table_config(table, config.to_json())
+            if records:
+                # Servers that looked before there was a config look once more.
+                created = str(self.context.clock.now_ms())
+                registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "CREATED_MS": created}))
+            BrokerResource(registry).rebuild([table])
+        _log_warnings(config, self.known_schema(config))
+        return parsed
+
+    def replace(
+        self, name: str, document: Mapping[str, Any], skip: str = "", *, force: bool = False
+    ) -> tuple[Parsed[TableConfig], list[str]]:
+        """Change the config of an existing table; return it, and what is to be said of the change.
+
+        force: also where stored rows were chosen by what changes: which row of a primary key counts. Raises NotFoundError,
+        InvalidConfigError.
+        """
+        parsed = TableConfig.from_json(document)
+        table = parsed.value.typed_name
+        if name not in (table, parsed.value.raw_name):
+            raise InvalidConfigError(f"Request table name '{name}' does not match the table name '{table}' in the body")
+        with self.schemas.lock:
+            before = TableConfig.from_json(self.document(table)).value
+            parsed = self.parse(document, skip=skip)
+            if not force:
+                refuse_changes(table, forbidden_changes(before, parsed.value))
+            self.context.registry.put_table_config(table, parsed.value.to_json())
+            BrokerResource(self.context.registry).rebuild([table])
+            replicas = str(parsed.value.replication)
+            self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "REPLICAS": replicas}))
+        _log_warnings(parsed.value, self.known_schema(parsed.value))
+        return parsed, followed_late(before, parsed.value)
+
+    def delete(self, table: str, retention: str | None = None) -> None:
+        """Delete a typed table; its segments are set aside for as long as `kept_until` says. Raises NotFoundError."""
+        with self.schemas.lock:
+            until_ms = self.kept_until(self.document(table), retention)
+            self.context.registry.delete_table_config(table)
+            self._delete_remains(table, until_ms)
+
+    def kept_until(self, document: Mapping[str, Any], retention: str | None) -> int | None:
+        """Return until when what is deleted from a table is kept; None: not at all.
+
+        document: the table's config. What counts is the request's `retention`, else the config's
+        deletedSegmentsRetentionPeriod, else the cluster's `controller.deleted.segments.retentionInDays`, else 7 days.
+        Raises InvalidConfigError for a bad `retention`.
+        """
+        keep_ms = parse_period(retention) if retention is not None else self._configured_retention_ms(document)
+        return self.context.clock.now_ms() + keep_ms if keep_ms > 0 else None
+
+    def _configured_retention_ms(self, document: Mapping[str, Any]) -> int:
+        period = document.get("segmentsConfig", {}).get("deletedSegmentsRetentionPeriod")
+        if period is not None:
+            try:
+                return parse_period(period)
+            except InvalidConfigError as error:  # stored without validation; that must not keep the table from going
+                _log.warning("segmentsConfig.deletedSegmentsRetentionPeriod: %s; the cluster's is taken", error)
+        return DELETED_SEGMENTS_RETENTION.whole(self.context.registry.cluster_config()) * _DAY_MS
+
+    def is_enabled(self, table: str) -> bool:
+        """Whether queries and servers may use the table. Raises NotFoundError."""
+        return self.context.registry.must_get_ideal_state(table).enabled
+
+    def set_enabled(self, table: str, enabled: bool) -> None:
+        """Switch a table on or off. Raises NotFoundError."""
+        flag = "true" if enabled else "false"
+        self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "HELIX_ENABLED": flag}))
+
+    def remains(self) -> Iterator[str]:
+        """Yield the typed names of tables that no longer have a config, but still have something else."""
+        registry = self.context.registry
+        existing = set(registry.table_names())
+        yield from sorted(set(registry.resources_with_state()) - existing)
+
+    def delete_remains(self, table: str) -> None:
+        """Finish a deletion that was interrupted."""
+        with self.schemas.lock:
+            self._delete_remains(table, self.kept_until({}, None))
+
+    def _delete_remains(self, table: str, until_ms: int | None) -> None:
+        registry = self.context.registry
+        BrokerResource(registry).forget(table)
+        registry.delete_ideal_state(table)
+        registry.delete_external_view(table)
+        registry.delete_lineage(table)
+        TaskQueues(registry.store, self.context.clock).cancel_table(table)
+        self._delete_instance_partitions(table)
+        for url in list(self.context.deep_store.urls(table)):
+            self.context.deep_store.discard(url, until_ms)
+        for name in self.context.deep_store.names(f"{UPSERT_SNAPSHOTS}/{table}"):
+            self.context.deep_store.discard(f"{SCHEME}{UPSERT_SNAPSHOTS}/{table}/{name}", None)
+        # Last, because they are what tells that files may be left when a crash comes in between.
+        registry.delete_segments(table)
+
+    def _delete_instance_partitions(self, table: str) -> None:
+        """Forget what is stored for this table alone; tiers are shared with the table of the other type."""
+        raw, store = raw_table_name(table), self.context.registry.store
+        own = ("OFFLINE",) if table_type_of(table) is TableType.OFFLINE else ("CONSUMING", "COMPLETED")
+        names = {f"{raw}_{kind}" for kind in own}
+        if not any(raw_table_name(other) == raw and other != table for other in self.names()):
+            names |= {name for name in store.children(paths.INSTANCE_PARTITIONS) if name.startswith(f"{raw}__TIER__")}
+        for name in names:
+            store.delete(paths.instance_partitions(name))
+
+    def _first_segments(self, config: TableConfig) -> tuple[list[SegmentRecord], Assignment]:
+        """Return what a new table begins with: consuming segments when it has a stream, else nothing."""
+        if config.table_type is not TableType.REALTIME:
+            return [], Assignment.new_table(config.typed_name, config.replication)
+        realtime = realtime_context(self.context, self.context.registry)
+        with closing(realtime.open_streams(config)) as streams:
+            try:
+                return SegmentLifecycle(realtime).first_segments(config, streams)
+            except (TransientStreamError, PermanentStreamError) as error:
+                raise StreamUnavailableError(f"table {config.typed_name} was not created: {error}") from error
+
+    def _check_hash_function(self, config: TableConfig) -> None:
+        sections = {"upsertConfig": config.upsert, "dedupConfig": config.dedup}
+        used = [name for name, section in sections.items() if section is not None and section.hash_function == "MD5"]
+        if used and MD5_DISABLED.flag(self.context.registry.cluster_config()):
+            raise InvalidConfigError(
+                f"{used[0]}.hashFunction is MD5, which the cluster's setting {MD5_DISABLED.name} forbids"
+            )
+
+    def _check_other_half(self, config: TableConfig) -> None:
+        is_offline = config.table_type is TableType.OFFLINE
+        other = typed_table_name(config.raw_name, TableType.REALTIME if is_offline else TableType.OFFLINE)
+        if other in self.context.registry.table_names():
+            halves = (config, self.get(other)) if is_offline else (self.get(other), config)
+            raise_problems(f"the table config of '{config.typed_name}'", list(hybrid_problems(*halves)))
+
+    def _check_tenant(self, config: TableConfig) -> None:
+        instances, tag = self.context.registry.instances(), server_tag(config)
+        tag_of_brokers, brokers = broker_tag(config.tenants.broker), [i for i in instances if i.role is Role.BROKER]
+        if brokers and not any(tag_of_brokers in broker.tags for broker in brokers):  # none has joined yet, or needs to
+            raise InvalidConfigError(
+                f"Failed to find instances with tag: {tag_of_brokers} for table: {config.typed_name}: tenants.broker is "
+                f"'{config.tenants.broker}', which no broker belongs to"
+            )
+        servers = tagged_instances(instances, tag)
+        if len(servers) < config.replication:
+            raise InvalidConfigError(
+                f"segmentsConfig.replication: {config.replication} replicas need as many servers tagged '{tag}', "
+                f"but there are {len(servers)}"
+            )
+
+
+def server_tag(config: TableConfig) -> str:
+    """Return the tag of the servers that hold a table."""
+    return f"{config.tenants.server}_{config.table_type.value}"
+
+
+def parse_table_type(text: str | None) -> TableType | None:
+    """Return the type that a request names, in any case. Raises InvalidConfigError."""
+    if text is None:
+        return None
+    try:
+        return TableType(text.strip().upper())
+    except ValueError:
+        raise InvalidConfigError(f"Illegal table type: '{text}', it must be OFFLINE or REALTIME") from None
+
+
+def refuse_changes(table: str, changed: Sequence[str]) -> None:
+    """Raise InvalidConfigError when something changes that stored rows were chosen by."""
+    if changed:
+        raise InvalidConfigError(
+            f"Failed to update table '{table}': Cannot modify [{', '.join(changed)}] as it may lead to data "
+            "inconsistencies. Please create a new table instead."
+        )
+
+
+def passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
+    """Return a sentence for each part of a config that has no effect, and for each value in whose place another is taken.
+
+    schema: of the table, None where it is not known.
+    """
+    found = without_effect(config)
+    if schema is not None:
+        found += unusual_columns(config, schema)
+    with suppress(InvalidConfigError):  # stored without validation
+        found += [sentence for topic in stream_configs(config) for sentence in topic.warnings]
+    return found
+
+
+def _check_ingestion(schema: Schema, config: TableConfig) -> None:
+    """Raise InvalidConfigError for what rows could not be brought through, such as functions that there are not."""
+    from gamay.ingest.transform.pipeline import Pipeline  # which opening a database does not need
+    from gamay.ingest.transform.post_merge import post_merge_transform
+
+    Pipeline(schema, config)
+    if config.upsert is not None:
+        post_merge_transform(schema, config.upsert.post_partial_upsert_transforms)
+
+
+def _check_star_trees(schema: Schema, config: TableConfig) -> None:
+    """Raise InvalidConfigError for a star-tree that could not be built, such as one of texts to be summed up."""
+    if config.indexing.star_tree_configs:
+        from gamay.query.startree.definition import tree_definitions  # which other tables do not need
+
+        list(tree_definitions(schema, config, {}))
+
+
+def _check_classes(config: TableConfig, schema: Schema) -> None:
+    """Raise InvalidConfigError for a class of the user's that cannot be loaded: servers could not consume without it."""
+    if config.has_keys:
+        from gamay.upsert.tables.plugins import check_classes  # which other tables do not need
+
+        check_classes(config, schema)
+
+
+def _log_warnings(config: TableConfig, schema: Schema | None) -> None:
+    for sentence in passed_over(config, schema):
+        _log.warning("table %s: %s", config.typed_name, sentence)

@@ -1,0 +1,1 @@
+"""Distinct values of each group, exactly: counts, sums, sets as text."""

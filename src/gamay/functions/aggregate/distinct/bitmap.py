@@ -1,0 +1,148 @@
+"""DISTINCTCOUNTBITMAP, DISTINCTCOUNTOFFHEAP and SEGMENTPARTITIONEDDISTINCTCOUNT: exact distinct counts by other names.
+
+    DISTINCTCOUNTBITMAP(x)                  over BYTES, the number of values in the union of serialised roaring bitmaps
+    DISTINCTCOUNTOFFHEAP(x [, 'initialCapacity=10000;hashBits=64'])
+    SEGMENTPARTITIONEDDISTINCTCOUNT(x)      the sum of the counts of the segments: right if they have no value in common
+
+Where Pinot counts 32-bit or 64-bit hashes, values themselves are counted here, so the parameters of OFFHEAP have no effect.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from gamay.functions.aggregate.distinct.distinct import OfPairs, count_distinct
+from gamay.functions.aggregate.distinct.pairs import Pairs
+from gamay.functions.aggregate.totals.numeric import require_one_argument
+from gamay.functions.aggregate.totals.totals import flatten
+from gamay.functions.aggregate_spi import Aggregate, GroupIds, KeepsState
+from gamay.functions.expression import Call
+from gamay.functions.registry import ValueType, register_aggregate
+from gamay.functions.sketch.compact import not_a_sketch
+from gamay.functions.sketch.parameters import Number, text_parameters
+from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_OFF_HEAP = {"initialCapacity": Number(10_000, 1, (1 << 31) - 1), "hashBits": Number(64, 32, 128)}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedBitmaps:
+    """State and partial are lists of bitmaps, one for each group."""
+
+    state_kind: str = "bitmaps"
+    result_type: DataType = DataType.INT
+    result_is_multi_value: bool = False
+    is_of_distinct_values: bool = True
+
+    def allocate(self, num_groups: int) -> list[BitMap]:
+        return [BitMap() for _ in range(num_groups)]
+
+    def grow(self, state: list[BitMap], num_groups: int) -> list[BitMap]:
+        return [*state, *self.allocate(num_groups - len(state))]
+
+    def update(self, state: list[BitMap], groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
+        groups, values = flatten(groups, args[0], num_rows)
+        data = (values.decode() if isinstance(values, EncodedVector) else values).values.to_pylist()
+        known = {one: _parse(one) for one in dict.fromkeys(data)}
+        of_rows = [0] * len(data) if groups is None else groups.tolist()
+        for group, one in dict.fromkeys(zip(of_rows, data, strict=True)):
+            state[group] |= known[one]
+
+    def combine(self, state: list[BitMap], other: list[BitMap]) -> list[BitMap]:
+        return [mine | theirs for mine, theirs in zip(state, other, strict=True)]
+
+    def seal(self, state: list[BitMap]) -> list[BitMap]:
+        return state
+
+    def select(self, partial: list[BitMap], groups: Array) -> list[BitMap]:
+        return [partial[group] for group in groups.tolist()]
+
+    def merge(self, partials: Sequence[list[BitMap]], maps: Sequence[GroupIds], num_groups: int) -> list[BitMap]:
+        merged = self.allocate(num_groups)
+        for partial, groups in zip(partials, maps, strict=True):
+            for group, bitmap in zip(groups.tolist(), partial, strict=True):
+                merged[group] |= bitmap
+        return merged
+
+    def finish(self, partial: list[BitMap]) -> Vector:
+        most = np.iinfo(np.int32).max
+        return Vector(DataType.INT, np.array([min(len(bitmap), most) for bitmap in partial], np.int32))
+
+    def encode(self, partial: list[BitMap]) -> list[pa.Array]:
+        return [pa.array([bitmap.serialize() for bitmap in partial], pa.binary())]
+
+    def decode(self, arrays: Sequence[pa.Array]) -> list[BitMap]:
+        return [_parse(data) for data in arrays[0].to_pylist()]
+
+
+def _parse(data: bytes) -> BitMap:
+    try:
+        return BitMap.deserialize(data) if data else BitMap()
+    except (ValueError, IndexError) as error:
+        raise not_a_sketch("roaring bitmap", data, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfSegments(KeepsState):
+    """The partial is the counts: int64 [num_groups]. The state is that of DISTINCTCOUNT, with which it is shared."""
+
+    argument_type: DataType
+    state_kind: str = "values"
+    result_type: DataType = DataType.LONG
+    result_is_multi_value: bool = False
+    is_of_distinct_values: bool = True
+    adds_up_segments: bool = True
+
+    def allocate(self, num_groups: int) -> Pairs:
+        return Pairs(self.argument_type, num_groups, False)
+
+    def seal(self, state: Pairs) -> Array:
+        return count_distinct(state.partial()).astype(np.int64)
+
+    def select(self, partial: Array, groups: Array) -> Array:
+        return np.asarray(partial[groups])
+
+    def merge(self, partials: Sequence[Array], maps: Sequence[GroupIds], num_groups: int) -> Array:
+        merged = np.zeros(num_groups, np.int64)
+        for partial, groups in zip(partials, maps, strict=True):
+            np.add.at(merged, groups, partial)
+        return merged
+
+    def finish(self, partial: Array) -> Vector:
+        return Vector(DataType.LONG, partial)
+
+    def encode(self, partial: Array) -> list[pa.Array]:
+        return [pa.array(partial)]
+
+    def decode(self, arrays: Sequence[pa.Array]) -> Array:
+        return np.asarray(arrays[0].to_numpy())
+
+
+def _bind_bitmap(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
+    data_type, _ = require_one_argument(call, arg_types)
+    if data_type is DataType.BYTES:
+        return MergedBitmaps()
+    return OfPairs("values", data_type, count_distinct, DataType.INT)
+
+
+def _bind_off_heap(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
+    data_type, _ = require_one_argument(call, arg_types, 1)
+    text_parameters(call, 1, _OFF_HEAP)
+    return OfPairs("values", data_type, count_distinct, DataType.INT)
+
+
+def _bind_partitioned(call: Call, arg_types: Sequence[ValueType]) -> SumOfSegments:
+    data_type, _ = require_one_argument(call, arg_types)
+    return SumOfSegments(data_type)
+
+
+register_aggregate(["distinctCountBitmap", "distinctCountBitmapMV"], _bind_bitmap)
+register_aggregate(["distinctCountOffHeap"], _bind_off_heap)
+register_aggregate(["segmentPartitionedDistinctCount"], _bind_partitioned)

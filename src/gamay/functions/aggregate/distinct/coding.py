@@ -1,0 +1,334 @@
+"""Values as small integers: a coder turns the values of one expression into codes, block by block.
+
+A dictionary-encoded column has its codes already. Everything else is numbered as it comes, by a dictionary that grows.
+"""
+
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base import guard
+from gamay.functions.aggregate.distinct.text_numbers import TextNumbers
+from gamay.functions.aggregate.totals.totals import repeat
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
+from gamay.kernels.group.grouping import number_by_hash, rebuild_table
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+Key: TypeAlias = Vector | EncodedVector
+
+# Codes and group numbers are int32.
+CODES_MAX = (1 << 31) - 2
+DISTINCT = "distinct values"
+# tables of more keys are grown only where there is memory for it
+_RESERVED_KEYS = 1 << 16
+# tables of fewer keys are made four times as large, which costs least time, others twice, which costs least memory
+_GROWN_FOURFOLD = 1 << 18
+_SLOTS_LEAST = 1 << 12
+
+
+class HashNumbers:
+    """Numbers int64 keys 0, 1, … in order of first appearance, up to a limit.
+
+    expected: how many there will be, about.
+    """
+
+    def __init__(self, limit: int = CODES_MAX, expected: int = 0) -> None:
+        self.count = 0
+        self.dropped = False
+        self._limit = limit
+        self._table = np.full(max(_SLOTS_LEAST, 2 << expected.bit_length()), -1, np.int32)
+        self._keys = np.empty(len(self._table) // 2, np.int64)
+
+    @property
+    def keys(self) -> Array:
+        """The key of each number."""
+        return self._keys[: self.count]
+
+    def number(self, keys: Array) -> Array:
+        """Return the number of each key: int32 [n]; `limit` for keys that came when the limit was reached."""
+        out = np.empty(len(keys), np.int32)
+        done = 0
+        while True:
+            done, count, dropped = number_by_hash(keys, done, self._table, self._keys, self.count, self._limit, out)
+            self.count = int(count)
+            self.dropped |= bool(dropped)
+            if done == len(keys):
+                return out
+            self._enlarge()
+
+    def _enlarge(self) -> None:
+        factor = 4 if self.count < _GROWN_FOURFOLD else 2
+        if self.count > _RESERVED_KEYS:  # the old table, or the old keys, stay until the new are filled
+            guard.reserve(DISTINCT, (factor - 1) * self._table.nbytes + factor * self._keys.nbytes)
+        self._table = np.full(factor * len(self._table), -1, np.int32)
+        keys = np.empty(len(self._table) // 2, np.int64)
+        keys[: self.count] = self.keys
+        self._keys = keys
+        rebuild_table(self._keys, self.count, self._table)
+
+
+class Coder(Protocol):
+    """Codes of one expression.
+
+    cardinality: codes are in [0, cardinality); None while the number of codes is not known beforehand.
+    """
+
+    @property
+    def cardinality(self) -> int | None: ...
+
+    @property
+    def num_codes(self) -> int:
+        """How many codes there are so far: all of them are below that."""
+        ...
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        """Return the code of each value: an integer array [n]."""
+        ...
+
+    def decode(self, codes: Array) -> Key:
+        """Return the values of codes, single values."""
+        ...
+
+
+class DictionaryCoder:
+    """A column whose blocks all share one dictionary: the ids are the codes."""
+
+    def __init__(self, dictionary: Vector) -> None:
+        self._dictionary = dictionary
+
+    @property
+    def cardinality(self) -> int:
+        return len(self._dictionary)
+
+    @property
+    def num_codes(self) -> int:
+        return len(self._dictionary)
+
+    def equals(self, other: Coder) -> bool:
+        """Whether the codes of another coder are the same."""
+        return isinstance(other, DictionaryCoder) and other._dictionary.values is self._dictionary.values
+
+    def holds(self, operand: Operand) -> bool:
+        """Whether an operand's values come by this dictionary."""
+        return isinstance(operand, EncodedVector) and operand.dictionary.values is self._dictionary.values
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        if not isinstance(operand, EncodedVector):
+            raise TypeError("a column with a dictionary was read without it")
+        return operand.ids
+
+    def decode(self, codes: Array) -> Key:
+        return EncodedVector(codes.astype(np.uint32), self._dictionary)
+
+
+class NumberCoder:
+    """Values of a fixed width, by their bits; all NaN are one, and so are 0.0 and -0.0."""
+
+    def __init__(self, data_type: DataType, expected: int = 0) -> None:
+        self._type = data_type
+        self._numbers = HashNumbers(expected=expected)
+        self._dictionaries = _DictionaryCodes()
+
+    @property
+    def cardinality(self) -> None:
+        return None
+
+    @property
+    def num_codes(self) -> int:
+        return self._numbers.count
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        return self._dictionaries.codes(operand, num_rows, self._code_values)
+
+    def decode(self, codes: Array) -> Key:
+        return Vector(self._type, from_bits(self._type, self._numbers.keys[codes]))
+
+    def _code_values(self, values: Values) -> Array:
+        return self._numbers.number(to_bits(values))
+
+
+class TextCoder:
+    """Strings and byte strings; decimals by their text, so that 1.0 and 1.00 differ."""
+
+    def __init__(self, data_type: DataType, expected: int = 0) -> None:
+        self._type = data_type
+        self._numbers = TextNumbers(DISTINCT, pa.binary() if data_type.is_binary else pa.string(), expected)
+        self._dictionaries = _DictionaryCodes()
+
+    @property
+    def cardinality(self) -> None:
+        return None
+
+    @property
+    def num_codes(self) -> int:
+        return self._numbers.count
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        return self._dictionaries.codes(operand, num_rows, self._code_values)
+
+    def decode(self, codes: Array) -> Key:
+        if len(codes) > self._numbers.count:  # texts repeat: each is kept once
+            return EncodedVector(codes.astype(np.uint32), self._vector(self._numbers.texts))
+        if len(codes) > _RESERVED_KEYS:
+            guard.reserve(DISTINCT, self._numbers.num_bytes * len(codes) // max(1, self._numbers.count))
+        return self._vector(take(self._numbers.texts, codes))
+
+    def _vector(self, texts: pa.Array) -> Vector:
+        return Vector(self._type, decimals(texts) if self._type is DataType.BIG_DECIMAL else texts)
+
+    def _code_values(self, values: Values) -> Array:
+        return self._numbers.number(decimal_texts(values) if self._type is DataType.BIG_DECIMAL else values)
+
+
+class NullableCoder:
+    """The codes of another coder plus one; 0 is null."""
+
+    def __init__(self, inner: Coder) -> None:
+        self._inner = inner
+
+    @property
+    def cardinality(self) -> int | None:
+        return None if self._inner.cardinality is None else self._inner.cardinality + 1
+
+    @property
+    def num_codes(self) -> int:
+        return self._inner.num_codes + 1
+
+    def codes(self, operand: Operand, num_rows: int) -> Array:
+        nulls = None if isinstance(operand, Scalar) else operand.nulls
+        return self.shifted(self._inner.codes(operand, num_rows), nulls)
+
+    def shifted(self, codes: Array, nulls: Array | None) -> Array:
+        """Return the codes of rows of which the other coder's are given."""
+        width = self.cardinality or 1 << 32
+        dtype = np.uint8 if width <= 1 << 8 else np.uint16 if width <= 1 << 16 else np.uint32
+        moved: Array = codes.astype(dtype)
+        np.add(moved, 1, out=moved)
+        if nulls is not None:
+            moved[nulls] = 0
+        return moved
+
+    def decode(self, codes: Array) -> Key:
+        nulls = codes == 0
+        key = self._inner.decode(np.where(nulls, 0, codes.astype(np.int64) - 1))
+        if isinstance(key, EncodedVector):
+            return EncodedVector(key.ids, key.dictionary, None, nulls)
+        return Vector(key.type, key.values, None, nulls)
+
+
+class _DictionaryCodes:
+    """Codes of operands that may come with a dictionary of their own: only that is coded, once."""
+
+    def __init__(self) -> None:
+        self._dictionary: Values = None
+        self._lookup: Array = np.empty(0, np.int32)
+
+    def codes(self, operand: Operand, num_rows: int, code_values: "_CodeValues") -> Array:
+        if isinstance(operand, Scalar):
+            code = code_values(repeat(operand, 1))
+            return np.full(num_rows, code[0], np.int32)
+        if isinstance(operand, Vector):
+            return code_values(operand.values)
+        if len(operand.dictionary) > max(len(operand.ids), 1024):
+            return code_values(operand.decode().values)
+        if operand.dictionary.values is not self._dictionary:
+            self._dictionary = operand.dictionary.values
+            lookup = code_values(self._dictionary)
+            self._lookup = lookup.astype(np.min_scalar_type(lookup.max(initial=0)))
+        return np.asarray(take(self._lookup, operand.ids))
+
+
+class _CodeValues(Protocol):
+    def __call__(self, values: Values, /) -> Array: ...
+
+
+def to_bits(values: Array) -> Array:
+    """Return values of a fixed width as int64 that are equal exactly when the values are (NaN equals NaN)."""
+    if values.dtype.kind != "f":
+        return values.astype(np.int64)
+    doubles = values.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    doubles[np.isnan(doubles)] = np.nan
+    return doubles.view(np.int64)
+
+
+def from_bits(data_type: DataType, bits: Array) -> Array:
+    """Return the values that `to_bits` was given."""
+    dtype = numpy_dtype(data_type)
+    return (bits.view(np.float64) if dtype.kind == "f" else bits).astype(dtype)
+
+
+def decimal_texts(values: Sequence[Decimal]) -> pa.Array:
+    """Return decimals as text that tells 1.0 from 1.00."""
+    return pa.array([str(value) for value in values], pa.string())
+
+
+def decimals(texts: pa.Array) -> Array:
+    """Return the decimals that texts stand for."""
+    values = np.empty(len(texts), object)
+    values[:] = [Decimal(text) for text in texts.to_pylist()]
+    return values
+
+
+def coder_of(data_type: DataType, expected: int = 0) -> Coder:
+    """Return a coder for values of a type that come without a common dictionary. expected: how many codes, about."""
+    return NumberCoder(data_type, expected) if data_type.is_fixed_width else TextCoder(data_type, expected)
+
+
+def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
+    """Return one coder for all, and the codes of each; nothing is looked up where the dictionaries are the same."""
+    if all(key.nulls is None for key in keys):
+        return _common_codes(keys)
+    inner, codes = _common_codes(keys)
+    coder = NullableCoder(inner)
+    return coder, [coder.shifted(part, key.nulls) for part, key in zip(codes, keys, strict=True)]
+
+
+def _common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
+    first = keys[0]
+    if isinstance(first, EncodedVector) and all(_same_dictionary(first, key) for key in _of_each_dictionary(keys)):
+        return DictionaryCoder(first.dictionary), [key.ids for key in keys if isinstance(key, EncodedVector)]
+    # Everything is coded in one pass.
+    coder = coder_of(first.type)
+    sources = [_source(key) for key in keys]
+    if sum(map(len, sources)) > _RESERVED_KEYS:
+        guard.reserve(DISTINCT, sum(source.values.nbytes for source in sources))
+    every = Vector(first.type, concat([source.values for source in sources]))
+    parts = np.split(coder.codes(every, len(every)), np.cumsum([len(source) for source in sources])[:-1])
+    codes = [
+        part[key.ids] if isinstance(key, EncodedVector) and source is key.dictionary else part
+        for key, source, part in zip(keys, sources, parts, strict=True)
+    ]
+    return coder, codes
+
+
+def _source(key: Key) -> Vector:
+    """What has to be coded for a key: its dictionary where values repeat, else the values."""
+    if not isinstance(key, EncodedVector):
+        return key
+    return key.dictionary if len(key.dictionary) < len(key) else key.decode()
+
+
+def _of_each_dictionary(keys: Sequence[Key]) -> Collection[Key]:
+    """Return one key for each dictionary, and those that have none: pieces of one segment share its dictionary."""
+    return {id(key.dictionary.values if isinstance(key, EncodedVector) else key): key for key in keys}.values()
+
+
+def _same_dictionary(first: EncodedVector, other: Key) -> bool:
+    if not isinstance(other, EncodedVector) or len(first.dictionary) != len(other.dictionary):
+        return False
+    mine, theirs = first.dictionary.values, other.dictionary.values
+    if mine is theirs:
+        return True
+    return bool(mine.equals(theirs)) if isinstance(mine, pa.Array) else _same_values(first.dictionary, mine, theirs)
+
+
+def _same_values(dictionary: Vector, mine: Array, theirs: Array) -> bool:
+    if mine.dtype == np.dtype(object):
+        # Decimals that are equal as numbers may differ as keys.
+        return [str(value) for value in mine] == [str(value) for value in theirs]
+    return np.array_equal(mine, theirs)

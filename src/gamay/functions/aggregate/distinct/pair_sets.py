@@ -1,0 +1,225 @@
+"""Where distinct pairs of a group and a code are kept, with or without how often each occurs.
+
+All of them have the same methods, and `entries` gives the pairs in no order. What there is room for is decided by whoever
+adds (see `gamay.functions.aggregate.distinct.pairs`), for the numbers of groups and codes may grow.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from gamay.base import guard
+from gamay.functions.aggregate.distinct.coding import DISTINCT, HashNumbers
+from gamay.functions.aggregate.totals.totals import unsigned
+from gamay.functions.aggregate_spi import GroupIds
+from gamay.kernels.group.aggregation import count_groups, tally_coded
+from gamay.kernels.group.pairs import list_pairs, mark_codes, mark_pairs
+from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, TALLY_CELLS_MAX
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_CODE_BITS = 32
+_CODE_MASK = (1 << _CODE_BITS) - 1
+_WORD = 64
+# what is larger is made only where there is memory for it
+_RESERVED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """Pairs: groups int32 [n], codes [n], unsigned; counts int64 [n], None where they are not kept."""
+
+    groups: Array
+    codes: Array
+    counts: Array | None
+
+
+class PairSet(Protocol):
+    """Pairs of groups and codes."""
+
+    @property
+    def count(self) -> int:
+        """How many pairs there are, or may be, at most."""
+        ...
+
+    def has_room(self, num_groups: int, num_codes: int) -> bool:
+        """Whether pairs with so many groups and codes can be added; it may make room for them."""
+        ...
+
+    def add(self, groups: GroupIds | None, codes: Array) -> None:
+        """Add the pair of each row; groups: None where there is one only."""
+        ...
+
+    def unite(self, other: Self) -> bool:
+        """Add the pairs of another set of the same groups and codes; False, and nothing was done, where that is not easy."""
+        ...
+
+    def entries(self) -> Entries:
+        """Return the pairs."""
+        ...
+
+
+class PairBits:
+    """Pairs as bits, one for each that there may be: adding one costs what a place in memory costs, uniting sets next to
+    nothing. The pairs of a code lie side by side, so that more codes come behind.
+    """
+
+    def __init__(self, num_groups: int, num_codes: int) -> None:
+        self._width = max(1, num_groups)
+        self._words = _zeros(self._width * num_codes)
+
+    @staticmethod
+    def pays(num_groups: int, num_codes: int, num_pairs: int) -> bool:
+        """Whether so many pairs, some of them alike, are kept as bits rather than in a hash table."""
+        num_bits = num_groups * num_codes
+        return num_bits <= min(_bits_max(), PAIR_BITS_PER_PAIR * num_pairs)
+
+    @property
+    def count(self) -> int:
+        return int(np.bitwise_count(self._words).sum())
+
+    def has_room(self, num_groups: int, num_codes: int) -> bool:
+        width = self._width if num_groups <= self._width else max(num_groups, 2 * self._width)
+        num_bits = width * num_codes
+        if num_bits > _bits_max():
+            return False
+        if width > self._width:
+            known = self.entries()
+            self._width, self._words = width, _zeros(num_bits)
+            self.add(known.groups, known.codes)
+        elif num_bits > _WORD * len(self._words):
+            longer = _zeros(min(2 * num_bits, _bits_max()))
+            longer[: len(self._words)] = self._words
+            self._words = longer
+        return True
+
+    def add(self, groups: GroupIds | None, codes: Array) -> None:
+        if groups is not None:
+            mark_pairs(unsigned(codes), unsigned(groups), self._width, self._words)
+        elif self._width == 1:
+            mark_codes(unsigned(codes), self._words)
+        else:
+            mark_pairs(unsigned(codes), np.zeros(len(codes), np.uint32), self._width, self._words)
+
+    def unite(self, other: "PairBits") -> bool:
+        if self._width != other._width:
+            return False
+        if len(self._words) < len(other._words):
+            self._words, other._words = other._words, self._words
+        self._words[: len(other._words)] |= other._words
+        return True
+
+    def entries(self) -> Entries:
+        count = self.count
+        if 8 * count > _RESERVED_BYTES:
+            guard.reserve(DISTINCT, 8 * count)
+        codes, groups = np.empty(count, np.uint32), np.empty(count, np.int32)
+        list_pairs(self._words, self._width, codes, groups)
+        return Entries(groups, codes, None)
+
+
+class PairTally:
+    """How often each of few possible pairs occurs, a cell for each."""
+
+    def __init__(self, num_groups: int, num_codes: int) -> None:
+        self._width = num_codes
+        self._cells = np.zeros(num_groups * num_codes, np.int64)
+
+    @staticmethod
+    def pays(num_groups: int, num_codes: int) -> bool:
+        """Whether there are few enough."""
+        return num_groups * num_codes <= TALLY_CELLS_MAX
+
+    @property
+    def count(self) -> int:
+        return len(self._cells)
+
+    def has_room(self, num_groups: int, num_codes: int) -> bool:
+        if num_codes != self._width or not self.pays(num_groups, num_codes):
+            return False
+        if num_groups * num_codes > len(self._cells):
+            cells = np.zeros(num_groups * num_codes, np.int64)
+            cells[: len(self._cells)] = self._cells
+            self._cells = cells
+        return True
+
+    def add(self, groups: GroupIds | None, codes: Array) -> None:
+        if groups is None:
+            count_groups(unsigned(codes), self._cells, 0)
+        else:
+            tally_coded(unsigned(groups), unsigned(codes), self._width, self._cells)
+
+    def unite(self, other: "PairTally") -> bool:
+        if self._width != other._width or len(self._cells) != len(other._cells):
+            return False
+        self._cells += other._cells
+        return True
+
+    def entries(self) -> Entries:
+        cells = np.flatnonzero(self._cells)
+        groups, codes = np.divmod(cells, max(1, self._width))
+        return Entries(groups.astype(np.int32), codes.astype(np.uint32), self._cells[cells])
+
+
+class HashedPairs:
+    """Any pairs, in a hash table. `counted`: whether occurrences are counted."""
+
+    def __init__(self, *, counted: bool) -> None:
+        self._numbers = HashNumbers()
+        self._counts = np.zeros(1 << 10, np.int64) if counted else None
+
+    @property
+    def count(self) -> int:
+        return self._numbers.count
+
+    def has_room(self, num_groups: int, num_codes: int) -> bool:
+        return True
+
+    def add(self, groups: GroupIds | None, codes: Array) -> None:
+        numbers = self._numbered(groups, codes)
+        if self._counts is not None:
+            count_groups(unsigned(numbers), self._room(self._counts), 0)
+
+    def add_entries(self, entries: Entries) -> None:
+        """Add pairs that occur more than once."""
+        numbers = self._numbered(entries.groups, entries.codes)
+        if self._counts is not None and entries.counts is not None:
+            # a pair may come twice, where groups are made one
+            np.add.at(self._room(self._counts), numbers, entries.counts)
+
+    def unite(self, other: "HashedPairs") -> bool:
+        self.add_entries(other.entries())
+        return True
+
+    def entries(self) -> Entries:
+        keys = self._numbers.keys
+        codes = (keys & _CODE_MASK).astype(np.uint32)
+        counts = None if self._counts is None else self._counts[: self._numbers.count]
+        return Entries((keys >> _CODE_BITS).astype(np.int32), codes, counts)
+
+    def _numbered(self, groups: GroupIds | None, codes: Array) -> Array:
+        keys = codes.astype(np.int64)
+        if groups is not None:
+            keys |= groups.astype(np.int64) << _CODE_BITS
+        return self._numbers.number(keys)
+
+    def _room(self, counts: Array) -> Array:
+        if self._numbers.count > len(counts):
+            longer = np.zeros(2 * self._numbers.count, np.int64)
+            longer[: len(counts)] = counts
+            self._counts = counts = longer
+        return counts
+
+
+def _bits_max() -> int:
+    """Return how many bits one set may have: an eighth of what a query may hold, for each thread has a set."""
+    limit = guard.memory_limit()
+    return PAIR_BITS_MAX if limit is None else min(PAIR_BITS_MAX, limit)
+
+
+def _zeros(num_bits: int) -> Array:
+    num_words = -(-num_bits // _WORD)
+    if 8 * num_words > _RESERVED_BYTES:
+        guard.reserve(DISTINCT, 8 * num_words)
+    return np.zeros(num_words, np.uint64)

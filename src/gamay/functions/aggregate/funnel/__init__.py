@@ -1,0 +1,1 @@
+"""Funnels: how far keys get through ordered steps."""

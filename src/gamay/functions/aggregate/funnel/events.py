@@ -1,0 +1,87 @@
+"""The events of funnels: a row that takes a step, or with KEEP_ALL any row; kept until all of a group's are together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.convert import array_of
+from gamay.functions.vector import Values, concat, take
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Events:
+    """Events in the order of arrival.
+
+    groups: int64 [n]; times: int64 [n]; steps: int16 [n], -1 where the row takes none; fields: texts, Arrow [n] each.
+    """
+
+    groups: Array
+    times: Array
+    steps: Array
+    fields: tuple[Values, ...]
+    num_groups: int
+
+    @staticmethod
+    def none(num_groups: int, num_fields: int) -> "Events":
+        fields = tuple(array_of([], DataType.STRING) for _ in range(num_fields))
+        return Events(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int16), fields, num_groups)
+
+    def at(self, places: Array) -> "Events":
+        """Return some of the events."""
+        fields = tuple(take(field, places) for field in self.fields)
+        return Events(self.groups[places], self.times[places], self.steps[places], fields, self.num_groups)
+
+    def moved(self, groups: Array) -> "Events":
+        """Return the events of group g as those of groups[g]; those of -1 are left out."""
+        moved = groups.astype(np.int64)[self.groups]
+        kept = self.at(np.flatnonzero(moved >= 0)) if len(moved) and moved.min() < 0 else self
+        return Events(moved[moved >= 0], kept.times, kept.steps, kept.fields, self.num_groups)
+
+    def ordered(self) -> tuple["Events", Array]:
+        """Return the events by group, time and step, and where those of each group begin: int64 [num_groups + 1]."""
+        starts = np.zeros(self.num_groups + 1, np.int64)
+        np.cumsum(np.bincount(self.groups, minlength=self.num_groups), out=starts[1:])
+        return self.at(np.lexsort((self.steps, self.times, self.groups))), starts
+
+
+def together(parts: Sequence[Events], num_groups: int) -> Events:
+    """Return the events of all parts, of which there is at least one."""
+    if len(parts) == 1:
+        part = parts[0]
+        return Events(part.groups, part.times, part.steps, part.fields, num_groups)
+    groups, times, steps = (np.concatenate([getattr(part, name) for part in parts]) for name in ("groups", "times", "steps"))
+    fields = tuple(concat(columns) for columns in zip(*(part.fields for part in parts), strict=True))
+    return Events(groups, times, steps, fields, num_groups)
+
+
+def merged(partials: Sequence[Events], maps: Sequence[GroupIds], num_groups: int) -> Events:
+    """Return all events: those of group i of partials[k] belong to group maps[k][i]."""
+    return together([part.moved(groups) for part, groups in zip(partials, maps, strict=True)], num_groups)
+
+
+def selected(events: Events, groups: Array) -> Events:
+    """Return the events of these groups only, renumbered."""
+    places = np.full(events.num_groups, -1, np.int64)
+    places[groups] = np.arange(len(groups))
+    return together([events.moved(places)], len(groups))
+
+
+def encoded(events: Events) -> list[pa.Array]:
+    """Return times, steps and fields as one list for each group."""
+    ordered, starts = events.ordered()
+    columns = [pa.array(ordered.times), pa.array(ordered.steps), *ordered.fields]
+    return [pa.LargeListArray.from_arrays(pa.array(starts), column) for column in columns]
+
+
+def decoded(arrays: Sequence[pa.Array]) -> Events:
+    """Return what `encoded` was given."""
+    groups = np.repeat(np.arange(len(arrays[0])), np.diff(arrays[0].offsets.to_numpy()))
+    times, steps, *fields = (array.flatten() for array in arrays)
+    return Events(groups, times.to_numpy(), steps.to_numpy(), tuple(fields), len(arrays[0]))

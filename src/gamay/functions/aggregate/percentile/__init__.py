@@ -1,0 +1,1 @@
+"""Percentiles and modes: exact, and by t-digest, quantile digest and KLL."""

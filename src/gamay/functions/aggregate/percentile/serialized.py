@@ -1,0 +1,37 @@
+"""Rows that hold serialised sketches, to be merged."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from gamay.functions.aggregate.totals.totals import flatten
+from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.sketch.compact import not_a_sketch
+from gamay.functions.vector import EncodedVector, Operand
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+T = TypeVar("T")
+
+_ROWS_AT_ONCE = 1 << 12
+
+
+def parsed_rows(
+    kind: str, parse: Callable[[bytes], T], groups: GroupIds | None, operand: Operand, num_rows: int
+) -> Iterator[tuple[Array, list[T]]]:
+    """Yield groups (int32) and sketches of some rows of BYTES at a time; equal bytes are parsed once.
+
+    kind: what messages call a sketch. parse: raises ValueError for bytes that are none. Raises QueryError 200 for these.
+    """
+    groups, values = flatten(groups, operand, num_rows)
+    rows = (values.decode() if isinstance(values, EncodedVector) else values).values.to_pylist()
+    of_rows = np.zeros(len(rows), np.int32) if groups is None else groups.astype(np.int32)
+    known: dict[bytes, T] = {}
+    for data in dict.fromkeys(rows):
+        try:
+            known[data] = parse(data)
+        except ValueError as error:
+            raise not_a_sketch(kind, data, error) from error
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        yield of_rows[part], [known[data] for data in rows[part]]

@@ -1,0 +1,1 @@
+"""Approximate distinct counts, frequent items, and set operations on sketches."""

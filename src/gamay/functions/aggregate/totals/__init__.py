@@ -1,0 +1,1 @@
+"""Sums and moments: COUNT, SUM, MIN, MAX, AVG, exact sums, variance, histograms."""

@@ -1,0 +1,79 @@
+"""Totals of the rows that are not null, without cutting the others out: they go to spare groups behind the real ones."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.totals.totals import Needs, Totals, TotalsPartial, unsigned
+from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
+from gamay.kernels.rows.masks import compress, mask_groups
+from gamay.kernels.tuning import SPARE_GROUPS
+from gamay.model.types import DataType
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_ADDING = Needs.COUNT | Needs.SUM
+
+
+class NullableTotals:
+    """Totals of single values of one type. Rows are counted in any case, which tells what groups have had one."""
+
+    def __init__(self, needs: Needs, data_type: DataType | None, num_groups: int) -> None:
+        self._num_groups = num_groups
+        self._totals = Totals(needs | Needs.COUNT, data_type, num_groups + SPARE_GROUPS)
+
+    def grow(self, num_groups: int) -> None:
+        """Make room for more groups."""
+        self._totals.grow(num_groups + SPARE_GROUPS)
+        self._totals.forget(self._num_groups, self._num_groups + SPARE_GROUPS)
+        self._num_groups = num_groups
+
+    def update(self, groups: GroupIds | None, operand: Operand | None, nulls: Array | None, num_rows: int) -> None:
+        """Add a batch; `operand` is None when rows are only counted, `nulls` (bool) tells which rows do not count."""
+        if nulls is None:
+            self._totals.update(groups, operand, num_rows)
+        elif groups is None:
+            flags = np.logical_not(nulls).view(np.uint8)
+            self._add_to_one(flags, int(np.count_nonzero(flags)), operand)
+        else:
+            chosen = np.empty(num_rows, np.min_scalar_type(self._num_groups + SPARE_GROUPS))
+            mask_groups(unsigned(groups), np.logical_not(nulls).view(np.uint8), self._num_groups, chosen)
+            self._totals.update(chosen, operand, num_rows)
+
+    def update_kept(self, mask: Array, kept: int, nulls: Array | None, operand: Operand | None) -> None:
+        """Add those rows of a batch of single values whose `mask` (uint8) is 1, not 0, and that are not null, to the only
+        group. kept: how many ones the mask has. Only where nothing but COUNT and SUM is needed."""
+        if nulls is not None:
+            mask = mask & np.logical_not(nulls).view(np.uint8)
+            kept = int(np.count_nonzero(mask))
+        self._totals.update_kept(mask, kept, operand)
+
+    def add(self, other: "NullableTotals") -> None:
+        """Add totals of the same kind over the same groups."""
+        self._totals.add(other._totals)
+
+    def partial(self, needs: Needs) -> TotalsPartial:
+        """Return the totals that `needs` names, and the counts."""
+        totals = self._totals.partial(needs | Needs.COUNT)
+        fields = (totals.counts, totals.sums, totals.lows, totals.highs)
+        return TotalsPartial(*(None if field is None else field[: self._num_groups] for field in fields))
+
+    def _add_to_one(self, flags: Array, kept: int, operand: Operand | None) -> None:
+        if operand is None or self._totals.needs in _ADDING:
+            self._totals.update_kept(flags, kept, operand)
+        elif kept and not isinstance(operand, Scalar):  # a constant is null in all rows or in none
+            self._totals.update(None, _compressed(operand, flags, kept), kept)
+
+
+def _compressed(operand: Vector | EncodedVector, flags: Array, kept: int) -> Operand:
+    """Return the rows whose flag is 1."""
+    source = operand.ids if isinstance(operand, EncodedVector) else operand.values
+    if source.dtype.hasobject:
+        values = source[flags.view(np.bool_)]
+    else:
+        values = np.empty(kept + 1, source.dtype)
+        values = values[: compress(source, flags, values)]
+    if isinstance(operand, EncodedVector):
+        return EncodedVector(values, operand.dictionary)
+    return Vector(operand.type, values)

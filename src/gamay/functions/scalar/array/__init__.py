@@ -1,0 +1,1 @@
+"""Functions of multi-value arguments, vectors among them."""

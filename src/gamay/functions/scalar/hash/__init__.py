@@ -1,0 +1,1 @@
+"""Hashes, digests, and functions of serialised sketches and sets."""

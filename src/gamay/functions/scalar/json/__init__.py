@@ -1,0 +1,1 @@
+"""Functions of JSON documents and maps: paths, conditions, values by key."""

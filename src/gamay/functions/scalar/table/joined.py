@@ -1,0 +1,145 @@
+"""A small table as a function: the value of its row that has a key, and whether there is such a row.
+
+Queries cannot write them; a join with a small table becomes them (`gamay.relational.rules.stars`). They are computed once
+for each value of a dictionary, so that a join costs nothing for a row but what an expression of its key costs.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.functions.convert import placeholder, to_vector
+from gamay.functions.expression import Call, Expression, Literal
+from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
+from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
+from gamay.model.types import DataType
+
+VALUE, VALUE_OR_NULL, FOUND = "value(joined)", "value or null(joined)", "found(joined)"
+_TABLES = 32
+# an array by key is used where it has no more places than this, or than this times the keys
+_DENSE_PLACES = 1 << 20
+_DENSE = 8
+
+
+def value_of(table: bytes, data_type: DataType, key: Expression, *, or_null: bool = False) -> Call:
+    """Return the value, of a type, that a table of `encoded` has for a key. or_null: for keys that it has not; else any."""
+    return Call(
+        VALUE_OR_NULL if or_null else VALUE, (Literal(table, DataType.BYTES), Literal(data_type.value, DataType.STRING), key)
+    )
+
+
+def found_in(table: bytes, key: Expression) -> Call:
+    """Return whether a table of `encoded` has a key."""
+    return Call(FOUND, (Literal(table, DataType.BYTES), Literal(DataType.BOOLEAN.value, DataType.STRING), key))
+
+
+def encoded(keys: pa.Array, values: pa.Array) -> bytes:
+    """Return a table as a constant. keys: each once, no nulls; whole numbers or texts. values: fixed width or texts."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"key": keys, "value": values})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+class _Table:
+    """Keys with their values, and one more value, for keys that are not there."""
+
+    def __init__(self, data: bytes, data_type: DataType) -> None:
+        table = pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
+        keys, values = table.column("key").combine_chunks(), table.column("value").combine_chunks()
+        missing = pa.scalar(placeholder(data_type), values.type)
+        self.nulls = np.append(np.asarray(values.is_null()), True) if values.null_count else None
+        filled = pa.concat_arrays([values.fill_null(missing), pa.array([missing])])
+        vector = Vector(data_type, np.asarray(filled.to_numpy(zero_copy_only=False)) if data_type.is_fixed_width else filled)
+        distinct, codes = sorted_distinct(vector)
+        self._distinct, self._codes = Vector(data_type, distinct, ascends=True), codes.astype(np.uint32)
+        self.num_keys = len(keys)
+        self._texts: pa.Array | None = None if pa.types.is_integer(keys.type) else keys
+        if self._texts is None:
+            numbers = keys.to_numpy().astype(np.int64)
+            order = np.argsort(numbers)
+            self._keys, self._places = numbers[order], order.astype(np.int32)
+            first, last = (int(numbers.min()), int(numbers.max())) if self.num_keys else (0, 0)
+            self._first, self._dense = first, None
+            if last - first < max(_DENSE * self.num_keys, _DENSE_PLACES):
+                self._dense = np.full(last - first + 1, self.num_keys, np.int32)
+                self._dense[numbers - first] = np.arange(self.num_keys, dtype=np.int32)
+
+    def values(self, places: "np.ndarray") -> EncodedVector:
+        """Return the values at places."""
+        return EncodedVector(self._codes[places], self._distinct, None, None if self.nulls is None else self.nulls[places])
+
+    def places(self, values: "np.ndarray | pa.Array") -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+        """Return for each value the place of its key; `num_keys` where there is none."""
+        if self.num_keys == 0:
+            return np.zeros(len(values), np.int32)
+        if self._texts is not None:
+            found = pc.index_in(values, value_set=self._texts).fill_null(self.num_keys)
+            return np.asarray(found)
+        numbers = np.asarray(values).astype(np.int64, copy=False)
+        if self._dense is not None:
+            # what is below the first key wraps around, and is beyond the last
+            offsets = (numbers - self._first).view(np.uint64)
+            inside = offsets < len(self._dense)
+            if inside.all():
+                return self._dense[offsets]
+            return np.where(inside, self._dense[np.where(inside, offsets, 0)], np.int32(self.num_keys))
+        at = np.searchsorted(self._keys, numbers)
+        at[at == self.num_keys] = 0
+        return np.where(self._keys[at] == numbers, self._places[at], np.int32(self.num_keys))
+
+
+_table = lru_cache(maxsize=_TABLES)(_Table)
+
+
+def _type(call: Call, types: Sequence[ValueType]) -> ValueType:
+    of_result = call.args[1]
+    assert isinstance(of_result, Literal)
+    return DataType(str(of_result.value)), False
+
+
+def _found(call: Call, args: Sequence[Operand], num_rows: int) -> "tuple[_Table, np.ndarray, np.ndarray | None]":
+    data = call.args[0]
+    assert isinstance(data, Literal)
+    assert isinstance(data.value, bytes)
+    table = _table(data.value, _type(call, ())[0])
+    keys = args[2].decode() if isinstance(args[2], EncodedVector) else to_vector(args[2], num_rows)
+    return table, table.places(keys.values), keys.nulls
+
+
+def _value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    """The value of the row of a small table that has a key."""
+    table, places, nulls = _found(call, args, num_rows)
+    found = table.values(places)
+    if nulls is not None:
+        found.nulls = nulls if found.nulls is None else found.nulls | nulls
+    return found
+
+
+def _value_or_null(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    """The value of the row of a small table that has a key; null where there is none."""
+    table, places, nulls = _found(call, args, num_rows)
+    found = table.values(places)
+    missing = places == table.num_keys
+    for flags in (nulls, found.nulls):
+        missing = missing if flags is None else missing | flags
+    found.nulls = missing if missing.any() else None
+    return found
+
+
+def _is_found(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
+    """Whether a small table has a row with a key."""
+    table, places, nulls = _found(call, args, num_rows)
+    found = places < table.num_keys
+    return Vector(DataType.BOOLEAN, found if nulls is None else found & ~nulls)
+
+
+register_scalar([VALUE], ScalarFunction(VALUE, 3, 3, _type, _value, can_fold=False, accepts_nulls=True))
+register_scalar(
+    [VALUE_OR_NULL], ScalarFunction(VALUE_OR_NULL, 3, 3, _type, _value_or_null, can_fold=False, accepts_nulls=True)
+)
+register_scalar([FOUND], ScalarFunction(FOUND, 3, 3, _type, _is_found, can_fold=False, accepts_nulls=True))

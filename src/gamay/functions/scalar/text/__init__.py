@@ -1,0 +1,1 @@
+"""Functions of text: strings, patterns, codecs, URLs, addresses, TEXT_MATCH."""

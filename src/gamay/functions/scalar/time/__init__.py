@@ -1,0 +1,1 @@
+"""Functions of points in time: fields, truncation, units, formats, zones."""

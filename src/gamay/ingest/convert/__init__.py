@@ -1,0 +1,1 @@
+"""Values of any Arrow type as values of a column's type."""

@@ -1,0 +1,1 @@
+"""Batch job specs, and how their segments are named."""

@@ -1,0 +1,1 @@
+"""Record readers: files of every format as Arrow batches. Start at `readers`."""

@@ -1,0 +1,89 @@
+"""Avro object container files, plain or gzipped as a whole."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from gamay.base.errors import RecordError
+from gamay.ingest.convert.objects import values_to_array
+from gamay.ingest.read.records import BadRecord, ErrorLog, FileReader
+from gamay.ingest.read.sources import open_bytes
+
+_BATCH_ROWS = 16_384
+_TIME_TYPES = {
+    "timestamp-millis": pa.timestamp("ms"),
+    "timestamp-micros": pa.timestamp("us"),
+    "timestamp-nanos": pa.timestamp("ns"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+}
+
+
+class AvroReader(FileReader):
+    """Reads an Avro file; see `gamay.ingest.read.records.RecordReader`.
+
+    Timestamps, dates, decimals and UUIDs come as what they mean; with `raw_times` times stay the numbers they are stored as.
+    What follows a damaged block cannot be read: it is one error that names the first record lost.
+    """
+
+    def __init__(self, uri: str, log: ErrorLog, *, raw_times: bool = False) -> None:
+        super().__init__(uri, log)
+        self._raw_times = raw_times
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with open_bytes(self.file) as stream:
+            try:
+                records = fastavro.reader(stream)
+            except (ValueError, KeyError, EOFError, OSError, fastavro.schema.SchemaParseException) as error:
+                raise RecordError(f"{self.file} is not an Avro file: {error}") from error
+            names = _field_names(records.writer_schema, self.file)
+            raw_types = _time_types(records.writer_schema) if self._raw_times else {}
+            rows = 0
+            while batch := self._next_records(records, rows):
+                columns = [_column(batch, name, raw_types.get(name)) for name in names]
+                yield pa.RecordBatch.from_arrays(columns, names)
+                rows += len(batch)
+
+    def _next_records(self, records: Any, rows_before: int) -> list[dict[str, Any]]:
+        batch: list[dict[str, Any]] = []
+        try:
+            for record in islice(records, _BATCH_ROWS):
+                batch.append(record)
+        except Exception as error:  # noqa: BLE001 - fastavro raises whatever its damaged input leads to
+            position = f"record {rows_before + len(batch) + 1} and all after it"
+            self._log.add(BadRecord(self.file, position, f"the file is damaged: {type(error).__name__}: {error}"))
+        return batch
+
+
+def _field_names(schema: Any, file: str) -> list[str]:
+    if not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise RecordError(f"{file}: the Avro file must hold records, not {schema!r:.100}")
+    return [field["name"] for field in schema["fields"]]
+
+
+def _column(records: list[dict[str, Any]], name: str, time_type: pa.DataType | None) -> pa.Array:
+    """Return a field's values; times as the numbers in which they are stored where `time_type` tells their unit."""
+    values = values_to_array([record.get(name) for record in records])
+    if time_type is None:
+        return values
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit))
+    return values.cast(time_type).cast(pa.int32() if time_type.bit_width == 32 else pa.int64())
+
+
+def _time_types(schema: Any) -> dict[str, pa.DataType]:
+    """Return the type of each field that is a date or time, by name."""
+    found = {}
+    for field in schema["fields"]:
+        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        for branch in branches:
+            logical = branch.get("logicalType") if isinstance(branch, dict) else None
+            if logical in _TIME_TYPES:
+                found[field["name"]] = _TIME_TYPES[logical]
+    return found

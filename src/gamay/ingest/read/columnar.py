@@ -1,0 +1,87 @@
+"""Parquet, ORC and Arrow files: columns already."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TypeAlias
+
+import pyarrow as pa
+
+from gamay.base.errors import RecordError
+from gamay.ingest.read.records import BATCH_ROWS, BadRecord, ErrorLog, FileReader
+from gamay.ingest.read.sources import open_raw
+
+Batches: TypeAlias = Callable[[BinaryIO], Iterator[pa.RecordBatch]]
+
+
+class ColumnarReader(FileReader):
+    """Reads a file through one of Arrow's readers; see `gamay.ingest.read.records.RecordReader`.
+
+    What follows a damaged part cannot be read: it is one error that names the first record lost.
+    """
+
+    def __init__(self, uri: str, log: ErrorLog, what: str, batches: Batches) -> None:
+        super().__init__(uri, log)
+        self._what = what
+        self._batches = batches
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        with open_raw(self.file) as stream:
+            batches = self._batches(stream)
+            while (batch := self._next(batches, rows)) is not None:
+                rows += batch.num_rows
+                yield batch
+
+    def _next(self, batches: Iterator[pa.RecordBatch], rows_before: int) -> pa.RecordBatch | None:
+        try:
+            return next(batches, None)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if rows_before == 0:
+                raise RecordError(f"{self.file} cannot be read as {self._what}: {error}") from error
+            position = f"record {rows_before + 1} and all after it"
+            self._log.add(BadRecord(self.file, position, f"the file is damaged: {error}"))
+            return None
+
+
+def _sliced(batches: Any) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, BATCH_ROWS):
+            yield batch.slice(start, BATCH_ROWS)
+
+
+def parquet_reader(uri: str, log: ErrorLog) -> ColumnarReader:
+    """Return a reader of a Parquet file."""
+
+    def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        yield from pq.ParquetFile(stream).iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+
+    return ColumnarReader(uri, log, "Parquet", batches)
+
+
+def orc_reader(uri: str, log: ErrorLog) -> ColumnarReader:
+    """Return a reader of an ORC file."""
+
+    def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+        from pyarrow import orc
+
+        file = orc.ORCFile(stream)
+        for stripe in range(file.nstripes):
+            yield from _sliced([file.read_stripe(stripe)])
+
+    return ColumnarReader(uri, log, "ORC", batches)
+
+
+def arrow_reader(uri: str, log: ErrorLog) -> ColumnarReader:
+    """Return a reader of an Arrow IPC file (Feather 2) or stream."""
+
+    def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+        magic = stream.read(6)
+        stream.seek(0)
+        if magic == b"ARROW1":
+            file = pa.ipc.open_file(stream)
+            yield from _sliced(file.get_batch(i) for i in range(file.num_record_batches))
+        else:
+            yield from _sliced(pa.ipc.open_stream(stream))
+
+    return ColumnarReader(uri, log, "Arrow", batches)

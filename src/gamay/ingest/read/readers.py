@@ -1,0 +1,134 @@
+"""Opens a reader for a file by the name of its format."""
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.ingest.read.records import ErrorLog, RecordReader
+
+ReaderFactory: TypeAlias = Callable[[str, Mapping[str, Any], ErrorLog], RecordReader]
+
+
+def _csv(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.csv import CsvReader
+    from gamay.ingest.read.csv_format import parse_csv_format
+
+    csv_format = parse_csv_format(config)
+    if csv_format.stop_on_error:
+        log.continue_on_error = False
+    return CsvReader(uri, csv_format, log)
+
+
+def _json(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.json import JsonReader
+
+    _check_keys("json", config, ())
+    return JsonReader(uri, log)
+
+
+def _avro(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.avro import AvroReader
+
+    _check_keys("avro", config, ("extractRawTimeValues", "enableLogicalTypes"))
+    raw_times = str(config.get("extractRawTimeValues", False)).lower() == "true"
+    return AvroReader(uri, log, raw_times=raw_times)
+
+
+def _parquet(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.columnar import parquet_reader
+
+    _check_keys("parquet", config, ("useParquetAvroRecordReader", "useParquetNativeRecordReader", "extractRawTimeValues"))
+    return parquet_reader(uri, log)
+
+
+def _orc(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.columnar import orc_reader
+
+    _check_keys("orc", config, ("extractRawTimeValues",))
+    return orc_reader(uri, log)
+
+
+def _arrow(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.columnar import arrow_reader
+
+    _check_keys("arrow", config, ())
+    return arrow_reader(uri, log)
+
+
+def _bson(uri: str, config: Mapping[str, Any], log: ErrorLog) -> RecordReader:
+    from gamay.ingest.read.bson import BsonReader
+
+    _check_keys("bson", config, ())
+    return BsonReader(uri, log)
+
+
+_FACTORIES: dict[str, ReaderFactory] = {
+    "csv": _csv,
+    "json": _json,
+    "avro": _avro,
+    "gzipped_avro": _avro,
+    "parquet": _parquet,
+    "orc": _orc,
+    "arrow": _arrow,
+    "bson": _bson,
+}
+
+_SUFFIXES = {
+    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".avro": "avro",
+    ".parquet": "parquet", ".orc": "orc", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".bson": "bson",
+}  # fmt: skip
+
+
+def data_formats() -> tuple[str, ...]:
+    """Return the names of the formats that can be read."""
+    return tuple(_FACTORIES)
+
+
+def register_reader(data_format: str, factory: ReaderFactory) -> None:
+    """Add a format, or replace one: the factory takes a URI, the reader's config and the log of bad records."""
+    _FACTORIES[data_format.lower()] = factory
+
+
+def open_reader(
+    path_or_uri: str,
+    data_format: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    continue_on_error: bool = False,
+) -> RecordReader:
+    """Return a reader of one file; nothing is read before it is iterated.
+
+    data_format: as in `data_formats`, in any case. config: the keys of `recordReaderSpec.configs`; unknown ones are refused.
+    continue_on_error: leave bad records out and list them in `errors`; otherwise the first one raises RecordError.
+    Raises InvalidConfigError for an unknown format or key.
+    """
+    factory = _FACTORIES.get(data_format.lower())
+    if factory is None:
+        known = ", ".join(_FACTORIES)
+        raise InvalidConfigError(
+            f"unknown data format '{data_format}'; known are {known}.{nearest(data_format, _FACTORIES)}"
+        )
+    return factory(path_or_uri, config or {}, ErrorLog(continue_on_error))
+
+
+def format_of(path_or_uri: str) -> str:
+    """Return the format that a file's name tells, `.gz` aside; raises InvalidConfigError when it tells none.
+
+    >>> format_of("/data/trips.json.gz")
+    'json'
+    """
+    name = PurePosixPath(path_or_uri.rstrip("/")).name.lower().removesuffix(".gz")
+    data_format = _SUFFIXES.get(PurePosixPath(name).suffix)
+    if data_format is None:
+        raise InvalidConfigError(
+            f"the name {path_or_uri!r} does not tell the file's format; give the format, one of {', '.join(_FACTORIES)}"
+        )
+    return data_format
+
+
+def _check_keys(data_format: str, config: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in config:
+        if key not in known:
+            raise InvalidConfigError(f"unknown key '{key}' in the {data_format} reader config.{nearest(key, known)}")

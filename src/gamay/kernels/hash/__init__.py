@@ -1,0 +1,1 @@
+"""Hash functions and hash tables of values."""

@@ -1,0 +1,1 @@
+"""JSON texts: values by path, leaves, numbers."""

@@ -1,0 +1,1 @@
+"""Primary keys: their bytes, their table, building it at once, merging rows."""

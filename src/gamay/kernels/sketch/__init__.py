@@ -1,0 +1,1 @@
+"""Registers, digests and bitmaps of sketches."""

@@ -1,0 +1,1 @@
+"""Texts that lie end to end: tests, words, trigrams."""

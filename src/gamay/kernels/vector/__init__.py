@@ -1,0 +1,1 @@
+"""Distances between vectors, and the nearest centroids."""

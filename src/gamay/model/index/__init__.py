@@ -1,0 +1,1 @@
+"""What is declared about the encoding and the indexes of columns."""

@@ -1,0 +1,190 @@
+"""What a table config may say that this version keeps and shows, but does not act on.
+
+Such keys are accepted, because configs are shared with clusters that do act on them; whoever stores one is told.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any
+
+from gamay.model.parse import keys_of
+from gamay.model.rules.unused_index_settings import unused_index_settings
+from gamay.model.table.secondary_indexes import is_declared
+from gamay.model.table.sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType
+from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
+
+# the module that an index needs, and the extra that brings it
+_LIBRARIES = {"h3": ("h3", "geo")}
+
+
+def without_effect(config: TableConfig) -> list[str]:
+    """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
+    found = [
+        *_unbuilt_indexes(config),
+        *unused_index_settings(config),
+        *unused_keys(config, NO_EFFECT, _AS_IT_IS),
+        *_unused_beside_others(config),
+    ]
+    return [*found, *_constraints(config), *_tasks(config)]
+
+
+def _constraints(config: TableConfig) -> Iterator[str]:
+    """Pinot's key has no built-in constraint either: instances are chosen by tags, pools and replica groups."""
+    for kind, given in config.instance_assignment.items():
+        if given.constraint is not None and given.constraint.constraints:
+            names = ", ".join(given.constraint.constraints)
+            yield (
+                f"instanceAssignmentConfigMap.{kind}.constraintConfig: no constraint is known by the name {names}; the "
+                "setting is kept, and instances are chosen by tag, pool and replica group alone"
+            )
+
+
+def _tasks(config: TableConfig) -> Iterator[str]:
+    for task_type, given in (config.task.task_types if config.task else {}).items():
+        if task_type in TASK_TYPES:
+            yield from unknown_task_keys(task_type, given)
+        else:
+            yield f"task.taskTypeConfigsMap.{task_type}: this version does not do such tasks; the settings are kept"
+
+
+def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
+    for field in config.field_configs:
+        where = f"fieldConfigList of column '{field.name}'"
+        if is_declared(field, "open_struct"):
+            yield f"{where}: this version builds no OPEN_STRUCT index; the setting is kept, and queries do without it"
+        for kind, (library, extra) in _LIBRARIES.items():
+            if is_declared(field, kind) and find_spec(library) is None:
+                yield (
+                    f"{where}: the {kind.upper()} index needs the package {library}, which is not installed here; run: "
+                    f"pip install 'gamay[{extra}]'. Where it is missing, queries do without the index"
+                )
+
+
+_ORDER = "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before"
+_PLAIN = "this version does not act on it"
+_STREAM = "ingestionConfig.streamIngestionConfig"
+
+NO_EFFECT: Mapping[str, str] = {
+    "isMaterializedView": "this version has no MaterializedViewTask, so nothing fills the view",
+    "tableSamplers": _PLAIN,
+    "segmentsConfig.timeType": "the schema says the unit of the time column",
+    "query.disableGroovy": "there is no Groovy",
+    "query.useApproximateFunction": _PLAIN,
+    "query.expressionOverrideMap": _PLAIN,
+    "task.concurrentSchedulingEnabled": "jobs of a table are made one at a time",
+    "tierConfigs.tierBackend": "segments of a tier are on the servers of its serverTag",
+    "tierConfigs.tierBackendProperties": "segments of a tier are on the servers of its serverTag",
+    "instanceAssignmentConfigMap.replicaGroupPartitionConfig.minimizeDataMovement": (
+        "minimizeDataMovement beside replicaGroupPartitionConfig is read in its place"
+    ),
+    "dimensionTableConfig.disablePreload": (
+        "columns of a dimension table are read when a query first asks for them, so nothing is preloaded"
+    ),
+    "ingestionConfig.batchIngestionConfig.batchConfigMaps": "job specs say what batch jobs do",
+    "ingestionConfig.retryOnSegmentBuildPrecheckFailure": (
+        "a segment that cannot be built stops its partition, whose error says why"
+    ),
+    "ingestionConfig.maxConsecutiveRecordFetchFailuresAllowed": (
+        "continueOnError says whether records that cannot be read fail a job or are left out"
+    ),
+    "ingestionConfig.ingestionExceptionLogRateLimitPerMin": "bad records are counted and listed, and few of them logged",
+    f"{_STREAM}.columnMajorSegmentBuilderEnabled": "segments are always built column by column",
+    f"{_STREAM}.trackFilteredMessageOffsets": _PLAIN,
+    f"{_STREAM}.realtimeOffsetAutoResetHandlerClass": _PLAIN,
+    f"{_STREAM}.enforceConsumptionInOrder": _ORDER,
+    f"{_STREAM}.useIdealStateToCalculatePreviousSegment": _ORDER,
+    f"{_STREAM}.disasterRecoveryMode": (
+        "rows of a segment that no server could store are consumed again, in order, in either mode"
+    ),
+    f"{_STREAM}.oomProtection": "rows that are consumed lie in files, not in a heap that could run full",
+}
+"""Keys of a table config that are kept and not acted on, and why; those of indexes are in `unused_index_settings`."""
+
+_AS_IT_IS: Mapping[str, Any] = {"query.disableGroovy": True, f"{_STREAM}.oomProtection": "DISABLE"}
+"""Values that ask for what happens anyway."""
+
+
+def unused_keys(
+    document: Any, no_effect: Mapping[str, str], as_it_is: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[str]:
+    """Yield a sentence for each key that a document sets and nobody acts on.
+
+    no_effect: JSON path, without positions and free keys -> why. as_it_is: values that ask for what happens anyway.
+    """
+    for path, why in no_effect.items():
+        for value, default in _values_at(document, path.split(".")):
+            if value not in (default, as_it_is.get(path, default)):
+                yield f"{path}: {why}; the setting is kept"
+                break
+
+
+def _values_at(holder: Any, steps: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """Yield the value and the default of a key wherever its section occurs."""
+    if isinstance(holder, Mapping):
+        holder = tuple(holder.values())
+    if isinstance(holder, tuple):
+        for one in holder:
+            yield from _values_at(one, steps)
+    elif holder is not None:
+        attribute = next(attribute for attribute, key in keys_of(type(holder)).items() if key.name == steps[0])
+        value = getattr(holder, attribute)
+        if len(steps) > 1:
+            yield from _values_at(value, steps[1:])
+        else:
+            field = next(field for field in dataclasses.fields(holder) if field.name == attribute)
+            yield value, {} if field.default is dataclasses.MISSING else field.default
+
+
+def _unused_beside_others(config: TableConfig) -> Iterator[str]:
+    """Name what has no effect because of other settings."""
+    upsert, dedup, segments = config.active_upsert, config.active_dedup, config.segments
+    if upsert is not None and upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
+        yield "upsertConfig.preload: without snapshots there is nothing to load first; the setting is kept"
+    if upsert is not None and upsert.partial_upsert_merger_class is not None and upsert.mode != "PARTIAL":
+        yield f"upsertConfig.partialUpsertMergerClass: mode {upsert.mode} merges nothing; the setting is kept"
+    if dedup is not None and dedup.preload != "DEFAULT":
+        yield "dedupConfig.preload: the keys of all segments are there before rows are consumed; the setting is kept"
+    yield from _unused_retention(config)
+    yield from _unused_pruners(config)
+    strategy, is_offline = segments.segment_assignment_strategy, config.table_type is TableType.OFFLINE
+    if strategy is not None and strategy.lower() != BALANCED_STRATEGY.lower():
+        if not segments.asks_for_replica_groups:
+            yield (
+                f"segmentsConfig.segmentAssignmentStrategy: '{strategy}' is neither {BALANCED_STRATEGY} nor "
+                f"{REPLICA_GROUP_STRATEGY}; segments are balanced, or as segmentAssignmentConfigMap says"
+            )
+        elif not is_offline:
+            yield f"segmentsConfig.segmentAssignmentStrategy: '{strategy}' is for OFFLINE tables; the setting is kept"
+    if segments.replica_group_strategy is not None and not (segments.asks_for_replica_groups and is_offline):
+        yield (
+            "segmentsConfig.replicaGroupStrategyConfig.numInstancesPerPartition: it counts in OFFLINE tables whose "
+            f"segmentAssignmentStrategy is {REPLICA_GROUP_STRATEGY}; the setting is kept"
+        )
+
+
+def _unused_retention(config: TableConfig) -> Iterator[str]:
+    segments, where = config.segments, "segmentsConfig.retentionTimeUnit, retentionTimeValue"
+    unit, value = segments.retention_time_unit, segments.retention_time_value
+    if unit is None and value is None:
+        return
+    if unit is None or value is None:
+        yield f"{where}: one is given without the other, so segments are kept for ever"
+    elif config.replaces_all:
+        yield f"{where}: segments of a table that is refreshed are kept until they are replaced"
+    elif config.time_column is None:
+        yield (
+            f"{where}: the table has no timeColumnName, so its segments have no end time and are kept for ever, unless the "
+            "cluster's controller.retentionManager.enableCreationTimeFallback is true"
+        )
+
+
+def _unused_pruners(config: TableConfig) -> Iterator[str]:
+    pruners = config.routing.segment_pruner_types or ()
+    if "time" in pruners and config.time_column is None:
+        yield "routing.segmentPrunerTypes: 'time' needs segmentsConfig.timeColumnName"
+    if "partition" in pruners and config.indexing.segment_partition is None:
+        yield "routing.segmentPrunerTypes: 'partition' needs tableIndexConfig.segmentPartitionConfig"

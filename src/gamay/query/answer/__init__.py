@@ -1,0 +1,1 @@
+"""The answer to a query: a columnar result table, and the JSON document that clients read."""

@@ -1,0 +1,138 @@
+"""The filter of a bound query: a tree of predicates whose literals have the type of the column they are compared with.
+
+A predicate on a multi-value column holds for a row when any of its values satisfies it; `Not` is the exact complement, so
+`<>` and NOT IN, which are bound as `Not` of `=` and IN, hold when no value is in the set.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gamay.functions.expression import Expression, LiteralValue
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Every row or none."""
+
+    matches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts hold; at least two parts."""
+
+    parts: tuple["Filter", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any part holds; at least two parts."""
+
+    parts: tuple["Filter", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: "Filter"
+
+
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+class In:
+    """The column's value is one of `values` (distinct, of the column's type, at least one)."""
+
+    column: str
+    values: tuple[LiteralValue, ...]
+
+
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+class Range:
+    """The column's value lies between the bounds; None is no bound. NaN is greater than every number."""
+
+    column: str
+    lower: LiteralValue
+    upper: LiteralValue
+    lower_inclusive: bool
+    upper_inclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """The column has no value in this row, says its null vector."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A deterministic boolean expression over one column, which holds for each value by itself."""
+
+    column: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A boolean expression that needs whole rows of `columns` (at least one)."""
+
+    expression: Expression
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The column's vector is one of the `count` nearest of its segment, or within `radius`; the other of these is None.
+
+    distance: one of `gamay.model.table.search_settings.DISTANCES`.
+    """
+
+    column: str
+    vector: tuple[float, ...]
+    distance: str
+    count: int | None
+    radius: float | None
+
+
+Leaf: TypeAlias = In | Range | IsNull | Match | Test | Near
+Filter: TypeAlias = Constant | And | Or | Not | Leaf
+
+EVERYTHING = Constant(True)
+NOTHING = Constant(False)
+
+
+def negation(part: Filter) -> Filter:
+    """Return the complement; two negations cancel out."""
+    if isinstance(part, Constant):
+        return Constant(not part.matches)
+    return part.part if isinstance(part, Not) else Not(part)
+
+
+def conjunction(parts: Sequence[Filter]) -> Filter:
+    """Return the filter that holds when all parts do: flattened, without constants and repeats."""
+    flat = dict.fromkeys(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
+    if NOTHING in flat:
+        return NOTHING
+    flat.pop(EVERYTHING, None)
+    return And(tuple(flat)) if len(flat) > 1 else next(iter(flat), EVERYTHING)
+
+
+def disjunction(parts: list[Filter]) -> Filter:
+    """Return the filter that holds when any part does: flattened, without constants and repeats."""
+    flat = dict.fromkeys(inner for part in parts for inner in (part.parts if isinstance(part, Or) else (part,)))
+    if EVERYTHING in flat:
+        return EVERYTHING
+    flat.pop(NOTHING, None)
+    return Or(tuple(flat)) if len(flat) > 1 else next(iter(flat), NOTHING)
+
+
+def filter_columns(filter_: Filter) -> list[str]:
+    """Return the names of the columns that a filter reads, each once, in order of appearance."""
+    if isinstance(filter_, And | Or):
+        return list(dict.fromkeys(name for part in filter_.parts for name in filter_columns(part)))
+    if isinstance(filter_, Not):
+        return filter_columns(filter_.part)
+    if isinstance(filter_, Test):
+        return list(filter_.columns)
+    return [] if isinstance(filter_, Constant) else [filter_.column]

@@ -1,0 +1,48 @@
+"""TEXT_MATCH and VECTOR_SIMILARITY of a query with the settings of the columns that they search, which only brokers know."""
+
+from dataclasses import replace
+
+from gamay.functions.expression import NEAREST, TEXT_MATCH, WITHIN, Call, Column, Expression, Literal
+from gamay.model.schema.schema import Schema
+from gamay.model.table.search_settings import SearchSettings
+from gamay.model.types import DataType
+from gamay.query.bind.scope import Scope
+from gamay.sql.query import Query
+
+_NO_OPTIONS = Literal("", DataType.STRING)
+_COUNT_DEFAULT = Literal(10, DataType.INT)
+_RADIUS_DEFAULT = Literal(0.5, DataType.DOUBLE)
+_CONFIGURED = {
+    "textmatch": (TEXT_MATCH, _NO_OPTIONS),
+    "vectorsimilarity": (NEAREST, _COUNT_DEFAULT),
+    "vectorsimilarityradius": (WITHIN, _RADIUS_DEFAULT),
+}
+_ARGS_MAX = 3
+
+
+def with_search_settings(query: Query, schema: Schema, settings: SearchSettings) -> Query:
+    """Return a query whose searches say how, where their columns' configs do. Raises QueryError for a column unknown."""
+    scope = Scope(schema, query.table)
+
+    def put(expression: Expression) -> Expression:
+        if not isinstance(expression, Call):
+            return expression
+        args = tuple(put(arg) for arg in expression.args)
+        if expression.name in _CONFIGURED and 2 <= len(args) <= _ARGS_MAX and isinstance(args[0], Column):
+            column = scope.resolve(args[0].name)
+            by_column = settings.text if expression.name == "textmatch" else settings.distance
+            if column in by_column:
+                name, default = _CONFIGURED[expression.name]
+                return Call(
+                    name, (*args, *((default,) if len(args) == 2 else ()), Literal(by_column[column], DataType.STRING))
+                )
+        return expression if args == expression.args else Call(expression.name, args)
+
+    return replace(
+        query,
+        select=tuple(replace(item, expression=put(item.expression)) for item in query.select),
+        where=None if query.where is None else put(query.where),
+        group_by=tuple(map(put, query.group_by)),
+        having=None if query.having is None else put(query.having),
+        order_by=tuple(replace(key, expression=put(key.expression)) for key in query.order_by),
+    )

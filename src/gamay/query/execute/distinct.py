@@ -1,0 +1,201 @@
+"""DISTINCT over the segments of a server: groups without aggregates, looked for no longer than needed or allowed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gamay.functions.aggregate.distinct.coding import CODES_MAX
+from gamay.functions.expression import Column
+from gamay.functions.vector import EncodedVector
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.execute.context import Work
+from gamay.query.groupby.merge import merge_group_tables
+from gamay.query.groupby.ordering import first_groups
+from gamay.query.groupby.segment import GroupOptions, group_segment
+from gamay.query.groupby.table import GroupTable
+from gamay.query.view.match_spans import cut, span_of
+from gamay.query.view.matches import DocList, Matches
+from gamay.query.view.read import segment_reader
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.spi import Dictionary
+from gamay.sql.options.option_values import number
+
+# a DISTINCT that stops early looks at so many rows first, and at so many times more in each further step
+_FIRST_STEP_ROWS = 1 << 14
+_STEP_GROWTH = 4
+# a DISTINCT with ORDER BY keeps no more than it needs after each step; fewer groups are merged faster than put in order
+_ORDERED_STEP_ROWS = 1 << 20
+_UNTRIMMED_GROUPS = 1 << 14
+
+
+def distinct_groups(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
+    """Return the distinct rows, as groups without aggregates.
+
+    Without ORDER BY the search ends as soon as LIMIT rows are found; with it, only the first LIMIT rows are kept of what was
+    looked at: either way memory is bounded by the answer. With the options that bound the search, segments are searched one
+    after the other, until a bound is met.
+    """
+    bound, limit = work.bound, work.bound.limit_with_offset
+    bounds = _Bounds.of(work)
+    if bounds is not None:
+        found = _bounded(work, bounds, segments)
+        return found if found is None or not bound.order_by else first_groups(bound, found, limit)
+    if bound.order_by:
+        tables = work.over_segments(segments, lambda segment: _distinct(work, segment))
+        return first_groups(bound, merge_group_tables(tables, ()), limit) if tables else None
+    found = None
+    for segment in segments:
+        found = _merged(found, _distinct(work, segment))
+        if found.num_groups >= limit:
+            break
+    return found
+
+
+def _merged(found: GroupTable | None, table: GroupTable) -> GroupTable:
+    return table if found is None else merge_group_tables([found, table], ())
+
+
+def _distinct(work: Work, segment: QuerySegment) -> GroupTable:
+    """Return the distinct rows of a segment: LIMIT of them, or with ORDER BY at least the first LIMIT."""
+    bound, limit = work.bound, work.bound.limit_with_offset
+    filtered = work.filter(segment)
+    if filtered.matches_all and (known := _dictionary_values(work, segment)) is not None:
+        work.count(filtered, segment.num_docs, known.num_groups)
+        return known
+    options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
+    table: GroupTable | None = None
+    scanned = 0
+    for step in _steps(filtered.matches(), is_ordered=bool(bound.order_by)):
+        table = _merged(
+            table, group_segment(work.asked(segment).rows, (), step, segment_reader(segment), work.pool, options)
+        )
+        scanned += filtered.walked(step)
+        if bound.order_by and table.num_groups > max(limit, _UNTRIMMED_GROUPS):
+            table = first_groups(bound, table, limit)
+        elif not bound.order_by and table.num_groups >= limit:
+            break
+    assert table is not None
+    work.count(filtered, scanned, scanned * work.columns_read())
+    work.keep("distinct rows", table)
+    return table
+
+
+def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary | None:
+    """Return the dictionary of the only key, which holds all distinct rows; None for more keys, nulls, or without one."""
+    key = bound.rows[0]
+    if len(bound.rows) > 1 or not isinstance(key, Column) or segment.null_flags(key.name) is not None:
+        return None
+    return segment.column(key.name).dictionary
+
+
+def _dictionary_values(work: Work, segment: QuerySegment) -> GroupTable | None:
+    """Return the values of the only key from its dictionary; None where that does not answer."""
+    dictionary = answering_dictionary(work.asked(segment), segment)
+    if dictionary is None:
+        return None
+    size = len(dictionary) if work.bound.order_by else min(work.bound.limit_with_offset, len(dictionary))
+    return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)
+
+
+def _steps(matches: Matches, *, is_ordered: bool) -> list[Matches]:
+    """Cut the matches in pieces, which grow where the search may end early; at least one piece."""
+    pieces: list[Matches] = []
+    rest: Matches = matches
+    rows, growth = (_ORDERED_STEP_ROWS, 1) if is_ordered else (_FIRST_STEP_ROWS, _STEP_GROWTH)
+    while span_of(rest) > rows:
+        first, rest = cut(rest, rows)
+        pieces.append(first)
+        rows *= growth
+    return [*pieces, rest]
+
+
+# -- bounded searches
+
+
+@dataclass(slots=True)
+class _Bounds:
+    """What maxRowsInDistinct, maxRowsWithoutChangeInDistinct and maxExecutionTimeMsInDistinct allow; None is no bound.
+
+    rows, unchanged: matching rows looked at so far, and those since the last new distinct row.
+    """
+
+    max_rows: int | None
+    max_unchanged: int | None
+    until_s: float | None
+    rows: int = field(default=0)
+    unchanged: int = field(default=0)
+
+    @classmethod
+    def of(cls, work: Work) -> "_Bounds | None":
+        options = work.bound.query.options
+        read = {
+            name: number(options, name, 0) or None
+            for name in ("maxRowsInDistinct", "maxRowsWithoutChangeInDistinct", "maxExecutionTimeMsInDistinct")
+        }
+        if not any(read.values()):
+            return None
+        rows, unchanged, time_ms = read.values()
+        now_s = work.deadline.clock.monotonic_s()
+        return cls(rows, unchanged, None if time_ms is None else now_s + time_ms / 1000)
+
+    @property
+    def step(self) -> int:
+        """How many rows are looked at next, at most."""
+        left = [_FIRST_STEP_ROWS]
+        if self.max_rows is not None:
+            left.append(self.max_rows - self.rows)
+        if self.max_unchanged is not None:
+            left.append(self.max_unchanged - self.unchanged)
+        return min(left)
+
+    def are_met(self, work: Work) -> bool:
+        """Whether the search must end here, though there are more rows; sets the flag that says why."""
+        stats = work.stats
+        if self.max_rows is not None and self.rows >= self.max_rows:
+            stats.max_rows_in_distinct_reached = True
+        elif self.max_unchanged is not None and self.unchanged >= self.max_unchanged:
+            stats.max_rows_without_change_in_distinct_reached = True
+        elif self.until_s is not None and work.deadline.clock.monotonic_s() >= self.until_s:
+            stats.max_execution_time_in_distinct_reached = True
+        else:
+            return False
+        return True
+
+    def looked_at(self, rows: int, is_new: bool) -> None:
+        self.rows += rows
+        self.unchanged = 0 if is_new else self.unchanged + rows
+
+
+def _bounded(work: Work, bounds: _Bounds, segments: Sequence[QuerySegment]) -> GroupTable | None:
+    options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
+    enough = None if work.bound.order_by else work.bound.limit_with_offset
+    found: GroupTable | None = None
+    for segment in segments:
+        filtered = work.filter(segment)
+        scanned, is_over = 0, False
+        for rows in _small_blocks(filtered.matches()):
+            while len(rows) and not is_over:
+                is_over = bounds.are_met(work)
+                if is_over:
+                    break
+                taken, rows = cut(rows, bounds.step)
+                before = 0 if found is None else found.num_groups
+                found = _merged(
+                    found, group_segment(work.asked(segment).rows, (), taken, segment_reader(segment), work.pool, options)
+                )
+                bounds.looked_at(len(taken), found.num_groups > before)
+                scanned += len(taken)
+                is_over = enough is not None and found.num_groups >= enough
+            if is_over:
+                break
+        work.count(filtered, scanned, scanned * work.columns_read())
+        if is_over:
+            break
+    return found
+
+
+def _small_blocks(matches: Matches) -> Iterator[Matches]:
+    """Yield the matching rows in lists, so that they can be counted and cut; scans run only as far as they are asked."""
+    for block in matches.blocks(_FIRST_STEP_ROWS):
+        yield DocList(block.docs())

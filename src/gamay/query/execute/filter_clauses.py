@@ -1,0 +1,84 @@
+"""The FILTER clauses of a query at one segment: where their conditions hold, and how many rows they let through.
+
+All aggregates share one walk over the rows that WHERE lets through. A condition is one more column of each block: flags from
+the docs that indexes found, or from a scan of the rows that are walked.
+"""
+
+import numpy as np
+
+from gamay.functions.expression import Column, Expression
+from gamay.functions.vector import Operand, Vector
+from gamay.query.bind.aggregates import filter_column
+from gamay.query.bind.binder import BoundQuery, physical_columns
+from gamay.query.bind.predicate import conjunction
+from gamay.query.execute.context import Work
+from gamay.query.filter.apply import FilterResult, apply_filter
+from gamay.query.filter.column import FilterColumn
+from gamay.query.groupby.states import Evaluate, Reader
+from gamay.query.view.counters import EntryCounter
+from gamay.query.view.matches import Block
+from gamay.query.view.read import segment_reader
+from gamay.query.view.virtual import QuerySegment
+
+
+class FilterClauses:
+    """The clauses of one query at one segment, to which it adds the columns of flags."""
+
+    def __init__(self, bound: BoundQuery, segment: QuerySegment) -> None:
+        self._bound = bound
+        self._segment = segment
+        self._kept: dict[str, EntryCounter] = {}
+        for index, condition in enumerate(bound.filters):
+            column = FilterColumn(filter_column(index).name, apply_filter(condition, segment))
+            segment.attach(column)
+            self._kept[column.name] = EntryCounter()
+
+    def reader(self) -> Reader:
+        """Return the reader of the segment; it counts the rows of each clause, whose flags are read once for each block."""
+        plain = segment_reader(self._segment)
+        return self._counting(plain) if self._kept else plain
+
+    def _counting(self, plain: Reader) -> Reader:
+        def reader(block: Block) -> Evaluate:
+            operand = plain(block)
+
+            def evaluate(expression: Expression) -> Operand:
+                values = operand(expression)
+                if isinstance(expression, Column) and expression.name in self._kept and isinstance(values, Vector):
+                    self._kept[expression.name].add(int(np.count_nonzero(values.values)))
+                return values
+
+            return evaluate
+
+        return reader
+
+    def restart(self) -> None:
+        """Forget the rows counted so far: they are walked again."""
+        for counter in self._kept.values():
+            counter.take()
+
+    def count(self, work: Work, filtered: FilterResult, scanned: int) -> None:
+        """Add the segment's share to the counters of the query: each clause counts the rows and values that it reads.
+
+        scanned: the rows that WHERE let through; they count by themselves where they make groups or have aggregates.
+        """
+        if not self._kept:
+            work.count(filtered, scanned, scanned * work.columns_read())
+            return
+        rows: dict[Column | None, list[Expression]] = {None: []} if self._bound.rows else {}
+        for aggregate in self._bound.aggregates:
+            rows.setdefault(aggregate.filter, []).extend(aggregate.arguments)
+        docs = entries = 0
+        for condition, arguments in rows.items():
+            count = scanned if condition is None else self._kept[condition.name].count
+            docs += count
+            entries += count * len(physical_columns([*self._bound.rows, *arguments]))
+        work.count(filtered, docs, entries)
+
+
+def branch_of(bound: BoundQuery, condition: Column | None, filtered: FilterResult, segment: QuerySegment) -> FilterResult:
+    """Return the rows that an aggregate takes: those of WHERE for which the condition of its FILTER clause holds."""
+    if condition is None:
+        return filtered
+    index = next(i for i in range(len(bound.filters)) if filter_column(i) == condition)
+    return apply_filter(conjunction([bound.filter, bound.filters[index]]), segment)

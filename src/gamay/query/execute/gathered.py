@@ -1,0 +1,151 @@
+"""A few rows out of many segments, read as one block.
+
+A look-up that an index answers finds a handful of rows in each of several segments. Grouping or adding them up segment by
+segment, each with its own dictionaries, states and partials, would cost more than finding them: so they are put together,
+decoded, and treated as the rows of one segment.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gamay.functions.expression import Expression
+from gamay.functions.vector import EncodedVector, Operand, Vector, take_rows
+from gamay.kernels.tuning import GATHERED_ROWS_MAX, GATHERED_SEGMENTS_MAX
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.bind.predicate import EVERYTHING
+from gamay.query.columns.operations import concat_vectors
+from gamay.query.execute.context import Work
+from gamay.query.filter.apply import FilterResult
+from gamay.query.filter.resolve import computes
+from gamay.query.startree.choose import CuboidView
+from gamay.query.view.matches import AllDocs, Block, DocList
+from gamay.query.view.read import ColumnReader, compute
+from gamay.query.view.virtual import QuerySegment
+
+Unread: TypeAlias = tuple[QuerySegment, FilterResult | None]
+"""A segment that is still to be read, with what the filter lets through where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of several segments: pairs of a segment and the block to read there, in order; `num_rows` in all."""
+
+    pieces: Sequence[tuple[QuerySegment, Block]]
+    num_rows: int
+
+    def matches(self) -> AllDocs:
+        """Return all rows, by their numbers here."""
+        return AllDocs(0, self.num_rows)
+
+    def reader(self) -> Callable[[Block], Callable[[Expression], Operand]]:
+        """Return what `gamay.query.view.read.segment_reader` returns for a segment."""
+        reads_nulls = self.pieces[0][0].null_handling
+        sources = [ColumnReader(segment, block) for segment, block in self.pieces]
+        read: dict[str, Vector] = {}
+        samples: dict[str, Vector] = {}
+
+        def column(name: str) -> Operand:
+            if name not in read:
+                read[name] = concat_vectors([_decoded(source(name)) for source in sources])
+            return read[name]
+
+        def no_rows(name: str) -> Operand:
+            if name not in samples:
+                segment, _ = self.pieces[0]
+                samples[name] = _decoded(ColumnReader(segment, AllDocs(0, 0))(name))
+            return samples[name]
+
+        def reader(block: Block) -> Callable[[Expression], Operand]:
+            num_rows = len(block)
+
+            def part(name: str) -> Operand:
+                return take_rows(column(name), block.docs())
+
+            source = no_rows if num_rows == 0 else column if num_rows == self.num_rows else part
+            return lambda expression: compute(expression, source, num_rows, reads_nulls)
+
+        return reader
+
+
+def _decoded(operand: Operand) -> Vector:
+    if isinstance(operand, EncodedVector):
+        return operand.decode()
+    assert isinstance(operand, Vector)
+    return operand
+
+
+def unread(segments: Sequence[QuerySegment]) -> list[Unread]:
+    """Return the segments as still to be filtered and read."""
+    return [(segment, None) for segment in segments]
+
+
+def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | None, list[Unread]]:
+    """Filter segments, and put together the rows of those in which indexes find few.
+
+    Returns the rows (None when there are none to put together), which are counted already, and the segments that remain to
+    be read, in order.
+    """
+    bound = work.bound
+    if len(segments) < 2 or not _may_be_few(bound):
+        return None, unread(segments)
+    pieces: list[tuple[QuerySegment, Block]] = []
+    rest: list[Unread] = []
+    num_rows = 0
+    columns_read = work.columns_read()
+    for segment in segments[:GATHERED_SEGMENTS_MAX]:
+        if isinstance(segment, CuboidView):  # it has rows of another kind
+            rest.append((segment, None))
+            continue
+        filtered = work.filter(segment)
+        count = filtered.count
+        if count is None or filtered.matches_all or num_rows + count > GATHERED_ROWS_MAX:
+            rest.append((segment, filtered))
+            continue
+        work.count(filtered, count, count * columns_read)
+        if count:
+            num_rows += count
+            pieces.append((segment, _block(filtered)))
+    rest.extend(unread(segments[GATHERED_SEGMENTS_MAX:]))
+    return (Gathered(pieces, num_rows) if pieces else None), rest
+
+
+def gather_first(work: Work, segments: Sequence[QuerySegment], limit: int) -> tuple[Gathered | None, Sequence[QuerySegment]]:
+    """Put together the first `limit` rows of a selection, as far as indexes find few in each of the first segments.
+
+    Returns the rows (None when there are none), counted, and the segments after those; none of them once there are enough.
+    """
+    pieces: list[tuple[QuerySegment, Block]] = []
+    num_rows = position = 0
+    if len(segments) < 2 or not _may_be_few(work.bound):
+        return None, segments
+    columns_read = work.columns_read()
+    while position < len(segments) and num_rows < limit:
+        filtered = work.filter(segments[position])
+        count = filtered.count
+        if count is None or num_rows + count > GATHERED_ROWS_MAX:
+            break
+        if count:
+            block = _block(filtered)
+            if num_rows + count > limit:
+                block, count = DocList(block.docs()[: limit - num_rows]), limit - num_rows
+            pieces.append((segments[position], block))
+            num_rows += count
+        work.count(filtered, count, count * columns_read)
+        position += 1
+    return (Gathered(pieces, num_rows) if pieces else None), segments[position:] if num_rows < limit else ()
+
+
+def _may_be_few(bound: BoundQuery) -> bool:
+    """Whether indexes may answer WHERE at once: it is there, computes nothing, and is all that filters.
+
+    Sums over segments, such as SEGMENTPARTITIONEDDISTINCTCOUNT, are no sums over what is put together.
+    """
+    if any(getattr(call.aggregate, "adds_up_segments", False) for call in bound.aggregates):
+        return False
+    return bound.filter != EVERYTHING and not bound.filters and not computes(bound.filter)
+
+
+def _block(filtered: FilterResult) -> Block:
+    matches = filtered.matches()
+    return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())

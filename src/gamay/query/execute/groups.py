@@ -1,0 +1,180 @@
+"""Aggregation and GROUP BY over the segments of a server."""
+
+from collections.abc import Sequence
+
+from gamay.functions.aggregate_spi import Partial
+from gamay.functions.expression import Column
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.execute.context import Work
+from gamay.query.execute.filter_clauses import FilterClauses, branch_of
+from gamay.query.execute.gathered import gather, unread
+from gamay.query.execute.spilling import FoundGroups
+from gamay.query.filter.apply import FilterResult
+from gamay.query.groupby.kept import keep_partial, kept_partial
+from gamay.query.groupby.limits import GroupLimits, group_limits
+from gamay.query.groupby.merge import merge_partials
+from gamay.query.groupby.metadata import answer_from_metadata
+from gamay.query.groupby.segment import GroupOptions, aggregate_segment, group_segment
+from gamay.query.groupby.table import GroupTable
+from gamay.query.partitioned.groups import PartitionedGroups
+from gamay.query.startree.choose import CuboidView, small_cuboids
+from gamay.query.startree.grouped import Piece, fit_together, group_records
+from gamay.query.startree.lookup import Found
+from gamay.query.view.virtual import QuerySegment
+
+# segments that are grouped before what they have in common is merged
+_SEGMENTS_AT_ONCE = 64
+
+
+def known_partials(
+    bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
+) -> tuple[tuple[Partial, ...], int] | None:
+    """Return the aggregates of a segment when they are known without reading rows, and of how many; else None.
+
+    Over all rows, metadata and dictionaries answer; when indexes have answered the filter, the matching rows are counted.
+    """
+    if filtered.count is None:
+        return None
+    known: list[Partial] = []
+    counts: dict[Column | None, int] = {}
+    for call in bound.aggregates:
+        branch = filtered if call.filter is None else branch_of(bound, call.filter, filtered, segment)
+        count = branch.count
+        if count is None:
+            return None
+        counts[call.filter] = count
+        partial: Partial | None = None
+        if not call.arguments:
+            partial = answer_from_metadata(call.aggregate, None, count)
+        elif branch.matches_all and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+            partial = answer_from_metadata(call.aggregate, segment.column(call.arguments[0].name), segment.num_docs)
+        if partial is None:
+            return None
+        known.append(partial)
+    return tuple(known), sum(counts.values())
+
+
+def _kept_partials(
+    bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
+) -> tuple[tuple[Partial, ...], int] | None:
+    """Return what `known_partials` does, of all rows that count, from what earlier queries kept."""
+    if not _is_of_all(segment, filtered):
+        return None
+    found: list[Partial] = []
+    for call in bound.aggregates:
+        partial: Partial | None = None
+        if call.filter is None and not call.arguments:
+            partial = answer_from_metadata(call.aggregate, None, segment.num_visible)
+        elif call.filter is None and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+            partial = kept_partial(call.aggregate, segment, call.arguments[0].name)
+        if partial is None:
+            return None
+        found.append(partial)
+    return tuple(found), segment.num_visible
+
+
+def _is_of_all(segment: QuerySegment, filtered: FilterResult) -> bool:
+    """Whether all rows match that count, and not all rows count."""
+    return segment.keeping is not None and filtered.count == segment.num_visible
+
+
+def _reads_rows(bound: BoundQuery) -> bool:
+    """Whether an aggregate has an argument; others count, for which no row is read, few or many."""
+    return any(call.arguments for call in bound.aggregates)
+
+
+def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
+    """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
+    views = small_cuboids(segments)
+    if views and (table := _of_records(work, views)) is not None:
+        return table
+    gathered, rest = gather(work, segments) if _reads_rows(work.bound) else (None, unread(segments))
+    partials = work.over_segments(rest, lambda item: _aggregate(work, *item), are_small=bool(views))
+    if gathered is not None:
+        options = GroupOptions(check=work.deadline.check)
+        calls = work.bound.aggregates
+        partials.append(aggregate_segment(calls, gathered.matches(), gathered.reader(), work.pool, options))
+    return GroupTable((), merge_partials(partials, work.bound.aggregates), 1) if partials else None
+
+
+def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
+    bound, filtered = work.asked(segment), filtered or work.filter(segment)
+    known = known_partials(bound, segment, filtered) or _kept_partials(bound, segment, filtered)
+    if known is not None:
+        partials, scanned = known
+        work.count(filtered, scanned, 0)
+        return partials
+    matches = filtered.matches()
+    clauses = FilterClauses(bound, segment)
+    options = GroupOptions(check=work.deadline.check)
+    partials = aggregate_segment(bound.aggregates, matches, clauses.reader(), work.pool, options)
+    clauses.count(work, filtered, filtered.walked(matches))
+    work.keep_groups(GroupTable((), partials, 1))
+    if _is_of_all(segment, filtered):
+        for call, partial in zip(bound.aggregates, partials, strict=True):
+            if call.filter is None and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
+                keep_partial(call.aggregate, segment, call.arguments[0].name, partial)
+    return partials
+
+
+def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | PartitionedGroups | None:
+    """Return the groups of all matching rows, by partition where they do not fit the memory; None when no segment was left.
+
+    Raises QueryError 245 for more groups than a limit allows, or than fit memory and disk. Segments are taken a number at a
+    time, so that merging and trimming (see `gamay.query.groupby.limits`) can bound what is kept. The groups do not depend on
+    how many threads there are.
+    """
+    bound, limits = work.bound, group_limits(work.bound)
+    views = small_cuboids(segments)
+    if views and limits.keep_all and (table := _of_records(work, views)) is not None:
+        return table
+    found = FoundGroups(work, limits)
+    gathered, rest = gather(work, segments)
+    for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
+        part = list(enumerate(rest[start : start + _SEGMENTS_AT_ONCE], start))
+        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found), are_small=bool(views))
+        if len(rest) > _SEGMENTS_AT_ONCE and found.num_groups > limits.threshold:
+            found.merge()
+    if gathered is not None:
+        options = GroupOptions(limits.num_groups, work.deadline.check)
+        matches, reader = gathered.matches(), gathered.reader()
+        table = group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options)
+        limits.note(table, work.stats)
+        found.add((len(rest),), table)
+    return found.result(bound)
+
+
+def _of_records(work: Work, views: Sequence[CuboidView]) -> GroupTable | None:
+    """Return the groups of the records of star-trees, which are few; None where they cannot be read together."""
+    bound = work.bound
+    if bound.filters or not all(view.choice.has_short_keys for view in views):
+        return None
+    filtered = [work.filter(view) for view in views]
+    pieces: list[Piece] = [(view.choice, Found.of(one)) for view, one in zip(views, filtered, strict=True)]
+    if not fit_together(bound, pieces):
+        return None
+    columns_read = work.columns_read()
+    for one, (_, found) in zip(filtered, pieces, strict=True):
+        work.deadline.check()
+        work.count(one, found.count, found.count * columns_read)
+    table = group_records(pieces, len(bound.rows))
+    work.keep_groups(table)
+    return table
+
+
+def _group(
+    work: Work, number: int, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits, found: FoundGroups
+) -> None:
+    bound, result = work.asked(segment), filtered or work.filter(segment)
+    matches = result.matches()
+    clauses = FilterClauses(bound, segment)
+
+    def restart() -> None:
+        result.walked(matches)
+        clauses.restart()
+
+    options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found.overflow(number))
+    table = group_segment(bound.rows, bound.aggregates, matches, clauses.reader(), work.pool, options)
+    clauses.count(work, result, result.walked(matches))
+    limits.note(table, work.stats)
+    found.add((number,), limits.of_segment(work.bound, table, work.stats))

@@ -1,0 +1,49 @@
+"""The rows of a segment that a selection finds, as Arrow batches, one after the other: for readers of whole tables.
+
+`execute` keeps what a query finds until it can be merged; here nothing is kept, so that a segment of any size is read in
+the memory of one batch.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from gamay.functions.arrow import arrow_type
+from gamay.model.types import DataType
+from gamay.query.answer.response import arrow_array
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.filter.apply import apply_filter
+from gamay.query.prune.by_segments import may_match
+from gamay.query.view.read import as_vector, segment_reader
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.spi import Segment
+
+BATCH_ROWS = 65_536
+
+
+def matching_schema(bound: BoundQuery) -> pa.Schema:
+    """Return the Arrow schema of the batches: the query's result columns as `gamay.functions.arrow` has them."""
+    return pa.schema([(name, arrow_type(*kind)) for name, kind in zip(bound.names, _kinds(bound), strict=True)])
+
+
+def matching_rows(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a segment that the WHERE of a selection lets through, in their order.
+
+    bound: a selection; its LIMIT and ORDER BY are not looked at. segment: with the rows that count, where not all do
+    (`VisibleSegment`), and with all columns of the query (`with_defaults`). Indexes, bounds and bloom filters are used as
+    for any query; columns that are only shown are read at the matching rows alone.
+    Raises QueryError 200 or 700 when an expression fails.
+    """
+    view = QuerySegment(segment, bound.fields, "", null_handling=bound.null_handling)
+    if view.num_visible == 0 or not may_match(bound.filter, view):
+        return
+    schema = matching_schema(bound)
+    reader = segment_reader(view)
+    for block in apply_filter(bound.filter, view).matches().blocks(batch_rows):
+        read, num_rows = reader(block), len(block)
+        columns = [arrow_array(as_vector(read(output), num_rows)) for output in bound.outputs]
+        yield pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _kinds(bound: BoundQuery) -> list[tuple[DataType, bool]]:
+    return [(data_type, not is_multi_value) for data_type, is_multi_value in bound.types]

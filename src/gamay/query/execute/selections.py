@@ -1,0 +1,192 @@
+"""Selections over the segments of a server."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from gamay.functions.expression import Column
+from gamay.query.bind.binder import SortKey, physical_columns
+from gamay.query.columns.operations import take_rows
+from gamay.query.columns.order import CommonBound
+from gamay.query.execute.context import Work
+from gamay.query.execute.gathered import gather_first
+from gamay.query.filter.apply import FilterResult
+from gamay.query.prune.by_segments import bounds_of
+from gamay.query.selection import (
+    Ordered,
+    Rows,
+    concat_rows,
+    first_rows,
+    lies_in_order,
+    merge_ordered,
+    read_ordered,
+    sort_rows,
+    top_docs,
+)
+from gamay.query.view.match_spans import span_of
+from gamay.query.view.matches import BLOCK_ROWS, Matches
+from gamay.query.view.read import as_vector
+from gamay.query.view.virtual import QuerySegment
+
+T = TypeVar("T")
+Part: TypeAlias = tuple[Rows | None, int]
+"""Rows, and their number."""
+
+# rows of a segment that one task walks, so that a selection that finds its rows early stops early
+_PIECE_ROWS = 8 * BLOCK_ROWS
+# fewer rows need no counting of bytes
+_COUNTED_ROWS = 1 << 10
+
+
+def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
+    """Return the first rows that match, in the order of the segments and of their docs.
+
+    Many segments are walked several at a time, in waves that double in size until there are enough rows; few segments one
+    after the other, each in such waves of its pieces.
+    """
+    if work.bound.limit == 0:
+        return None
+    found = _Found(work.bound.limit_with_offset)
+    gathered, segments = gather_first(work, segments, found.missing)
+    if gathered is not None:
+        operand = gathered.reader()(gathered.matches())
+        rows = tuple(as_vector(operand(row), gathered.num_rows) for row in work.bound.rows)
+        found.add((rows, gathered.num_rows))
+    if len(segments) >= 2 * work.pool.threads:
+        for wave in _waves(segments, work):
+            answers = work.pool.run([_whole(work, segment, found.missing) for segment in wave])
+            for filtered, part in answers:
+                _count(work, filtered, found.add(part))
+            found.count_memory(work)
+            if not found.missing:
+                break
+    else:
+        for segment in segments:
+            filtered = work.filter(segment)
+            matches = filtered.matches()
+            pieces: Sequence[Matches] = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
+            taken = 0
+            for some in _waves(pieces, work):
+                for part in work.pool.run([_piece(work, segment, piece, found.missing) for piece in some]):
+                    taken += found.add(part)
+                found.count_memory(work)
+                if not found.missing:
+                    break
+            _count(work, filtered, taken)
+            if not found.missing:
+                break
+    return found.rows()
+
+
+class _Found:
+    """The rows of a selection that have been found so far."""
+
+    def __init__(self, limit: int) -> None:
+        self.missing = limit
+        self._parts: list[Rows] = []
+        self._counted = 0
+
+    def add(self, part: Part) -> int:
+        """Take those rows of a part that are still missing; returns their number."""
+        rows, count = part
+        taken = min(count, self.missing)
+        if rows is not None and taken:
+            self._parts.append(rows if taken == count else tuple(take_rows(column, np.arange(taken)) for column in rows))
+        self.missing -= taken
+        return taken
+
+    def count_memory(self, work: Work) -> None:
+        """Tell the guard about the rows that were added; raises QueryError 245 when they are too much."""
+        added = self._parts[self._counted :]
+        if sum(len(part[0]) for part in added if part) > _COUNTED_ROWS:
+            self._counted = len(self._parts)
+            work.keep("rows", added)
+
+    def rows(self) -> Rows | None:
+        return concat_rows(self._parts) if self._parts else None
+
+
+def _waves(items: Sequence[T], work: Work) -> Iterator[Sequence[T]]:
+    """Cut a list in parts that double in size, up to a few for each thread."""
+    start, size = 0, 1
+    while start < len(items):
+        yield items[start : start + size]
+        start += size
+        size = min(2 * size, 4 * work.pool.threads)
+
+
+def _piece(work: Work, segment: QuerySegment, piece: Matches, limit: int) -> Callable[[], Part]:
+    return lambda: first_rows(segment, piece, work.asked(segment).rows, limit, work.deadline)
+
+
+def _whole(work: Work, segment: QuerySegment, limit: int) -> Callable[[], tuple[FilterResult, Part]]:
+    def task() -> tuple[FilterResult, Part]:
+        filtered = work.filter(segment)
+        return filtered, first_rows(segment, filtered.matches(), work.asked(segment).rows, limit, work.deadline)
+
+    return task
+
+
+def _count(work: Work, filtered: FilterResult, taken: int) -> None:
+    work.count(filtered, taken, taken * work.columns_read())
+
+
+def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
+    """Return the first rows in the query's order; ties keep the order of segments and docs.
+
+    Segments are looked at in the order of what they have first; those that have nothing before the last row that is found
+    by then are left out.
+    """
+    if work.bound.limit == 0:
+        return None
+    common = CommonBound(work.bound.order_by[0].descending)
+    firsts = _firsts(work.bound.order_by[0], segments)
+    order = sorted(firsts, key=firsts.__getitem__, reverse=work.bound.order_by[0].descending)
+    order += [place for place in range(len(segments)) if place not in firsts]
+
+    def task(place: int) -> Rows | None:
+        if place in firsts and common.excludes(firsts[place]):
+            work.leave_out()
+            return None
+        return _ordered(work, segments[place], common)
+
+    found = dict(zip(order, work.over_segments(order, task), strict=True))
+    parts = [rows for place in range(len(segments)) if (rows := found[place]) is not None]
+    if len(parts) == 1:
+        return parts[0]  # in order already, and no more than are wanted
+    return sort_rows(work.bound, concat_rows(parts), work.bound.limit_with_offset) if parts else None
+
+
+def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
+    """Return the value of a sort key that comes first in each segment, by its place, where that is known."""
+    if len(segments) == 1 or not isinstance(key.expression, Column):
+        return {}
+    bounds = {place: bounds_of(segment, key.expression.name) for place, segment in enumerate(segments)}
+    return {place: known[key.descending] for place, known in bounds.items() if known is not None}
+
+
+def _ordered(work: Work, segment: QuerySegment, common: CommonBound) -> Rows | None:
+    bound, limit = work.asked(segment), work.bound.limit_with_offset
+    filtered = work.filter(segment)
+    matches = filtered.matches()
+    threads = 1 if lies_in_order(segment, bound.order_by) else work.pool.usable_threads
+    pieces = matches.split(min(threads, max(1, span_of(matches) // BLOCK_ROWS)))
+
+    def task(piece: Matches) -> Callable[[], Ordered]:
+        return lambda: top_docs(segment, piece, bound.order_by, limit, work.deadline, common)
+
+    parts = work.pool.run([task(piece) for piece in pieces])
+    scanned = sum(part.num_scanned for part in parts)
+    key_columns = physical_columns([key.expression for key in bound.order_by])
+    found = [part for part in parts if len(part.docs)]
+    if not found:
+        work.count(filtered, scanned, scanned * len(key_columns))
+        return None
+    best = merge_ordered(found, bound.order_by, limit)
+    others = [name for name in physical_columns(bound.rows) if name not in key_columns]
+    work.count(filtered, scanned, scanned * len(key_columns) + len(best.docs) * len(others))
+    rows = read_ordered(segment, bound, best)
+    if len(best.docs) > _COUNTED_ROWS:
+        work.keep("rows", rows)
+    return rows

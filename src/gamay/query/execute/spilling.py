@@ -1,0 +1,137 @@
+"""The groups of a server while its segments are grouped: in memory as far as that reaches, else on disk."""
+
+import threading
+from collections.abc import Sequence
+
+from gamay.functions.aggregate.distinct.coding import CODES_MAX
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.execute.context import Work
+from gamay.query.groupby.limits import GroupLimits
+from gamay.query.groupby.merge import merge_group_tables
+from gamay.query.groupby.segment import Overflow, Place
+from gamay.query.groupby.states import is_narrow
+from gamay.query.groupby.table import GroupTable
+from gamay.query.limits.memory_size import held_bytes
+from gamay.query.partitioned.groups import PartitionedGroups
+
+# Shares of a query's memory: what all threads may hold while they group, and what is kept of segments that are done. Growing
+# a hash table takes twice what it holds, and what is spilled is copied once; the other shares are for that.
+_GROWING_SHARE = 4
+_KEPT_SHARE = 4
+# Merging takes the tables, the codes of their keys and the merged table, all at once.
+_MERGED_FACTOR = 3
+# Merging all partitions at once takes the tables and what they are merged to; as much is left for what comes after.
+_SETTLED_FACTOR = 4
+# Groups that seldom repeat are put aside where they take more, which is some times the second-level cache: of what a group
+# takes a look-up reads a few bytes (`benchmarks.top_groups`: with 2 MB and 32 MB up to a quarter slower).
+_SCATTERED_BYTES = 1 << 23
+_NO_LIMIT = 1 << 62
+# dividing less memory than this pays for nobody
+_MEMORY_LEAST = 1 << 20
+
+
+class FoundGroups:
+    """The groups of the segments that are done; may be added to from several threads, in any order of their places.
+
+    shares: how many of these the query's memory is divided among.
+    """
+
+    def __init__(self, work: Work, limits: GroupLimits, shares: int = 1) -> None:
+        self._work = work
+        self._limits = limits
+        limit = work.deadline.memory_limit
+        self._memory = _NO_LIMIT if limit is None else max(limit // shares, _MEMORY_LEAST)
+        self._lock = threading.Lock()
+        self._tables: list[tuple[Place, GroupTable]] = []
+        self._aside: list[tuple[Place, PartitionedGroups]] = []
+        self._aside_bytes = 0
+        self._aside_holder = work.deadline.holder("groups")
+        self._kept_bytes = 0
+        budget = work.deadline.budget
+        self._may_spill = limit is not None and budget is not None and not budget.process.space.is_off
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups the tables in memory have that are not divided."""
+        return sum(table.num_groups for _, table in self._tables)
+
+    def overflow(self, segment: int) -> Overflow | None:
+        """Return what the segment of this number does with more groups than it should hold; None where it holds them all."""
+        held, scattered = _NO_LIMIT, _NO_LIMIT
+        if self._may_spill and self._limits.num_groups >= CODES_MAX:
+            held = self._memory // (_GROWING_SHARE * self._work.pool.threads)
+        if self._limits.are_none and all(is_narrow(call.aggregate) for call in self._work.bound.aggregates):
+            scattered = _SCATTERED_BYTES
+        if held == scattered == _NO_LIMIT:
+            return None
+        return Overflow(held, scattered, lambda place, table: self._put_aside((segment, *place), table))
+
+    def add(self, place: Place, table: GroupTable) -> None:
+        """Add a table, which stays as it is where that fits. Raises QueryError 245 where neither memory nor disk is left."""
+        if not self._fits(held_bytes(table)):
+            self._store(place, table)
+            return
+        self._work.keep_groups(table)
+        with self._lock:
+            self._tables.append((place, table))
+
+    def merge(self) -> None:
+        """Merge the tables that are not divided into one, which the limits of a server may trim."""
+        merged = merge_group_tables(self._in_order(), self._work.bound.aggregates)
+        before = held_bytes(self._in_order())
+        self._tables = [((0,), self._limits.of_server(self._work.bound, merged, self._work.stats))]
+        self._work.drop()
+        self._work.keep("groups", self._in_order())
+        self._kept_bytes += held_bytes(self._in_order()) - before
+
+    def result(self, bound: BoundQuery) -> GroupTable | PartitionedGroups | None:
+        """Return all groups: in one table where that is best, else by partition; None where no segment was left."""
+        if not self._tables and not self._aside:
+            return None
+        tables = self._in_order()
+        if self._aside or (len(tables) > 1 and _MERGED_FACTOR * sum(map(held_bytes, tables)) > self._memory):
+            parts: list[tuple[Place, GroupTable | PartitionedGroups]] = [*self._tables, *self._aside]
+            parts.sort(key=lambda found: found[0])
+            whole = PartitionedGroups.joined([part for _, part in parts], bound.aggregates)
+            return self._settled(whole) if bound.order_by or bound.having is not None else whole
+        return self._limits.of_server(bound, merge_group_tables(tables, bound.aggregates), self._work.stats)
+
+    def _settled(self, groups: PartitionedGroups) -> PartitionedGroups:
+        """Have all threads merge the partitions, where there is room for all of them beside what is merged.
+
+        Not of a query without an order, for which the first partitions may be enough.
+        """
+        if _SETTLED_FACTOR * self._kept_bytes > self._memory:
+            return groups
+        self._aside_holder.hold(self._aside_bytes + self._kept_bytes)
+        return groups.settled(self._work.pool)
+
+    def _in_order(self) -> Sequence[GroupTable]:
+        return [table for _, table in sorted(self._tables, key=lambda found: found[0])]
+
+    def _fits(self, num_bytes: int) -> bool:
+        """Whether there is memory left to keep so many bytes, which are counted then."""
+        with self._lock:
+            fits = not self._may_spill or self._kept_bytes + num_bytes <= self._memory // _KEPT_SHARE
+            self._kept_bytes += num_bytes if fits else 0
+        return fits
+
+    def _put_aside(self, place: Place, table: GroupTable) -> None:
+        num_bytes = held_bytes(table)
+        if not self._fits(num_bytes):
+            self._store(place, table)
+            return
+        part = PartitionedGroups(self._work.bound.aggregates)
+        part.hold(table)
+        with self._lock:
+            self._aside_bytes += num_bytes
+            self._aside_holder.hold(self._aside_bytes)
+            self._aside.append((place, part))
+
+    def _store(self, place: Place, table: GroupTable) -> None:
+        budget = self._work.deadline.budget
+        assert budget is not None
+        part = PartitionedGroups(self._work.bound.aggregates, budget.spill_file())
+        part.store(table)
+        with self._lock:
+            self._aside.append((place, part))

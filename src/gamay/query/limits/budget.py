@@ -1,0 +1,288 @@
+"""What a query may hold in memory and read, and what all queries of a process may hold together.
+
+Bytes are counted by those who hold them (`gamay.query.limits.memory_size`), between blocks of rows: what a block needs for a
+moment comes on top. A query that passes its budget is ended; when all of them together pass the budget of the process, the
+one that holds most is.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.machine import usable_memory
+from gamay.query.limits.spill_files import SPILL_SETTING, SpillFile, SpillSpace
+from gamay.query.stats import QueryStats
+
+_log = logging.getLogger(__name__)
+
+MEMORY_OPTION = "maxQueryMemoryBytes"
+QUERY_SETTING = "gamay.query.memory.max.bytes"
+TOTAL_SETTING = "gamay.query.memory.total.bytes"
+# Shares of the machine's memory: of all queries together, and of one of them.
+_TOTAL_SHARE = 0.5
+_QUERY_SHARE = 0.25
+_UNLIMITED = 1 << 62
+
+_ADVICE = {
+    "distinct values": "filter more, group by or count fewer, or use an approximate function such as DISTINCTCOUNTHLL",
+    "groups": "filter more, or group by fewer or coarser keys",
+    "states of aggregates": "filter more, group by less, or use an approximate function such as DISTINCTCOUNTHLL",
+    "distinct rows": "filter more, select fewer or coarser columns, or set a smaller LIMIT",
+    "rows": "filter more, select fewer columns, or set a smaller LIMIT",
+    "text of the answer": "select fewer columns, set a smaller LIMIT, or read the table from Spark or Arrow",
+}
+
+
+class ProcessBudget:
+    """What the queries of a process may hold together. query_bytes: what one of them may, unless it is told otherwise.
+
+    space: where they may put groups that do not fit. These are the defaults, for what the cluster's settings leave open.
+    """
+
+    def __init__(self, total_bytes: int, query_bytes: int, space: SpillSpace | None = None) -> None:
+        self.total_bytes = total_bytes
+        self.query_bytes = query_bytes
+        self.space = space or SpillSpace()
+        self._defaults = total_bytes, query_bytes, self.space.max_bytes
+        self.held = 0
+        self.lock = threading.Lock()
+        self.holding: set[Budget] = set()
+
+    @classmethod
+    def of_machine(cls, folder: Path | None = None) -> "ProcessBudget":
+        """Return half of the machine's memory for all queries, and a quarter for one. folder: see `SpillSpace`."""
+        memory = usable_memory()
+        return cls(int(memory * _TOTAL_SHARE), int(memory * _QUERY_SHARE), SpillSpace(folder))
+
+    def apply(self, settings: Mapping[str, str]) -> None:
+        """Take over what the cluster's settings say, for queries that come from now on."""
+        total, query, spilled = self._defaults
+        self.total_bytes = _whole(settings.get(TOTAL_SETTING), total)
+        self.query_bytes = min(_whole(settings.get(QUERY_SETTING), query), self.total_bytes)
+        text = settings.get(SPILL_SETTING, "").strip()
+        self.space.max_bytes = int(text) if text.isdigit() else spilled
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLimits:
+    """How much a query may read; None is no limit. is_enforced: whether passing one ends the query, or is only logged."""
+
+    docs: int | None = None
+    entries_in_filter: int | None = None
+    entries_post_filter: int | None = None
+    is_enforced: bool = True
+
+    def check(self, stats: QueryStats) -> None:
+        """Raise QueryError 246 (or log) when a query has read more than it may."""
+        read = (
+            ("maxDocsScanned", self.docs, stats.num_docs_scanned, "rows"),
+            ("maxEntriesScannedInFilter", self.entries_in_filter, stats.num_entries_scanned_in_filter, "values in WHERE"),
+            (
+                "maxEntriesScannedPostFilter",
+                self.entries_post_filter,
+                stats.num_entries_scanned_post_filter,
+                "values after WHERE",
+            ),
+        )
+        for name, limit, count, what in read:
+            if limit is None or count <= limit:
+                continue
+            text = f"The query read {count:,} {what}, more than the {limit:,} that {name} allows"
+            if self.is_enforced:
+                raise QueryError(ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED, f"{text}; filter more, or on columns with an index")
+            _log.warning("%s; scanKillingMode is logOnly", text)
+
+
+class ScanProgress:
+    """What the scans of a query have read so far, in segments that may not be done yet.
+
+    columns_read: how many values are read of each row that a scan lets through.
+    """
+
+    __slots__ = ("_lock", "columns_read", "entries", "rows")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.columns_read = 0
+        self.entries = 0
+        self.rows = 0
+
+    def add(self, limits: ScanLimits, entries: int = 0, rows: int = 0) -> None:
+        """Count more; raises QueryError 246 when that is more than the limits allow, where they are enforced."""
+        with self._lock:
+            self.entries += entries
+            self.rows += rows
+            found = QueryStats(
+                num_docs_scanned=self.rows,
+                num_entries_scanned_in_filter=self.entries,
+                num_entries_scanned_post_filter=self.rows * self.columns_read,
+            )
+        if limits.is_enforced:  # what is only logged is logged once, after the segment
+            limits.check(found)
+
+
+class Budget:
+    """What one query holds and may hold. process: shared with the other queries.
+
+    scan: None where nothing limits what is read. progress: how much of that was. parts: counters of each execution.
+    """
+
+    __slots__ = (
+        "_file",
+        "by_part",
+        "held",
+        "is_killed",
+        "limit",
+        "needed",
+        "parts",
+        "peak",
+        "process",
+        "progress",
+        "reserved",
+        "scan",
+    )
+
+    def __init__(
+        self,
+        limit: int,
+        process: ProcessBudget,
+        scan: ScanLimits | None = None,
+    ) -> None:
+        self.limit = limit if limit < process.total_bytes else process.total_bytes
+        self.process = process
+        self.scan = scan
+        self.held = 0
+        self.peak = 0
+        self.is_killed = False
+        self.needed = 0  # what was too much, if something was: no part of the query goes on then
+        self.by_part: dict[str, int] | None = None
+        self.progress = ScanProgress()
+        self.parts: list[QueryStats] = []
+        self.reserved: dict[int, int] = {}  # by thread, until it tells what it holds, or is done
+        self._file: SpillFile | None = None
+
+    def spill_file(self) -> SpillFile:
+        """Return the query's file for groups that do not fit its memory, which is there until `close`."""
+        with self.process.lock:
+            if self._file is None:
+                self._file = SpillFile(self.process.space)
+            return self._file
+
+    def stats(self) -> QueryStats:
+        """Return the counters of what was done so far, in this process."""
+        found = QueryStats()
+        for part in self.parts:
+            found.add(part)
+        # of the segment in which the query was ended, its counters know nothing yet
+        found.num_docs_scanned = max(found.num_docs_scanned, self.progress.rows)
+        found.num_entries_scanned_in_filter = max(found.num_entries_scanned_in_filter, self.progress.entries)
+        return found
+
+    def change(self, what: str, num_bytes: int) -> None:
+        """Add to what a part holds (or take away); raises QueryError 245 when it is too much now."""
+        process = self.process
+        with process.lock:
+            if self.by_part is None:
+                self.by_part = {}
+                process.holding.add(self)
+            self.by_part[what] = self.by_part.get(what, 0) + num_bytes
+            self.held += num_bytes
+            process.held += num_bytes
+            self.peak = max(self.peak, self.held)
+            if self.reserved:
+                self.reserved.pop(threading.get_ident(), None)
+            if num_bytes <= 0:
+                return
+            if self.held > self.limit or self.needed:
+                self.needed = max(self.needed, self.held)
+                raise self.error(self.needed)
+            if process.held > process.total_bytes:
+                largest = max(process.holding, key=lambda budget: budget.held)
+                largest.is_killed = True
+                if largest is self:
+                    raise self.killed()
+
+    def reserve(self, what: str, num_bytes: int) -> None:
+        """Raise QueryError 245 when so many bytes more, beside what other threads need for a moment, are too much."""
+        with self.process.lock:
+            self.reserved[threading.get_ident()] = num_bytes
+            needed = self.held + sum(self.reserved.values())
+            if needed > self.limit:
+                self.by_part = dict(self.by_part or {})
+                self.by_part[what] = self.by_part.get(what, 0) + needed - self.held
+                self.needed = max(self.needed, needed)
+            if self.needed:
+                raise self.error(self.needed)
+
+    def settle(self) -> None:
+        """Take what this thread reserved as no longer needed."""
+        if self.reserved:
+            with self.process.lock:
+                self.reserved.pop(threading.get_ident(), None)
+
+    def close(self) -> None:
+        """Give back all that the query held, in memory and on disk."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+        if self.by_part is None:
+            return
+        with self.process.lock:
+            self.process.held -= self.held
+            self.process.holding.discard(self)
+            self.held, self.by_part = 0, None
+
+    def error(self, needed: int) -> QueryError:
+        """Return the error of a query that would hold so many bytes."""
+        return QueryError(
+            ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
+            f"The query needs more memory than it may have: {megabytes(needed)} of {megabytes(self.limit)} "
+            f"({MEMORY_OPTION}); {self._most()}, or allow more with {MEMORY_OPTION}",
+        )
+
+    def killed(self) -> QueryError:
+        """Return the error of the query that held most when all together held too much."""
+        return QueryError(
+            ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
+            f"The queries that run now need more memory than the process may have ({megabytes(self.process.total_bytes)}, "
+            f"{TOTAL_SETTING}), and this one held most, {megabytes(self.held)}; {self._most()}, or ask again later",
+        )
+
+    def _most(self) -> str:
+        """Return what holds most, and what would help."""
+        parts = self.by_part or {"rows": 0}
+        what = max(parts, key=lambda part: parts[part])
+        return f"{megabytes(parts[what])} of it are {what}: {_ADVICE.get(what, 'filter more, or select less')}"
+
+
+class BudgetHolder:
+    """What one part of a query's work tells its memory to."""
+
+    __slots__ = ("_budget", "_held", "_what")
+
+    def __init__(self, budget: Budget, what: str) -> None:
+        self._budget = budget
+        self._what = what
+        self._held = 0
+
+    def hold(self, num_bytes: int) -> None:
+        """Tell that this part holds so many bytes now; raises QueryError 245 when that is too much."""
+        change, self._held = num_bytes - self._held, num_bytes
+        if change:
+            self._budget.change(self._what, change)
+
+    def release(self) -> None:
+        """Tell that this part holds nothing any more."""
+        self.hold(0)
+
+
+def megabytes(num_bytes: int) -> str:
+    """Return a size as people read it."""
+    return f"{num_bytes / 1e6:,.0f} MB" if num_bytes >= 10_000_000 else f"{num_bytes:,} bytes"
+
+
+def _whole(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.strip().isdigit() and int(text) > 0 else default

@@ -1,0 +1,296 @@
+"""Queries of one shape whose few rows indexes find, from their filter to their answer in a few steps.
+
+What the ordinary way (`gamay.query.execute.executor`, `gamay.query.reduce.merge`) finds out anew for each query depends on
+the shape alone as long as little is asked: one server, no options, few rows, all of them found by indexes. Here it is found
+out once. The steps that are left are those of the ordinary way, and so are the counters; what turns out to ask for more is
+left to it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.functions.aggregate.lookup import INTEGERS
+from gamay.functions.aggregate.totals.numeric import Numeric
+from gamay.functions.aggregate.totals.totals import Needs, TotalsPartial, whole_total
+from gamay.functions.aggregate_spi import Aggregate
+from gamay.functions.expression import Column, Expression
+from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.model.types import DataType
+from gamay.query.answer.response import ResultTable, wire_type
+from gamay.query.bind.binder import BoundQuery, QueryKind, aggregate_column, physical_columns
+from gamay.query.bind.predicate import Filter, filter_columns
+from gamay.query.columns.operations import take_rows
+from gamay.query.columns.order import sort_array
+from gamay.query.execute.gathered import Gathered
+from gamay.query.filter.resolve import Indexed, Resolver
+from gamay.query.groupby.nullable import of_no_nulls
+from gamay.query.groupby.states import Evaluate, States, is_narrow, plan_states
+from gamay.query.groupby.table import AggregateCall
+from gamay.query.prepared.star_trees import PreparedTrees
+from gamay.query.prune.by_segments import may_match
+from gamay.query.reduce.merge import Answer, no_matches
+from gamay.query.selection import Rows
+from gamay.query.stats import QueryStats
+from gamay.query.view.counters import EntryCounter
+from gamay.query.view.docset import DocSet, matches_of
+from gamay.query.view.matches import AllDocs, Block, DocList
+from gamay.query.view.read import read_column
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.spi import Column as SegmentColumn
+from gamay.segment.spi import Segment
+from gamay.sql.options.option_values import NULL_HANDLING
+
+SEGMENTS_MAX = 16
+ROWS_MAX = 1 << 10
+COLUMNS_MAX = 32
+
+Found: TypeAlias = list[tuple[Segment, DocSet]]
+"""The segments that were looked at, with the rows that the filter lets through."""
+Finish: TypeAlias = Callable[["PreparedQuery", Found, int, QueryStats], Rows | None]
+"""Returns the result's columns from so many matching rows, and counts what it reads; None to leave it to others."""
+
+
+class PreparedQuery:
+    """What is known of the queries of one shape. bound: one of them, with another filter."""
+
+    def __init__(self, bound: BoundQuery, finish: Finish | None, trees: PreparedTrees | None) -> None:
+        self.bound = bound
+        self._finish = finish
+        self._trees = trees
+        self._names = tuple(bound.fields)
+        self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
+        arguments = [argument for call in bound.aggregates for argument in call.arguments]
+        computed = physical_columns([*bound.rows, *arguments, *(key.expression for key in bound.order_by)])
+        self._never_null = (*computed, *filter_columns(bound.filter)) if bound.null_handling else ()
+        self.calls = tuple([of_no_nulls(call) for call in bound.aggregates])
+        arguments = [argument for call in self.calls for argument in call.arguments]
+        self.num_columns = len(physical_columns([*bound.rows, *arguments]))
+        self.plan = plan_states(self.calls, count_rows=False)
+        self.only_adds = all(_adds_whole_numbers(call.aggregate) for call in self.calls)
+        self.numbers = [_number_of(output, bound) for output in bound.outputs]
+        self.keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
+        key_names = {name for name, _, _ in self.keys}
+        self.read = physical_columns(bound.rows)
+        self.num_others = sum(name not in key_names for name in self.read)
+        self.limit = bound.limit_with_offset
+        self.shown = [_name(output) for output in bound.outputs]
+
+    @classmethod
+    def of(cls, bound: BoundQuery) -> "PreparedQuery | None":
+        """Return what is known of the queries like this one; None where they are to be answered the ordinary way."""
+        if bound.query.options.keys() - {NULL_HANDLING}:
+            return None
+        if any(column not in bound.fields for column in filter_columns(bound.filter)):
+            return None  # a virtual one
+        finish, trees = _FINISHES.get(bound.kind) if _is_simple(bound) else None, PreparedTrees.of(bound)
+        return None if finish is None and trees is None else cls(bound, finish, trees)
+
+    def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
+        """Return the answer of one server that has these segments; None when it takes more than was expected.
+
+        Raises what the ordinary way raises.
+        """
+        stats = QueryStats()
+        if self._trees is not None and (columns := self._trees.answer(filter_, segments, stats)) is not None:
+            return Answer(ResultTable(self.bound.names, self._types, columns), stats)
+        return None if self._finish is None else self._of_rows(self._finish, filter_, segments)
+
+    def _of_rows(self, finish: Finish, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
+        stats = QueryStats(num_segments_queried=len(segments))
+        found: Found = []
+        num_rows = 0
+        for segment in segments:
+            num_docs = segment.num_docs
+            stats.total_docs += num_docs
+            if not num_docs:
+                stats.num_segments_pruned_by_server += 1
+                continue
+            for name in self._names:
+                if name not in segment.column_names:
+                    return None
+            if not may_match(filter_, segment):
+                stats.num_segments_pruned_by_server += 1
+                stats.num_segments_pruned_by_value += 1
+                continue
+            resolved = Resolver(segment, _UNCOUNTED).resolve(filter_)
+            if not isinstance(resolved, Indexed):
+                return None
+            count = len(resolved.docs)
+            if count and any(segment.column(name).null_docs for name in self._never_null):
+                return None
+            num_rows += count
+            stats.num_segments_matched += count > 0
+            found.append((segment, resolved.docs))
+        stats.num_segments_processed = len(found)
+        stats.num_docs_scanned = num_rows
+        columns = finish(self, found, num_rows, stats) if num_rows else no_matches(self.bound)
+        if columns is None:
+            return None
+        return Answer(ResultTable(self.bound.names, self._types, columns), stats)
+
+
+# answered by indexes, they read nothing
+_UNCOUNTED = EntryCounter()
+
+
+def _is_simple(bound: BoundQuery) -> bool:
+    """Whether only plain columns are read of rows, and what is made of them is not computed any further."""
+    if bound.query.explain or bound.query.gapfill is not None or bound.filters or bound.having is not None:
+        return False
+    if bound.limit < 1 or bound.limit_with_offset > ROWS_MAX or len(bound.outputs) > COLUMNS_MAX:
+        return False
+    if bound.kind is QueryKind.AGGREGATION:
+        is_whole = bound.offset == 0 and all(_number_of(output, bound) is not None for output in bound.outputs)
+        return is_whole and all(
+            is_narrow(call.aggregate) and call.filter is None and all(_is_number(a, bound) for a in call.arguments)
+            for call in map(of_no_nulls, bound.aggregates)
+        )
+    return all(isinstance(row, Column) and _is_stored(row, bound) for row in bound.rows)
+
+
+def _is_stored(column: Column, bound: BoundQuery) -> bool:
+    field = bound.fields.get(column.name)
+    return field is not None and field.single_value
+
+
+def _is_number(argument: Expression, bound: BoundQuery) -> bool:
+    if not isinstance(argument, Column) or not _is_stored(argument, bound):
+        return False
+    return bound.fields[argument.name].data_type.is_fixed_width
+
+
+def _number_of(output: Expression, bound: BoundQuery) -> int | None:
+    """Return which aggregate an output is; None when it is something else."""
+    for i in range(len(bound.aggregates)):
+        if output == aggregate_column(i):
+            return i
+    return None
+
+
+def _name(expression: Expression) -> str:
+    return expression.name if isinstance(expression, Column) else ""
+
+
+# -- aggregation
+
+
+def _totals(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+    if not query.num_columns:
+        counted = np.array([num_rows], np.int64)
+        return tuple([Vector(DataType.LONG, counted) for _ in query.numbers])
+    if num_rows > ROWS_MAX or any(len(docs) == segment.num_docs for segment, docs in found):
+        return None  # metadata answers where every row matches
+    operand = _operand(query, found, num_rows)
+    if operand is None:
+        return None
+    stats.num_entries_scanned_post_filter = num_rows * query.num_columns
+    calls = query.calls
+    partials = _added(calls, operand, num_rows) if query.only_adds else None
+    if partials is None:
+        states = States(query.plan, 1)
+        states.update(None, operand, num_rows)
+        partials = states.seal()
+    finished = [call.aggregate.finish(partial) for call, partial in zip(calls, partials, strict=True)]
+    return tuple([finished[number] for number in query.numbers if number is not None])
+
+
+def _adds_whole_numbers(aggregate: Aggregate) -> bool:
+    """Whether an aggregate is made of a count and a sum that is exact."""
+    if not isinstance(aggregate, Numeric) or Needs.LOW in aggregate.needs or Needs.HIGH in aggregate.needs:
+        return False
+    return aggregate.argument_type is None or aggregate.argument_type in INTEGERS
+
+
+def _added(calls: Sequence[AggregateCall], operand: Evaluate, num_rows: int) -> Sequence[TotalsPartial] | None:
+    """Return the partials of such aggregates, without states for blocks and groups; None where a sum may pass 64 bits."""
+    counts = np.array([num_rows], np.int64)
+    partials = []
+    for call in calls:
+        total: int | None = 0
+        if call.arguments:
+            values = operand(call.arguments[0])
+            total = whole_total(values) if isinstance(values, Vector | EncodedVector) else None
+        if total is None:
+            return None
+        partials.append(TotalsPartial(counts, np.array([total], np.int64), None, None))
+    return partials
+
+
+def _operand(query: PreparedQuery, found: Found, num_rows: int) -> Callable[[Expression], Operand] | None:
+    """Return what reads columns: of one segment as ids, of several decoded and put together, as the ordinary way does.
+
+    None where that adds up flagged rows, which it does in another order.
+    """
+    if len(found) > 1:
+        pieces = [
+            (QuerySegment(segment, query.bound.fields, ""), _block(docs, segment.num_docs))
+            for segment, docs in found
+            if len(docs)
+        ]
+        return Gathered(pieces, num_rows).reader()(AllDocs(0, num_rows))
+    segment, docs = found[0]
+    block = matches_of(docs, segment.num_docs)
+    if not isinstance(block, AllDocs | DocList):
+        return None
+    return lambda expression: read_column(segment.column(_name(expression)), block)
+
+
+def _block(docs: DocSet, num_docs: int) -> Block:
+    matches = matches_of(docs, num_docs)
+    return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
+
+
+# -- ordered selection
+
+
+def _ordered(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+    if num_rows > ROWS_MAX:
+        return None
+    segment, docs = found[0]
+    if len(docs) < num_rows:
+        with_rows = [(segment, docs) for segment, docs in found if docs]
+        if len(with_rows) > 1:
+            return None  # rows of several segments are merged by value
+        ((segment, docs),) = with_rows
+    block = _block(docs, segment.num_docs)
+    read = {name: _read(segment.column(name), block) for name in query.read}
+    keys = []
+    for name, descending, nulls_last in query.keys:
+        values, dictionary = read[name]
+        if dictionary is None:
+            assert isinstance(values, Vector)
+            keys.append(sort_array(values, descending, nulls_last))
+        else:
+            keys.append(~values if descending else values)
+    keys.reverse()
+    order = np.lexsort(keys)[query.bound.offset : query.limit]
+    stats.num_entries_scanned_post_filter = num_rows * len(keys) + min(num_rows, query.limit) * query.num_others
+    return tuple([_taken(*read[name], order) for name in query.shown])
+
+
+def _read(column: SegmentColumn, block: Block) -> "tuple[Any, Vector | None]":
+    """Return the values of a column at the rows of a block; with a dictionary ids, which ascend as its values do."""
+    dictionary = column.dictionary
+    if dictionary is None or not dictionary.is_sorted:
+        operand = read_column(column, block)
+        return operand.decode() if isinstance(operand, EncodedVector) else operand, None
+    if isinstance(block, AllDocs):
+        return column.ids(block.start, block.stop), dictionary.values
+    assert isinstance(block, DocList)
+    return column.ids_at(block.ids), dictionary.values
+
+
+def _taken(values: Any, dictionary: Vector | None, order: "np.ndarray[Any, np.dtype[np.int64]]") -> Vector:
+    if dictionary is None:
+        return take_rows(values, order)
+    entries = dictionary.values
+    ids = values[order]
+    return Vector(dictionary.type, entries[ids] if isinstance(entries, np.ndarray) else take(entries, ids))
+
+
+_FINISHES: dict[QueryKind, Finish] = {
+    QueryKind.AGGREGATION: _totals,
+    QueryKind.SELECTION_ORDER_BY: _ordered,
+}

@@ -1,0 +1,140 @@
+"""Pruning at the server: which segments can hold a matching row, by bounds, partitions and bloom filters."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gamay.functions.expression import Column as ColumnExpression
+from gamay.functions.expression import LiteralValue
+from gamay.model.types import DataType
+from gamay.query.bind.binder import BoundQuery, QueryKind
+from gamay.query.bind.predicate import EVERYTHING, And, Constant, Filter, In, Not, Or, Range
+from gamay.query.prune.partition import partition_of
+from gamay.query.stats import QueryStats
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.spi import Column, PartitionInfo, Segment
+
+# more values than these are not looked up in bloom filters and partitions one by one
+_VALUES_MAX = 100
+
+
+def may_match(filter_: Filter, segment: Segment) -> bool:
+    """Return False only when no row of the segment satisfies the filter."""
+    return _answer(filter_, segment)[0]
+
+
+def _answer(filter_: Filter, segment: Segment) -> tuple[bool, bool]:
+    """Return whether a row may match, and whether every row must."""
+    if isinstance(filter_, In):
+        return _in(filter_, segment.column(filter_.column))
+    if isinstance(filter_, Range):
+        return _range(filter_, segment.column(filter_.column))
+    if isinstance(filter_, Constant):
+        return filter_.matches, filter_.matches
+    if isinstance(filter_, And | Or):
+        together = all if isinstance(filter_, And) else any
+        answers = [_answer(part, segment) for part in filter_.parts]
+        return together(may for may, _ in answers), together(must for _, must in answers)
+    if isinstance(filter_, Not):
+        may, must = _answer(filter_.part, segment)
+        return not must, not may
+    return True, False
+
+
+def _range(predicate: Range, column: Column) -> tuple[bool, bool]:
+    low, high = column.stats.minimum, column.stats.maximum
+    if low is None or high is None or low != low or high != high:
+        return True, False
+    lower, upper = predicate.lower, predicate.upper
+    may = must = True
+    if lower is not None:
+        may = high >= lower if predicate.lower_inclusive else high > lower  # type: ignore[operator]
+        must = low >= lower if predicate.lower_inclusive else low > lower  # type: ignore[operator]
+    if upper is not None:
+        may = may and (low <= upper if predicate.upper_inclusive else low < upper)  # type: ignore[operator]
+        must = must and (high <= upper if predicate.upper_inclusive else high < upper)  # type: ignore[operator]
+    return may, must
+
+
+def _in(predicate: In, column: Column) -> tuple[bool, bool]:
+    stats = column.stats
+    low, high = stats.minimum, stats.maximum
+    values: Sequence[LiteralValue] = predicate.values
+    must = False
+    if low is not None and high is not None and low == low and high == high:
+        values = [value for value in values if low <= value <= high]  # type: ignore[operator]
+        must = low == high and bool(values)
+    if len(values) <= _VALUES_MAX:
+        partition, bloom = stats.partition, column.bloom_filter
+        if partition is not None:
+            values = [value for value in values if _may_hold(partition, value, column.data_type)]
+        if bloom is not None and column.data_type is not DataType.BOOLEAN:
+            values = [value for value in values if bloom.might_contain(value)]
+    return bool(values), must
+
+
+def _may_hold(held: PartitionInfo, value: LiteralValue, data_type: DataType) -> bool:
+    partition = partition_of(held.scheme, value, data_type)
+    return partition is None or partition in held.partitions
+
+
+def prune_segments(bound: BoundQuery, segments: Sequence[QuerySegment], stats: QueryStats) -> list[QuerySegment]:
+    """Return the segments that may hold a matching row and are needed; counts the others."""
+    kept = []
+    for segment in segments:
+        if segment.num_visible == 0:
+            stats.num_segments_pruned_by_server += 1
+        elif not may_match((segment.asks or bound).filter, segment):
+            stats.num_segments_pruned_by_server += 1
+            stats.num_segments_pruned_by_value += 1
+        else:
+            kept.append(segment)
+    if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
+        needed = _needed_by_limit(bound, kept)
+        stats.num_segments_pruned_by_server += len(kept) - len(needed)
+        stats.num_segments_pruned_by_limit += len(kept) - len(needed)
+        return needed
+    return kept
+
+
+def _needed_by_limit(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
+    """Return the segments that the first rows can be in; one is kept when LIMIT is 0, so that something was processed."""
+    if bound.limit == 0:
+        return list(segments[:1])
+    if bound.filter != EVERYTHING:
+        return list(segments)
+    if bound.kind is QueryKind.SELECTION_ORDER_BY:
+        return _needed_in_order(bound, segments)
+    enough, rows = 0, 0
+    while enough < len(segments) and rows < bound.limit_with_offset:
+        rows += segments[enough].num_visible
+        enough += 1
+    return list(segments[:enough])
+
+
+def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> list[QuerySegment]:
+    """Leave out segments whose rows all come behind enough rows of others, by the bounds of the first sort key."""
+    key, wanted = bound.order_by[0], bound.limit_with_offset
+    if not isinstance(key.expression, ColumnExpression):
+        return list(segments)
+    spans: list[tuple[Any, Any, int]] = []
+    for place, segment in enumerate(segments):
+        if (bounds := bounds_of(segment, key.expression.name)) is not None:
+            low, high = bounds
+            spans.append((high, low, place) if key.descending else (low, high, place))
+    spans.sort(key=lambda span: span[0], reverse=key.descending)
+    rows, last, beyond = 0, None, set[int]()
+    for first, end, place in spans:
+        if rows < wanted:
+            rows += segments[place].num_visible
+            last = end if last is None else min(last, end) if key.descending else max(last, end)
+        elif first < last if key.descending else first > last:
+            beyond.add(place)
+    return [segment for place, segment in enumerate(segments) if place not in beyond]
+
+
+def bounds_of(segment: QuerySegment, name: str) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value of a column; None where they do not tell how its rows are ordered."""
+    stats = segment.column(name).stats
+    low, high = stats.minimum, stats.maximum
+    is_known = low is not None and high is not None and low == low and high == high
+    return (low, high) if is_known and segment.null_flags(name) is None else None

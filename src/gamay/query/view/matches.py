@@ -1,0 +1,211 @@
+"""Which rows of a segment a filter lets through, and how they are walked in blocks.
+
+A filter yields one `Matches`; everything after it (grouping, aggregation, selection) asks for blocks and reads columns at
+those. A block is small enough for the cache and for a deadline check, large enough that Python's share of it is noise.
+
+AllDocs   every row of a range; columns are read without copying
+DocList   ascending doc ids; from indexes, or from a scan that keeps few rows
+DocMask   one flag for each row of a range; from a scan that keeps many
+DocScan   a range whose flags are computed block by block, in the thread that then uses them, while they are in its cache
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.base import guard
+from gamay.kernels.rows.masks import compress, masked_docs
+from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, BUDGET_PER_BLOCK_ROW, SPARSE_MASK
+
+BLOCK_ROWS = 1 << 18
+_LIMITED_ROWS_MIN = 1 << 14
+
+DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
+Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def most_rows() -> int:
+    """Return the rows of a block at most, where much is computed of each: fewer for a query that may hold little."""
+    limit = guard.memory_limit()
+    if limit is None:
+        return AGGREGATED_BLOCK_ROWS
+    return min(AGGREGATED_BLOCK_ROWS, max(_LIMITED_ROWS_MIN, limit // BUDGET_PER_BLOCK_ROW))
+
+
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: small queries make several, and that would take five times as long
+class AllDocs:
+    """The rows [start, stop)."""
+
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
+        """Yield blocks of at most `rows` rows, in ascending order."""
+        for first in range(self.start, self.stop, rows):
+            yield AllDocs(first, min(first + rows, self.stop))
+
+    def split(self, parts: int) -> "list[AllDocs]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [AllDocs(first, last) for first, last in _even_ranges(self.start, self.stop, parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending."""
+        return np.arange(self.start, self.stop, dtype=np.int32)
+
+
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+class DocList:
+    """The rows `docs`: int32 [n], ascending, without repeats."""
+
+    ids: DocIds
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
+        """Yield blocks of at most `rows` rows, in ascending order."""
+        for first in range(0, len(self.ids), rows):
+            yield DocList(self.ids[first : first + rows])
+
+    def split(self, parts: int) -> "list[DocList]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [DocList(self.ids[first:last]) for first, last in _even_ranges(0, len(self.ids), parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending."""
+        return self.ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocMask:
+    """The rows `start + i` where `mask[i]`: bool [n]. kept: how many these are, if that is known."""
+
+    start: int
+    mask: Mask
+    kept: int | None = None
+
+    @classmethod
+    def of(cls, docs: DocIds, start: int, stop: int) -> "DocMask":
+        """Return the rows `docs` of [start, stop) as flags."""
+        mask = np.zeros(stop - start, np.bool_)
+        mask[docs - start] = True
+        return cls(start, mask, len(docs))
+
+    def __len__(self) -> int:
+        """Return the number of matching rows; counts the flags where it is not known."""
+        return int(np.count_nonzero(self.mask)) if self.kept is None else self.kept
+
+    @property
+    def flags(self) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+        """The mask as numbers, 0 or 1."""
+        return self.mask.view(np.uint8)
+
+    @property
+    def span(self) -> AllDocs:
+        """The range that the flags cover."""
+        return AllDocs(self.start, self.start + len(self.mask))
+
+    def compress(self, values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[Any, np.dtype[Any]]":
+        """Return those of `values` [n] (numbers) whose flag is set."""
+        out = np.empty(len(self) + 1, values.dtype)
+        return out[: compress(values, self.flags, out)]
+
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
+        """Yield blocks that hold at least one match, in ascending order: of at most `rows` rows, or flags, each.
+
+        window: flags that are looked at together, where that is more, so that few rows do not come in many blocks.
+        """
+        step = max(rows, window)
+        for first in range(0, len(self.mask), step):
+            mask = self.mask[first : first + step]
+            yield from _blocks_of_mask(self.start + first, mask, rows, int(np.count_nonzero(mask)))
+
+    def split(self, parts: int) -> "list[DocMask]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [DocMask(self.start + first, self.mask[first:last]) for first, last in _even_ranges(0, len(self.mask), parts)]
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending."""
+        return (np.flatnonzero(self.mask) + self.start).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocScan:
+    """The rows of [start, stop) for which `mask(first, last)`, called from any thread, returns True: bool [last - first].
+
+    found: told how many rows each part has let through, from any thread.
+    """
+
+    start: int
+    stop: int
+    mask: Callable[[int, int], Mask]
+    found: Callable[[int], None] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of matching rows; runs the scan."""
+        return sum(len(block) for block in self.blocks())
+
+    def blocks(self, rows: int = BLOCK_ROWS, window: int = 0) -> "Iterator[Block]":
+        """Yield blocks that hold at least one match, in ascending order: of at most `rows` rows, or flags, each.
+
+        window: flags that are looked at together, where that is more, so that few rows do not come in many blocks.
+        """
+        step = max(rows, window)
+        for first in range(self.start, self.stop, step):
+            mask = self.mask(first, min(first + step, self.stop))
+            matching = int(np.count_nonzero(mask))
+            if self.found is not None:
+                self.found(matching)
+            yield from _blocks_of_mask(first, mask, rows, matching)
+
+    def split(self, parts: int) -> "list[DocScan]":
+        """Return at most `parts` non-empty pieces of about equal work, in ascending order."""
+        return [self.part(first, last) for first, last in _even_ranges(self.start, self.stop, parts)]
+
+    def part(self, start: int, stop: int) -> "DocScan":
+        """Return those of [start, stop)."""
+        return DocScan(start, stop, self.mask, self.found)
+
+    def docs(self) -> DocIds:
+        """Return the doc ids, ascending; runs the scan."""
+        parts = [block.docs() for block in self.blocks()]
+        return np.concatenate(parts) if parts else np.empty(0, np.int32)
+
+
+Block: TypeAlias = AllDocs | DocList | DocMask
+Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
+
+
+def _blocks_of_mask(start: int, mask: Mask, rows: int, matching: int) -> "Iterator[Block]":
+    if matching == 0:
+        return
+    if matching == len(mask):
+        yield from AllDocs(start, start + matching).blocks(rows)
+    elif matching * SPARSE_MASK < len(mask):
+        docs = np.empty(matching + 1, np.int32)
+        flags = mask.view(np.uint8)
+        masked_docs(flags, flags[: len(flags) // 8 * 8].view(np.uint64), start, docs)
+        yield from DocList(docs[:matching]).blocks(rows)
+    elif len(mask) <= rows:
+        yield DocMask(start, mask, matching)
+    else:
+        for first in range(0, len(mask), rows):
+            part = mask[first : first + rows]
+            yield from _blocks_of_mask(start + first, part, rows, int(np.count_nonzero(part)))
+
+
+def _even_ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
+    """Cut [start, stop) in at most `parts` non-empty ranges; cuts fall on whole blocks where there are enough of them."""
+    if parts == 1:
+        return [(start, stop)] if start < stop else []
+    blocks = -(-(stop - start) // BLOCK_ROWS)
+    unit = BLOCK_ROWS if blocks >= 4 * parts else 1
+    units = -(-(stop - start) // unit)
+    cuts = [min(start + unit * (units * part // parts), stop) for part in range(parts + 1)]
+    return [(first, last) for first, last in itertools.pairwise(cuts) if first < last]

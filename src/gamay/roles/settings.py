@@ -1,0 +1,365 @@
+"""What the process of a role is told: on the command line, and in a properties file with the keys of older installations.
+
+What the command line says wins over the file, and the file over the defaults.
+"""
+
+import logging
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.logs import LogFormat
+from gamay.base.properties import parse_properties
+from gamay.base.tls import TlsSettings
+from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin, login_keys, read_login
+from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
+from gamay.cluster.records.records import Instance, Role
+from gamay.cluster.store.paths import CLUSTER_NAME
+from gamay.minion.spark_settings import MASTER, STAGING_URI, SparkSettings
+from gamay.model.table.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
+from gamay.roles.listeners import read_listeners, with_options
+from gamay.rpc.peer import SECRET_KEY
+from gamay.storage.files import local_path
+from gamay.storage.settings import StorageSettings, storage_settings
+from gamay.web.request_limits import RequestLimits
+
+_log = logging.getLogger(__name__)
+
+LOG_FORMAT = "gamay.log.format"
+_LOCAL = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """One process.
+
+    zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its
+    id. listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
+    interface. flight_port: of a broker, where it speaks Flight SQL, None for nowhere.
+    query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a
+    controller, the deep store, which all controllers share, or, where that is elsewhere, a folder for what is being
+    uploaded; of a minion, its scratch space, by default a temporary folder. deep_store: a URI or path; of a controller,
+    None is `data_dir`; of a server that reaches the store, too, None fetches from a controller. storage: how file
+    systems are reached. tls: certificates; https: whether the HTTP interface is encrypted; plain_port: of one beside it
+    that is not; query_tls: whether brokers and servers encrypt queries. zk_login: encryption of the connection
+    to ZooKeeper, and as whom. limits: of requests over HTTP. url: of a controller, how clients reach it, when not by
+    host and port. instance_id: empty makes one of host and port. tags: that the instance has when it joins; None: of the
+    default tenant, or of none, as `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how
+    long a server that leaves waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what
+    queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
+    header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
+    server decides about tables with primary keys. awake_us: of brokers and servers, how long they stay awake at most for
+    what follows when a query went between them; None is the usual. spark: where a minion has segments built; None: in
+    its own process. secret: what brokers and servers prove to each other that they know; empty: what the metadata store has.
+    """
+
+    role: Role
+    zk: str
+    port: int
+    cluster: str = CLUSTER_NAME
+    host: str = _LOCAL
+    listen: str = ""
+    query_port: int = 0
+    flight_port: int | None = None
+    data_dir: Path | None = None
+    deep_store: str | None = None
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    tls: TlsSettings | None = None
+    https: bool = False
+    plain_port: int | None = None
+    query_tls: bool = False
+    zk_login: ZooKeeperLogin = ANYBODY
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    url: str = ""
+    instance_id: str = ""
+    tags: tuple[str, ...] | None = None
+    tenant_isolation: bool = True
+    session_timeout_s: float = 8
+    wait_s: float = 60
+    drain_s: float = 30
+    warm_up: bool = True
+    access: ListedAccess | StoredUsers = EVERYBODY
+    auth_token: str = field(default="", repr=False)
+    key_defaults: ServerDefaults = DEFAULTS
+    awake_us: int | None = None
+    spark: SparkSettings | None = None
+    secret: bytes = field(default=b"", repr=False)
+    log_format: LogFormat = LogFormat.TEXT
+
+    @property
+    def scheme(self) -> str:
+        """Of the URL of the HTTP interface."""
+        return "https" if self.https else "http"
+
+    @property
+    def address(self) -> str:
+        """The address to listen on."""
+        return self.listen or ("127.0.0.1" if self.host in (_LOCAL, "127.0.0.1") else "0.0.0.0")
+
+
+DEFAULT_PORTS = {Role.CONTROLLER: 9000, Role.BROKER: 8099, Role.SERVER: 8098, Role.MINION: 9514}
+DEFAULT_QUERY_PORT = 8097
+SLOW_QUERY_MS = 1000  # queries that take longer are logged
+
+# When the lead controller dies, another takes over after so long; ZooKeeper's own minimum at its usual tick of 2 s.
+_LEAD_SESSION_S = 4.0
+
+Read = Callable[[str], Any]
+
+_SECRET_LENGTH_MIN = 16
+_LIMIT = "limit:"  # before the names of what makes `RoleSettings.limits`
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise ValueError
+    return port
+
+
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError
+    return text.strip().lower() == "true"
+
+
+def _folder(text: str) -> Path:
+    return Path(text.removeprefix("file://"))
+
+
+def _token(text: str) -> str:
+    return text if text.startswith(("Basic ", "Bearer ")) else f"Basic {text}"
+
+
+def _positive(text: str) -> int:
+    if int(text) <= 0:
+        raise ValueError
+    return int(text)
+
+
+def _secret(text: str) -> bytes:
+    if len(text) < _SECRET_LENGTH_MIN:
+        raise InvalidConfigError(f"{SECRET_KEY} has {len(text)} characters; {_SECRET_LENGTH_MIN} are the least")
+    return text.encode()
+
+
+def _secret_in(path: str) -> bytes:
+    try:
+        return _secret(_folder(path).read_text(encoding="utf-8").strip())
+    except OSError as error:
+        raise InvalidConfigError(f"{SECRET_KEY}.file: cannot read '{path}': {error.strerror}") from error
+
+
+def _natural(text: str) -> int:
+    if int(text) < 0:
+        raise ValueError
+    return int(text)
+
+
+def _millis(text: str) -> float:
+    return int(text) / 1000
+
+
+_LIMITS: Mapping[str, tuple[str, Read]] = {
+    "gamay.http.body.bytes.max": (f"{_LIMIT}body_bytes", _positive),
+    "gamay.http.upload.bytes.max": (f"{_LIMIT}upload_bytes", _positive),
+    "gamay.http.requests.per.second": (f"{_LIMIT}per_s", _positive),
+}
+
+_OF_QUERIES: Mapping[str, tuple[str, Read]] = {
+    "gamay.query.awake.us.max": ("awake_us", _natural),
+    SECRET_KEY: ("secret", _secret),
+    f"{SECRET_KEY}.file": ("secret", _secret_in),
+}
+_KEYS = "keys."
+_COMMON: Mapping[str, tuple[str, Read]] = {
+    "pinot.zk.server": ("zk", str),
+    "pinot.cluster.name": ("cluster", str),
+    "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
+    "zookeeper.session.timeout": ("session_timeout_s", _millis),
+    **_LIMITS,
+    LOG_FORMAT: ("log_format", LogFormat.of),
+}
+_OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
+    Role.CONTROLLER: {
+        "controller.zk.str": ("zk", str),
+        "controller.helix.cluster.name": ("cluster", str),
+        "controller.host": ("host", str),
+        "controller.port": ("port", _port),
+        "controller.data.dir": ("deep_store", str),
+        "controller.local.temp.dir": ("data_dir", _folder),
+        "controller.vip.host": ("vip_host", str),
+        "controller.vip.port": ("vip_port", _port),
+        "controller.vip.protocol": ("vip_protocol", str),
+        "pinot.controller.instance.id": ("instance_id", str),
+        "controller.server.admin.auth.token": ("auth_token", _token),
+    },
+    Role.BROKER: {
+        "pinot.broker.hostname": ("host", str),
+        "pinot.broker.client.queryPort": ("port", _port),
+        "pinot.broker.instance.id": ("instance_id", str),
+        "gamay.broker.flight.port": ("flight_port", _port),
+        **_OF_QUERIES,
+    },
+    Role.SERVER: {
+        "pinot.server.netty.host": ("host", str),
+        "pinot.server.netty.port": ("query_port", _port),
+        "pinot.server.adminapi.port": ("port", _port),
+        "pinot.server.instance.dataDir": ("data_dir", _folder),
+        "pinot.server.instance.id": ("instance_id", str),
+        "pinot.server.shutdown.timeout.ms": ("drain_s", _millis),
+        "pinot.server.segment.fetcher.auth.token": ("auth_token", _token),
+        "pinot.server.segment.uploader.auth.token": ("auth_token", _token),
+        "pinot.server.instance.auth.token": ("auth_token", _token),
+        "controller.data.dir": ("deep_store", str),
+        "pinot.server.instance.segment.store.uri": ("deep_store", str),
+        **_OF_QUERIES,
+        **{key: (f"{_KEYS}{name}", read) for key, (name, read) in DEFAULT_KEYS.items()},
+    },
+    Role.MINION: {
+        "pinot.minion.host": ("host", str),
+        "pinot.minion.port": ("port", _port),
+        "pinot.minion.instance.id": ("instance_id", str),
+        "pinot.minion.task.auth.token": ("auth_token", _token),
+        "task.auth.token": ("auth_token", _token),
+        MASTER: ("spark_master", str),
+        STAGING_URI: ("spark_staging_uri", str),
+    },
+}
+
+
+def known_keys(role: Role) -> tuple[str, ...]:
+    """Return the keys that a role's file may have, ascending."""
+    return tuple(sorted({*_COMMON, *_OF_ROLE[role]}))
+
+
+def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]) -> RoleSettings:
+    """Return the settings of a process. given: what the command line says, None for what it does not.
+
+    A key of the file that means nothing here is logged, with the one that was probably meant.
+    Raises InvalidConfigError for a value that cannot be, or when something is missing.
+    """
+    in_file = {} if config_file is None else _read(role, config_file)
+    found = {**in_file, **{name: value for name, value in given.items() if value is not None}}
+    with_options(role, found)
+    if not found.get("zk"):
+        raise InvalidConfigError("--zk is missing: where ZooKeeper is, as HOST:PORT or HOST:PORT/PATH")
+    vip = {part: found.pop(f"vip_{part}", None) for part in ("protocol", "host", "port")}
+    if role is Role.SERVER:
+        found.setdefault("query_port", DEFAULT_QUERY_PORT)
+    if role is Role.CONTROLLER:
+        found.setdefault("session_timeout_s", _LEAD_SESSION_S)
+        _place_deep_store(found)
+    found.setdefault("port", DEFAULT_PORTS[role])
+    keys = {name.removeprefix(_KEYS): found.pop(name) for name in list(found) if name.startswith(_KEYS)}
+    limits = {name.removeprefix(_LIMIT): found.pop(name) for name in list(found) if name.startswith(_LIMIT)}
+    found["spark"] = SparkSettings.of(found.pop("spark_master", None), found.pop("spark_staging_uri", None))
+    settings = RoleSettings(role=role, **found, limits=RequestLimits(**limits), key_defaults=replace(DEFAULTS, **keys))
+    if vip["host"] or vip["port"]:
+        url = f"{vip['protocol'] or settings.scheme}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
+        settings = replace(settings, url=url)
+    if role is Role.SERVER and "query_port" in in_file and not settings.instance_id:
+        # A server that was configured by a file is known by its query port.
+        settings = replace(settings, instance_id=Instance.make_id(role, settings.host, in_file["query_port"]))
+    if settings.data_dir is None and role in (Role.CONTROLLER, Role.SERVER):
+        what = "the deep store, shared by all controllers" if role is Role.CONTROLLER else "this server's copies of segments"
+        raise InvalidConfigError(f"--data-dir is missing: the folder for {what}")
+    return settings
+
+
+def _place_deep_store(found: dict[str, Any]) -> None:
+    """Keep a controller's folder for uploads in the deep store where that is local, so that they are moved by a rename."""
+    uri = found.get("deep_store")
+    local = None if uri is None else local_path(uri)
+    if local is not None:
+        found["data_dir"], found["deep_store"] = found.get("data_dir") or local, str(local)
+    elif uri is not None:
+        found.setdefault("data_dir", Path(tempfile.gettempdir()) / f"gamay-controller-{found.get('port', 0)}")
+
+
+def _read(role: Role, config_file: Path) -> dict[str, Any]:
+    properties = _properties(config_file)
+    keys = {**_COMMON, **_OF_ROLE[role]}
+    found: dict[str, Any] = {"access": _access(role, properties)}
+    found["storage"], of_storage = storage_settings(role.value.lower(), properties)
+    listeners, of_listeners = read_listeners(role, properties)
+    found["zk_login"], of_zk = read_login(properties), login_keys(properties)
+    for key in {*access_keys(role, properties), *of_storage, *of_listeners, *of_zk}:
+        del properties[key]
+    for key, text in properties.items():
+        if key not in keys:
+            _log.warning("%s: '%s' means nothing to a %s.%s", config_file, key, role.value.lower(), nearest(key, keys))
+            continue
+        if text:  # what is empty is not set
+            found[keys[key][0]] = _value(config_file, key, text, keys[key][1])
+    if listeners.get("https") and "port" in found:
+        listeners.setdefault("plain_port", found["port"])  # an HTTP listener beside the encrypted one
+    return {**found, **listeners}
+
+
+def _access(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredUsers:
+    found = access_control(role, properties)
+    if isinstance(found, ListedAccess) and any(principal.row_filters for principal in found.principals or ()):
+        from gamay.broker.answer.row_filters import check_row_filters  # SQL is read only where there is some
+
+        check_row_filters(found.principals or ())
+    return found
+
+
+def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
+    """Return who may use each role of an embedded cluster, whose properties file has the keys of all roles.
+
+    Raises InvalidConfigError.
+    """
+    properties = _properties(config_file)
+    found = {role: _access(role, properties) for role in _OF_ROLE}
+    of_storage = (storage_settings(role.value.lower(), properties)[1] for role in (Role.CONTROLLER, Role.SERVER))
+    known = {*_LIMITS, *chain(*of_storage), *(key for role in _OF_ROLE for key in access_keys(role, properties))}
+    for key in properties:
+        if key not in known:
+            _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
+    return found
+
+
+def read_storage(config_file: Path, role: Role = Role.CONTROLLER) -> StorageSettings:
+    """Return how a role of an embedded cluster fetches files, by a properties file for all roles.
+
+    The controller fetches the files that users name, the server segments whose download URL is not in the deep store.
+    Raises InvalidConfigError.
+    """
+    return storage_settings(role.value.lower(), _properties(config_file))[0]
+
+
+def read_limits(config_file: Path) -> RequestLimits:
+    """Return the limits of requests that a properties file says. Raises InvalidConfigError."""
+    given = _properties(config_file)
+    found = {
+        name.removeprefix(_LIMIT): _value(config_file, key, given[key], read)
+        for key, (name, read) in _LIMITS.items()
+        if key in given
+    }
+    return RequestLimits(**found)
+
+
+def log_format_in(config_file: Path | None) -> LogFormat:
+    """Return how a properties file wants the log written, before the rest of it is read. Raises InvalidConfigError."""
+    text = None if config_file is None else _properties(config_file).get(LOG_FORMAT)
+    return LogFormat.TEXT if text is None else LogFormat.of(text)
+
+
+def _value(config_file: Path, key: str, text: str, read: Read) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise InvalidConfigError(f"{config_file}: '{key}' cannot be '{text}'") from error
+
+
+def _properties(config_file: Path) -> dict[str, str]:
+    try:
+        return parse_properties(config_file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidConfigError(f"cannot read the configuration '{config_file}': {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""How values lie in buffers: dictionaries, forward indexes, raw columns, the file's format."""

@@ -1,0 +1,155 @@
+"""One column of an immutable segment, over buffers of a memory-mapped file."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.model.index.timestamp_index import MILLIS_SUFFIX
+from gamay.model.types import DataType
+from gamay.segment.encode.dictionary import SortedDictionary
+from gamay.segment.encode.format import BufferFile, BufferMeta
+from gamay.segment.encode.forward import AlignedIds, IdReader, SortedIds, read_ids
+from gamay.segment.encode.metadata import ColumnMeta
+from gamay.segment.encode.raw import Chunked, PlainFixed, RawReader, read_raw
+from gamay.segment.encode.raw_blocks import Blocked
+from gamay.segment.encode.storage_form import fixed_dtype
+from gamay.segment.index.bloom import BloomBits
+from gamay.segment.index.inverted import RoaringInverted
+from gamay.segment.index.null import read_nulls
+from gamay.segment.index.range import BucketedRange
+from gamay.segment.index.sorted import KIND as SORTED
+from gamay.segment.index.sorted import SortedStarts
+from gamay.segment.read.rows import ColumnRows
+from gamay.segment.spi import DocIds, Ids, SecondaryIndex, SortedValues
+
+
+class ImmutableColumn(ColumnRows):
+    """Implements `segment.spi.Column`; dictionary and indexes are opened when first asked for."""
+
+    def __init__(
+        self,
+        meta: ColumnMeta,
+        file: BufferFile,
+        num_docs: int,
+        *,
+        indexes_of: Callable[[str], tuple[SecondaryIndex, ...]],
+        reconstructs: bool = False,
+    ) -> None:
+        """indexes_of: opens the secondary indexes of a column by its name.
+
+        reconstructs: read rows from the inverted index where there is no forward index, rather than refuse to.
+        """
+        self.meta = meta
+        self.name = meta.name
+        self.data_type = meta.data_type
+        self.single_value = meta.single_value
+        self.num_docs = num_docs
+        self.stats = meta.stats
+        self._file = file
+        self._buffers: dict[str, BufferMeta] = dict(meta.buffers)
+        self._indexes_of = indexes_of
+        self._reconstructs = reconstructs
+        self.has_forward = meta.has_forward or SORTED in self._buffers or reconstructs
+
+    def with_forward(self) -> "ImmutableColumn":
+        """Return the column with rows that can be read: where it has no forward index, as its inverted index tells them."""
+        if self.has_forward:
+            return self
+        return ImmutableColumn(self.meta, self._file, self.num_docs, indexes_of=self._indexes_of, reconstructs=True)
+
+    @cached_property
+    def indexes(self) -> tuple[SecondaryIndex, ...]:
+        return self._indexes_of(self.name)
+
+    @cached_property
+    def millis(self) -> "ImmutableColumn":
+        """A column of TIMESTAMP as one of LONG: the same rows and indexes, under another name."""
+        meta = replace(self.meta, name=self.name + MILLIS_SUFFIX, data_type=DataType.LONG)
+        return ImmutableColumn(meta, self._file, self.num_docs, indexes_of=self._indexes_of)
+
+    @cached_property
+    def dictionary(self) -> SortedDictionary | None:
+        if not any(kind.startswith("dictionary.") for kind in self._buffers):
+            return None
+        return SortedDictionary.read(self._file, self._buffers, self.data_type)
+
+    @cached_property
+    def sorted_index(self) -> SortedStarts | None:
+        return SortedStarts.read(self._file, self._buffers)
+
+    @cached_property
+    def sorted_values(self) -> SortedValues | None:
+        """The values themselves, where they ascend and all have one width."""
+        if not (self.stats.is_sorted and self.single_value) or self.dictionary is not None:
+            return None
+        raw = self._raw if fixed_dtype(self.data_type) is not None else None
+        return raw if isinstance(raw, PlainFixed | Chunked) else None
+
+    def ascii_lengths(self, start: int, stop: int) -> "Ids | None":
+        """Return the lengths of the texts of rows [start, stop); None when they are not known to be ASCII throughout."""
+        blocks = self._blocks
+        return None if blocks is None else blocks.byte_lengths(start, stop)
+
+    def ascii_lengths_at(self, docs: DocIds) -> "Ids | None":
+        """Do what `ascii_lengths` does for rows `docs`, ascending."""
+        blocks = self._blocks
+        return None if blocks is None else blocks.byte_lengths_at(docs)
+
+    @cached_property
+    def _blocks(self) -> Blocked | None:
+        is_plain = self.single_value and self.data_type.is_text and self.dictionary is None
+        return self._raw if is_plain and isinstance(self._raw, Blocked) else None
+
+    @cached_property
+    def inverted_index(self) -> RoaringInverted | None:
+        return RoaringInverted.read(self._file, self._buffers)
+
+    @cached_property
+    def range_index(self) -> BucketedRange | None:
+        dtype = fixed_dtype(self.data_type)
+        docs_of_ids = None if self.has_forward or self.inverted_index is None else self.inverted_index.docs_of_any
+        return BucketedRange.read(self._file, self._buffers, self.stored_at, self.dictionary, dtype, docs_of_ids)
+
+    @cached_property
+    def bloom_filter(self) -> BloomBits | None:
+        return BloomBits.read(self._file, self._buffers, self.data_type)
+
+    @cached_property
+    def null_docs(self) -> BitMap | None:
+        return read_nulls(self._file, self._buffers)
+
+    @cached_property
+    def _ids(self) -> IdReader:
+        if self.meta.id_bits is None or self.meta.stats.cardinality is None:
+            raise ValueError(f"column '{self.name}' has no dictionary, so it has no ids")
+        if self.meta.has_forward:
+            return read_ids(self._file, self._buffers, self.meta.stats.cardinality, self.meta.id_bits)
+        return AlignedIds(self._rows[0]) if self.sorted_index is None else SortedIds(self.sorted_index.starts)
+
+    @cached_property
+    def _rows(self) -> "tuple[Ids, Ids | None]":
+        if not self._reconstructs or self.inverted_index is None:
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION,
+                f"Column '{self.name}' has no forward index (forwardIndexDisabled): the query can filter by it, but not "
+                "read its values. Leave it out, or enable its forward index and reload the table",
+            )
+        return self.inverted_index.rows(self.num_docs, single_value=self.single_value)
+
+    @cached_property
+    def _raw(self) -> RawReader:
+        return read_raw(self._file, self._buffers, self.data_type, self.meta.codec or "")
+
+    @cached_property
+    def _offsets(self) -> Ids:
+        if self.single_value:
+            raise ValueError(f"column '{self.name}' is single-value, so it has no offsets")
+        if self.meta.has_forward:
+            return self._file.array(self._buffers["forward.offsets"], np.int32)
+        offsets = self._rows[1]
+        assert offsets is not None
+        return offsets

@@ -1,0 +1,1 @@
+"""Building segments: rows in, encoded columns, a complete folder out. Start at `builder`."""

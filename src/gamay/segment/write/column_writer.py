@@ -1,0 +1,201 @@
+"""One finished column into buffers: dictionary, forward index, secondary indexes, statistics."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from gamay.base.errors import InvalidConfigError
+from gamay.functions.expression import LiteralValue
+from gamay.functions.vector import Vector, take
+from gamay.model.index.indexing import IndexingConfig
+from gamay.model.schema.field_spec import FieldSpec
+from gamay.model.table.table_config import ColumnIndexConfig
+from gamay.model.types import DataType, FieldRole
+from gamay.segment.encode.dictionary import write_dictionary
+from gamay.segment.encode.format import BufferMeta, BufferWriter
+from gamay.segment.encode.forward import id_dtype, packed_bits, write_ids
+from gamay.segment.encode.metadata import ColumnMeta, Encoding
+from gamay.segment.encode.partition import PartitionFunction, partition_function, partition_info
+from gamay.segment.encode.raw import PASS_THROUGH, write_raw
+from gamay.segment.encode.storage_form import Stored, fixed_dtype, to_values
+from gamay.segment.index.bloom import write_bloom
+from gamay.segment.index.inverted import write_inverted
+from gamay.segment.index.null import write_nulls
+from gamay.segment.index.range import write_range_of_ids, write_range_of_values
+from gamay.segment.index.sorted import write_sorted
+from gamay.segment.spi import ColumnStats, PartitionInfo
+from gamay.segment.write.accumulate import ColumnAccumulator, EncodedColumn, RawColumn
+from gamay.segment.write.stats import encoded_stats, id_counts, raw_stats
+
+# of a dictionary: what stays in the cache of a core; and how many times as much room raw values may take
+_CACHED_BYTES = 1 << 20
+_RAW_MOST = 1.6
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What is to be made of one column.
+
+    default: what stands in for a row without a value. keep_nulls: remember those rows. keep_bounds: tell the least and the
+    greatest value in the metadata.
+    """
+
+    spec: FieldSpec
+    config: ColumnIndexConfig
+    default: LiteralValue
+    keep_nulls: bool
+    keep_bounds: bool
+    indexing: IndexingConfig
+
+    def __post_init__(self) -> None:
+        """Raise InvalidConfigError for what cannot be built, before any row is taken."""
+        config, spec = self.config, self.spec
+        if config.range and not config.dictionary and fixed_dtype(spec.data_type) is None:
+            raise InvalidConfigError(
+                f"column '{spec.name}' cannot have a range index: raw columns of type {spec.data_type.value} have none; "
+                "give it a dictionary"
+            )
+        if config.partition is not None and not spec.single_value:
+            raise InvalidConfigError(f"column '{spec.name}' is multi-value, so the table cannot be partitioned by it")
+
+    def codec(self, is_sorted: bool) -> str:
+        """Return the compression of the raw form: metrics are read whole, sorted rows are searched, both in place."""
+        if self.config.codec is not None:
+            return self.config.codec
+        return PASS_THROUGH if is_sorted or self.spec.role is FieldRole.METRIC else "LZ4"
+
+    @cached_property
+    def partition(self) -> PartitionFunction | None:
+        """The function by which the table is partitioned, if it is by this column."""
+        declared = self.config.partition
+        if declared is None:
+            return None
+        return partition_function(declared.function_name, declared.num_partitions, declared.function_config)
+
+    def accumulator(self) -> ColumnAccumulator:
+        """Return the empty column."""
+        return ColumnAccumulator(self.spec.data_type, self.spec.single_value, self.default, self.config.dictionary)
+
+    def dictionary_pays(self, num_values: int, cardinality: int) -> bool:
+        """Return False when a dictionary saves too little room, as `optimizeDictionary` has it, or costs queries time."""
+        if not self.config.may_drop_dictionary or not self.spec.single_value:
+            return True
+        dtype = fixed_dtype(self.spec.data_type)
+        if self.config.by_cost:
+            return dtype is None or not _costs_time(num_values, cardinality, dtype.itemsize)
+        if dtype is None:
+            ratio = self.indexing.no_dictionary_cardinality_ratio_threshold
+            return ratio is None or cardinality < ratio * num_values
+        raw_bytes = num_values * dtype.itemsize
+        encoded_bytes = cardinality * dtype.itemsize + -(-num_values * packed_bits(cardinality) // 8)
+        return raw_bytes > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
+
+
+def _costs_time(num_values: int, cardinality: int, width: int) -> bool:
+    """Whether rows of metrics are added up faster where they are raw, in not much more room.
+
+    A dictionary beyond the cache of a core costs a cache miss for each value, which is some times what reading it costs.
+    """
+    if cardinality * width <= _CACHED_BYTES:
+        return False
+    encoded_bytes = cardinality * width + num_values * id_dtype(cardinality).itemsize
+    return num_values * width <= _RAW_MOST * encoded_bytes
+
+
+class FinishedColumn(Protocol):
+    """All rows of a column, in either form; which one is asked for is the plan's choice, and it is asked for once."""
+
+    def finish_encoded(self) -> EncodedColumn: ...
+    def finish_raw(self) -> RawColumn: ...
+
+
+def write_column(writer: BufferWriter, plan: ColumnPlan, finished: FinishedColumn) -> ColumnMeta:
+    """Write all buffers of a column and return its description."""
+    if not plan.config.dictionary:
+        return _write_raw(writer, plan, finished.finish_raw(), None)
+    column = finished.finish_encoded()
+    cardinality = len(column.dictionary)
+    if plan.dictionary_pays(len(column.ids), cardinality):
+        return write_encoded(writer, plan, column)
+    decoded = RawColumn(take(column.dictionary, column.ids), column.offsets, column.null_docs)
+    return _write_raw(writer, plan, decoded, cardinality)
+
+
+def write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn) -> ColumnMeta:
+    """Write all buffers of a column that keeps its dictionary, and return its description."""
+    data_type = plan.spec.data_type
+    cardinality = len(column.dictionary)
+    counts = id_counts(column.ids, cardinality)
+    stats = encoded_stats(column, data_type, counts, _partition(plan, column.dictionary))
+    bits = packed_bits(cardinality) if plan.config.packed else column.ids.dtype.itemsize * 8
+    buffers = write_dictionary(writer, column.dictionary)
+    if plan.config.forward:
+        buffers.append(write_ids(writer, column.ids, bits if plan.config.packed else None))
+    buffers += _write_rows(writer, plan, column)
+    if stats.is_sorted:  # it answers whatever the next two would
+        buffers.append(write_sorted(writer, counts))
+    else:
+        if plan.config.inverted:
+            buffers += write_inverted(writer, column.ids, column.offsets, cardinality)
+        if plan.config.range:
+            buffers += write_range_of_ids(writer, column.ids, column.offsets, counts)
+    buffers += _write_bloom(writer, plan, column.dictionary)
+    return _describe(plan, Encoding.DICTIONARY, bits, None, stats, buffers)
+
+
+def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardinality: int | None) -> ColumnMeta:
+    config, values = plan.config, column.values
+    stats = replace(raw_stats(column, plan.spec.data_type, _partition(plan, values)), cardinality=cardinality)
+    codec = plan.codec(stats.is_sorted and plan.spec.single_value)
+    buffers = write_raw(writer, values, codec, config.target_docs_per_chunk, config.target_max_chunk_size)
+    buffers += _write_rows(writer, plan, column)
+    if config.range and isinstance(values, np.ndarray):
+        buffers += write_range_of_values(writer, values, column.offsets)
+    buffers += _write_bloom(writer, plan, values)
+    return _describe(plan, Encoding.RAW, None, codec, stats, buffers)
+
+
+def _write_rows(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | RawColumn) -> list[BufferMeta]:
+    """Write what both encodings have: offsets of multi-value rows, and the null vector."""
+    buffers = []
+    if column.offsets is not None and plan.config.forward:
+        buffers.append(writer.add("forward.offsets", [column.offsets]))
+    if plan.keep_nulls and len(column.null_docs):
+        buffers.append(write_nulls(writer, column.null_docs))
+    return buffers
+
+
+def _write_bloom(writer: BufferWriter, plan: ColumnPlan, values: Stored) -> list[BufferMeta]:
+    bloom = plan.config.bloom
+    if bloom is None:
+        return []
+    return [write_bloom(writer, values, plan.spec.data_type, bloom.fpp, bloom.max_size_bytes)]
+
+
+def _partition(plan: ColumnPlan, values: Stored) -> PartitionInfo | None:
+    if plan.partition is None:
+        return None
+    data_type: DataType = plan.spec.data_type
+    try:
+        return partition_info(plan.partition, Vector(data_type, to_values(values, data_type)))
+    except ValueError as reason:
+        raise InvalidConfigError(f"the table cannot be partitioned by column '{plan.spec.name}': {reason}") from None
+
+
+def _describe(
+    plan: ColumnPlan, encoding: Encoding, bits: int | None, codec: str | None, stats: ColumnStats, buffers: list[BufferMeta]
+) -> ColumnMeta:
+    stats = stats if plan.keep_bounds else replace(stats, minimum=None, maximum=None)
+    return ColumnMeta(
+        name=plan.spec.name,
+        data_type=plan.spec.data_type,
+        single_value=plan.spec.single_value,
+        encoding=encoding,
+        id_bits=bits,
+        packed=plan.config.packed and encoding is Encoding.DICTIONARY,
+        codec=codec,
+        stats=stats,
+        buffers={buffer.kind: buffer for buffer in buffers},
+    )

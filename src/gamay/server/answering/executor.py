@@ -1,0 +1,211 @@
+"""Running queries on the segments of this server."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from gamay.base.allocator import give_back_surplus
+from gamay.base.clock import Clock
+from gamay.base.errors import CorruptSegmentError, ErrorCode, QueryError
+from gamay.query.bind.binder import BoundQuery
+from gamay.query.bind.predicate import Filter
+from gamay.query.execute.executor import execute
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.deadline import Deadline
+from gamay.query.pool import WorkPool
+from gamay.query.prepared.lookup import PreparedQuery
+from gamay.query.reduce.merge import Answer
+from gamay.segment.read.defaults import with_defaults
+from gamay.segment.read.visible import VisibleDocs, VisibleSegment
+from gamay.segment.spi import Segment
+from gamay.server.answering.dimensions import DimensionTables, QueryDimensions
+from gamay.server.answering.following import frozen_after
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.loading.table import Contents, TableData
+from gamay.server.query_counts import TableCounts
+from gamay.sql.options.option_values import flag, number
+from gamay.upsert.partitions.views import ViewOptions
+from gamay.upsert.rows.valid_docs import SegmentDocs
+
+if TYPE_CHECKING:
+    from gamay.ingest.stream.offsets import Offset
+    from gamay.upsert.tables.table import TableUpsert
+
+
+_KILLED = frozenset({ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED, ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED})
+
+# a query that took less has hardly freed much
+_LONG_S = 0.01
+
+
+class QueryExecutor:
+    """What a broker in the same process is connected to. threads: how many work on one query."""
+
+    def __init__(self, instance: ServerInstance, threads: int) -> None:
+        self._instance = instance
+        self._pool = WorkPool(threads)
+        self._dimensions = DimensionTables(instance)
+
+    def close(self) -> None:
+        """End the threads, once their work is done."""
+        self._pool.close()
+
+    def counts(self, table: str) -> TableCounts:
+        """Return what is counted of a typed table's queries."""
+        return self._instance.counts.of(table)
+
+    def num_docs(self, table: str, segments: Sequence[str]) -> int:
+        """Return how many rows the named segments have; those that consume, and those that are not here, count nothing."""
+        data = self._instance.table(table)
+        loaded = {} if data is None else data.snapshot()
+        return sum(loaded[name].segment.num_docs for name in segments if name in loaded)
+
+    def execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
+    ) -> tuple[ServerResult, Sequence[str]]:
+        """Do what `_execute` does, and count it."""
+        begun_s = deadline.clock.monotonic_s()
+        counts = self._instance.counts.of(table)
+        counts.queries += 1
+        try:
+            result, missing = self._execute(table, query, segments, deadline, latest)
+            counts.pruning_s += result.pruning_s
+            counts.missing_segments += len(missing)
+            stats = result.stats
+            counts.pruned_by_limit += stats.num_segments_pruned_by_limit
+            counts.pruned_by_value += stats.num_segments_pruned_by_value
+            if stats.min_consuming_freshness_time_ms:
+                counts.freshness_lag_ms = max(0, deadline.clock.now_ms() - stats.min_consuming_freshness_time_ms)
+            return result, missing
+        except Exception as error:
+            counts.exceptions += 1
+            counts.killed += isinstance(error, QueryError) and error.code in _KILLED
+            raise
+        finally:
+            took_s = deadline.clock.monotonic_s() - begun_s
+            counts.add_time(took_s)
+            if took_s >= _LONG_S:
+                give_back_surplus()
+
+    def answer_at_once(
+        self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
+    ) -> Answer | None:
+        """Answer a query from the named segments of a typed table; None to leave it to `execute`.
+
+        So it is where rows replace each other, where a segment is not here or still consumes, and where there is more to do
+        than was expected. Raises GamayError; then nothing was counted.
+        """
+        begun_s, begun_ns = clock.monotonic_s(), clock.thread_cpu_ns()
+        data = self._instance.table(table)
+        if data is None or self._instance.upserts.upsert(table) is not None:
+            return None
+        loaded = data.contents().loaded
+        found = [one.segment for name in segments if (one := loaded.get(name)) is not None]
+        answer = query.answer(filter_, found) if len(found) == len(segments) else None
+        if answer is None:
+            return None
+        answer.stats.offline_thread_cpu_time_ns = clock.thread_cpu_ns() - begun_ns
+        counts = self._instance.counts.of(table)
+        counts.queries += 1
+        counts.add_time(clock.monotonic_s() - begun_s)
+        return answer
+
+    def _execute(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str]
+    ) -> tuple[ServerResult, Sequence[str]]:
+        """Run a query on the named segments of a typed table; return the result and the segments that are not here.
+
+        All segments come from one snapshot of the table; those that consume are read as they are at this moment. Where rows
+        replace each other, only those that count are seen, unless the query says skipUpsert. latest: see
+        `gamay.broker.scatter.connection.ServerConnection`. Raises QueryError.
+        """
+        data = self._instance.table(table)
+        if data is None:
+            raise QueryError(ErrorCode.SERVER_TABLE_MISSING, f"Server {self._instance.id} does not host table {table}")
+        keys = self._instance.upserts.upsert(table)
+        contents, visible_of = (data.contents(), _every_row) if keys is None else _visible(keys, data, query)
+        if keys is not None:
+            segments = _with_new(keys, contents, segments)
+        found: list[Segment] = []
+        docs: list[VisibleDocs | None] = []
+        missing: list[str] = []
+        consuming: dict[str, int] = {}
+        followed = _followed(contents, latest) if keys is None else ()
+        last: dict[str, Offset | None] = {}
+        for name in segments:
+            if (loaded := contents.loaded.get(name)) is not None:
+                found.append(loaded.segment)
+                docs.append(visible_of(loaded.docs))
+                if name in followed:
+                    last[name] = None
+            elif (growing := contents.consuming.get(name)) is not None:
+                docs.append(visible_of(growing.docs))
+                view, consuming[name], end = growing.freeze_to_end()  # after the rows that count: it has all of them
+                found.append(view)
+                if end is not None and name in followed:
+                    last[name] = end
+            else:
+                missing.append(name)
+        for name, end in last.items():
+            for view, freshness_ms in frozen_after(contents, name, end):
+                found.append(view)
+                if freshness_ms is not None:
+                    consuming[view.name] = freshness_ms
+                    if name in consuming:  # it has all of its rows
+                        consuming[name] = max(consuming[name], freshness_ms)
+        if deadline.dimensions is None:  # of several servers in one process the first one's: they all have the whole tables
+            deadline.dimensions = QueryDimensions(self._dimensions)
+        try:
+            found = self._complete(table, query, found)
+            if keys is not None:
+                found = [s if d is None else VisibleSegment(s, d) for s, d in zip(found, docs, strict=True)]
+            host = self._instance.host_name
+            return execute(query, found, self._pool, deadline, host_name=host, consuming=consuming), missing
+        except CorruptSegmentError as error:
+            self._instance.recheck(table)
+            raise QueryError(
+                ErrorCode.QUERY_EXECUTION, f"A segment of {table} is damaged, it is made again if possible: {error}"
+            ) from error
+
+    def _complete(self, table: str, query: BoundQuery, segments: list[Segment]) -> list[Segment]:
+        """Give segments that are older than a column of the query its default value in every row."""
+        if all(name in segment.column_names for segment in segments for name in query.fields):
+            return segments
+        layout = self._instance.layout_of(table)
+        return segments if layout is None else [with_defaults(s, layout.schema, layout.config) for s in segments]
+
+
+def _every_row(_: SegmentDocs | None) -> VisibleDocs | None:
+    return None
+
+
+def _followed(contents: Contents, latest: Collection[str]) -> Collection[str]:
+    """Return those of the named segments behind which there is something here."""
+    if not latest or not (contents.following or contents.ahead):
+        return ()
+    return {name for name in latest if name in contents.following or name in contents.ahead}
+
+
+def _visible(
+    keys: "TableUpsert", data: TableData, query: BoundQuery
+) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
+    """Return what is loaded, and what gives the rows of a segment that count, None for all."""
+    options = query.query.options or {}
+    if flag(options, "skipUpsert"):
+        return data.contents(), _every_row
+    freshness_ms = number(options, "upsertViewFreshnessMs", -1)
+    wanted = ViewOptions(
+        with_deleted=flag(options, "skipUpsertDelete"),
+        skip_view=flag(options, "skipUpsertView"),
+        freshness_ms=None if freshness_ms < 0 else freshness_ms,
+    )
+    contents, visible_of = keys.views.read(data.contents, Contents.all_docs, wanted)
+    return contents, lambda docs: None if docs is None else visible_of(docs)
+
+
+def _with_new(keys: "TableUpsert", contents: Contents, segments: Sequence[str]) -> Sequence[str]:
+    """Add segments that came lately, of the partitions asked for, which the broker may not know of yet.
+
+    Rows that they have replaced are no longer valid, so without them their keys would be missing.
+    """
+    added = keys.new_beside(segments)
+    return [*segments, *(n for n in added if n in contents.loaded or n in contents.consuming)] if added else segments

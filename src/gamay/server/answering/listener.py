@@ -1,0 +1,250 @@
+"""The query port of a server: queries come as frames, and are executed as those of a broker in the same process."""
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+
+import uvloop
+
+from gamay.base import guard, spans
+from gamay.base.clock import Clock
+from gamay.base.errors import ErrorCode, GamayError, InUseError, QueryError
+from gamay.base.logs import about
+from gamay.query.bind.plans import Plan
+from gamay.query.execute.server_result import ServerResult
+from gamay.query.limits.budget import ProcessBudget
+from gamay.query.limits.deadline import CancellableDeadline
+from gamay.query.limits.queue import QueryQueue
+from gamay.query.prepared.lookup import SEGMENTS_MAX
+from gamay.query.reduce.merge import Answer, reduce
+from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
+from gamay.query.wire.result import encode_answer, encode_done, encode_result
+from gamay.rpc.handshake import NO_SECRET, ClusterSecret
+from gamay.rpc.peer import AWAKE_US, Limits
+from gamay.rpc.server import Call, Server
+from gamay.server.answering.executor import QueryExecutor
+
+_log = logging.getLogger(__name__)
+
+# requests hold a query and names of segments
+REQUEST_BYTES_MAX = 64 << 20
+_BACKLOG = 1024
+
+
+class QueryListener:
+    """Answers brokers between `start` and `stop`, on an event loop of its own.
+
+    Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
+    `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
+    together, and one of them. awake_us: see `gamay.rpc.peer.Limits`; None is the usual. secret: that brokers have to know.
+
+    Raises InUseError when the port is taken.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        executor: QueryExecutor,
+        clock: Clock,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        threads: int = 4,
+        memory: ProcessBudget | None = None,
+        tls: ssl.SSLContext | None = None,
+        awake_us: int | None = None,
+        secret: ClusterSecret = NO_SECRET,
+    ) -> None:
+        self._executor = executor
+        self._clock = clock
+        self._memory = memory or ProcessBudget.of_machine()
+        self._tls = tls
+        self._plans = ReceivedPlans()
+        self._queue = QueryQueue(threads, thread_name="server-query")
+        limits = Limits(frame_bytes=REQUEST_BYTES_MAX, awake_us=AWAKE_US if awake_us is None else awake_us)
+        self._server = Server(name, self._on_call, limits, secret)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[tuple[str, CancellableDeadline]] = set()
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="server-queries", daemon=True)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise InUseError(f"the server cannot listen on port {port}: {error.strerror}; choose another port") from error
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def in_flight(self) -> int:
+        """How many queries have not been answered yet."""
+        return self._server.in_flight
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._socket.listen(_BACKLOG)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._server.start(self._socket, self._tls), self._loop).result()
+
+    def leave(self) -> None:
+        """Ask all brokers to send no more queries; those that come all the same are answered."""
+        self._loop.call_soon_threadsafe(self._server.leave)
+
+    def stop(self) -> None:
+        """End the connections and the threads; queries under way are not answered."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._queue.shutdown(wait=False)
+        self._socket.close()
+        self._loop.close()
+
+    # on the event loop
+
+    def _on_call(self, call: Call) -> None:
+        begun_s = self._clock.monotonic_s()
+        try:
+            header = decode_request_header(call.buffers[0])
+            if header.known is None:
+                plan = self._plans.plan(bytes(call.buffers[1]), bytes(call.buffers[2]))
+            else:
+                plan = self._plans.known(header.known)
+        except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
+            _fail(call, error)
+            return
+        now_s = self._clock.monotonic_s()
+        self._executor.counts(header.table).deserialization_s += now_s - begun_s
+        deadline = CancellableDeadline(
+            self._clock, now_s + call.timeout_ms / 1000, header.timeout_ms, header.budget(self._memory)
+        )
+        call.on_cancel = deadline.cancel
+        if plan.is_light(self._executor.num_docs(header.table, header.segments)):
+            try:
+                answer = self._execute(header, plan, deadline, call.context)
+            except Exception as error:  # noqa: BLE001 - as above
+                _fail(call, error, header, deadline)
+            else:
+                call.reply(answer)
+            return
+        task = asyncio.ensure_future(self._queued(call, header, plan, deadline))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _queued(self, call: Call, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> None:
+        num_bytes = sum(buffer.nbytes for buffer in call.buffers)
+        queued_s = self._clock.monotonic_s()
+
+        def execute() -> "Sequence[bytes | memoryview]":
+            self._executor.counts(header.table).waiting_s += self._clock.monotonic_s() - queued_s
+            return self._execute(header, plan, deadline, call.context)
+
+        known = header.id, deadline
+        self._waiting.add(known)
+        try:
+            answer = await self._queue.turn(execute, num_bytes, deadline)
+        except Exception as error:  # noqa: BLE001 - as above
+            if isinstance(error, QueryError) and error.code is ErrorCode.QUERY_SCHEDULING_TIMEOUT:
+                self._executor.counts(header.table).scheduling_timeouts += 1
+            _fail(call, error, header, deadline)
+        else:
+            call.reply(answer)
+        finally:
+            self._waiting.discard(known)
+
+    # on any thread
+
+    def running(self) -> list[str]:
+        """Return the ids of the queries that wait or run, as brokers call them; but for those that take no time."""
+        return sorted({query_id for query_id, _ in list(self._waiting)})
+
+    def cancel(self, query_id: str) -> bool:
+        """End a query's work here, which its broker is told; returns whether there is any."""
+        found = [deadline for known, deadline in list(self._waiting) if known == query_id]
+        for deadline in found:
+            self._loop.call_soon_threadsafe(deadline.cancel)
+        return bool(found)
+
+    def _execute(
+        self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline, context: str
+    ) -> "Sequence[bytes | memoryview]":
+        if context and spans.is_on():
+            about_it = {"request_id": header.id, "table": header.table, "segments": len(header.segments)}
+            with spans.span("gamay.execute", context, **about_it):
+                return self._executed(header, plan, deadline)
+        return self._executed(header, plan, deadline)
+
+    def _executed(self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> "Sequence[bytes | memoryview]":
+        begun_ns = self._clock.thread_cpu_ns()
+        try:
+            deadline.check()
+            as_text = header.known is not None and header.known.as_text
+            if isinstance(plan, KnownPlan) and (answer := self._at_once(header, plan)) is not None:
+                return encode_answer(answer, as_text=as_text)
+            result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline, header.latest)
+            if header.known is None or missing:
+                begun_s = self._clock.monotonic_s()
+                buffers = self._encoded(header, plan, result, missing, deadline)
+            else:
+                answer = self._merged(plan, result, deadline)
+                begun_s = self._clock.monotonic_s()
+                buffers = encode_answer(answer, as_text=as_text)
+            self._executor.counts(header.table).serialization_s += self._clock.monotonic_s() - begun_s
+            return buffers
+        finally:
+            plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
+            if deadline.budget is not None:
+                deadline.budget.close()
+
+    def _encoded(
+        self, header: RequestHeader, plan: Plan, result: ServerResult, missing: Sequence[str], deadline: CancellableDeadline
+    ) -> "Sequence[bytes | memoryview]":
+        before = guard.enter(deadline)  # groups that did not fit the memory are merged only now
+        try:
+            return encode_result(plan.bound, result, missing, header.takes_parts, header.takes_set_parts)
+        finally:
+            guard.enter(before)
+
+    def _at_once(self, header: RequestHeader, plan: KnownPlan) -> Answer | None:
+        """Return the answer where indexes find its few rows, None where they do not."""
+        known = plan.known
+        if known.prepared is None or len(header.segments) > SEGMENTS_MAX:
+            return None
+        try:
+            answer = self._executor.answer_at_once(
+                header.table, known.prepared, plan.bound.filter, header.segments, self._clock
+            )
+        except GamayError:
+            return None  # executing it meets that again, and tells
+        known.tried(is_answered=answer is not None)
+        return answer
+
+    def _merged(self, plan: Plan, result: ServerResult, deadline: CancellableDeadline) -> Answer:
+        """Return the answer where nobody else has a part in it."""
+        before = guard.enter(deadline)
+        try:
+            return reduce(plan.bound, [result])
+        finally:
+            guard.enter(before)
+
+
+def _fail(
+    call: Call, error: Exception, header: RequestHeader | None = None, deadline: CancellableDeadline | None = None
+) -> None:
+    """Answer with an error, and with what was done until then."""
+    if isinstance(error, QueryError):
+        budget = None if deadline is None else deadline.budget
+        done = [encode_done(budget.stats())] if budget is not None and budget.parts else []
+        call.fail(error.code.code, str(error), done)
+        return
+    if isinstance(error, MemoryError):
+        text = "The query needs more memory than the process can get; filter more, or group by less"
+        call.fail(ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED.code, text)
+        return
+    of_query = {} if header is None else about(header.id, header.table)
+    _log.error("a query failed", exc_info=error, extra=of_query)
+    call.fail(ErrorCode.INTERNAL.code, f"The query failed for a reason that is a defect of Gamay: {error!r}")

@@ -1,0 +1,1 @@
+"""The server's HTTP interface for administrators and other roles."""

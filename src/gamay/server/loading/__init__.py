@@ -1,0 +1,4 @@
+"""Bringing what is loaded in line with the ideal states: fetching, checking, opening, swapping, reporting.
+
+Start at `instance`.
+"""

@@ -1,0 +1,207 @@
+"""Bringing a segment's encodings and indexes in line with what the table config says now."""
+
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from pyroaring import BitMap
+
+from gamay.base.clock import Clock, ManualClock
+from gamay.base.errors import CorruptSegmentError, InvalidConfigError
+from gamay.functions.arrow import arrow_type
+from gamay.functions.vector import Vector
+from gamay.model.index.timestamp_index import TimestampColumn
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.secondary_indexes import IndexDeclaration, declared_indexes
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.tier_overwrites import overwritten
+from gamay.query.answer.response import arrow_array
+from gamay.query.startree.build import add_star_trees
+from gamay.query.startree.definition import TreeDefinition, tree_definitions
+from gamay.segment.encode.format import COLUMNS_FILE, METADATA_FILE
+from gamay.segment.encode.metadata import ColumnMeta, Encoding, SegmentMetadata
+from gamay.segment.read.column import ImmutableColumn
+from gamay.segment.read.reader import ImmutableSegment
+from gamay.segment.star_tree_file import remove_star_trees
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.segment.write.secondary_indexes import add_indexes, buildable
+
+_log = logging.getLogger(__name__)
+_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How the segments of a table should be stored."""
+
+    schema: Schema
+    config: TableConfig
+
+    def of_tier(self, tier: str) -> "TableLayout":
+        """Return how segments of a tier are stored; overwrites that were never validated and fail are left out."""
+        try:
+            config = overwritten(self.config, tier)
+        except InvalidConfigError as error:
+            _log.error("the tierOverwrites.%s of %s are left out: %s", tier, self.config.typed_name, error)
+            return self
+        return self if config is self.config else TableLayout(self.schema, config)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether segments are read into memory as a whole, rather than mapped."""
+        return self.config.indexing.load_mode == "HEAP"
+
+    def fingerprint(self) -> str:
+        """Return a short text that changes whenever encodings or indexes might."""
+        document = self.config.to_json()
+        parts = [self.schema.to_json(), document.get("tableIndexConfig"), document.get("fieldConfigList")]
+        return f"{zlib.crc32(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)):08x}"
+
+    def matches(self, info: SegmentMetadata) -> bool:
+        """Whether a segment is stored like this already; columns of other types than the schema's cannot be helped.
+
+        With `skipSegmentPreprocess` segments stay as they were pushed.
+        """
+        if self.config.indexing.skip_segment_preprocess:
+            return True
+        for spec in self.schema.stored_fields:
+            column = info.columns.get(spec.name)
+            if column is None:
+                continue
+            if (column.data_type, column.single_value) != (spec.data_type, spec.single_value):
+                return True
+            if not self._matches_column(spec, column, info.num_docs):
+                return False
+        return self._timestamp_columns(info) == info.timestamp_columns
+
+    def _timestamp_columns(self, info: SegmentMetadata) -> dict[str, TimestampColumn]:
+        """Return the columns that timestamp indexes should derive from those that a segment has."""
+        bases = (spec for spec in self.schema.stored_fields if spec.name in info.columns)
+        return {column.name: column for spec in bases for column in self.config.timestamp_columns(self.schema, spec)}
+
+    def star_trees(self, info: SegmentMetadata) -> list[TreeDefinition]:
+        """Return the star-trees that a segment should have; those that were never validated and fail are left out."""
+        if self.config.indexing.skip_segment_preprocess:
+            return []
+        try:
+            return list(tree_definitions(self.schema, self.config, info.columns))
+        except InvalidConfigError as error:
+            _log.error("segments of %s have no star-trees: %s", self.config.typed_name, error)
+            return []
+
+    def is_met_by(self, segment: ImmutableSegment) -> bool:
+        """Whether a segment is stored like this already, its star-trees and secondary indexes included."""
+        return self.matches(segment.info) and self.matches_indexes(segment) and self.matches_star_trees(segment)
+
+    def matches_star_trees(self, segment: ImmutableSegment, *, verify: bool = False) -> bool:
+        """Whether a segment has its star-trees already, and no others; with `verify`, undamaged ones."""
+        if self.config.indexing.skip_segment_preprocess:
+            return True
+        wanted = [definition.config for definition in self.star_trees(segment.info)]
+        try:
+            return wanted == [tree.config for tree in segment.star_trees(verify=verify)]
+        except CorruptSegmentError as error:
+            _log.warning("the star-trees of segment %s are built again: %s", segment.name, error)
+            return False
+
+    @property
+    def indexes(self) -> Sequence[IndexDeclaration]:
+        """The secondary indexes that segments should have."""
+        return () if self.config.indexing.skip_segment_preprocess else declared_indexes(self.config, self.schema)
+
+    def matches_indexes(self, segment: ImmutableSegment) -> bool:
+        """Whether a segment has its secondary indexes already, sound ones, and no others."""
+        if self.config.indexing.skip_segment_preprocess:
+            return True
+        return buildable(self.indexes, segment.info) == [stored.declaration for stored in segment.indexes]
+
+    def _matches_column(self, spec: FieldSpec, column: ColumnMeta, num_docs: int) -> bool:
+        wanted = self.config.column_index(self.schema, spec.name)
+        has_dictionary = column.encoding is Encoding.DICTIONARY
+        if has_dictionary != wanted.dictionary and not wanted.may_drop_dictionary:
+            return False
+        if not has_dictionary and wanted.codec is not None and column.codec != wanted.codec:
+            return False
+        if has_dictionary and wanted.forward and column.packed != wanted.packed:
+            return False
+        if num_docs and (column.stats.minimum is not None) != self.config.keeps_bounds(self.schema, spec.name):
+            return False
+        present = set(column.index_sizes())
+        # The order of the rows of a sorted column answers what these two would, so they are never built for one.
+        is_sorted = has_dictionary and column.stats.is_sorted
+        wants = {
+            "forward": wanted.forward,
+            "inverted": wanted.inverted and not is_sorted,
+            "range": wanted.range and not is_sorted,
+            "bloom": wanted.bloom is not None,
+        }
+        return all((index in present) == wish for index, wish in wants.items())
+
+
+def rebuild(segment: ImmutableSegment, layout: TableLayout, out_dir: Path, clock: Clock) -> Path:
+    """Store a segment as the layout says, as `out_dir/<name>`, and return that folder.
+
+    Its rows are written again where columns or the indexes among their buffers differ; else its files are linked, and those
+    of the secondary indexes that are still wanted. Star-trees are built anew. Raises InvalidConfigError when an index among
+    the buffers cannot be built.
+    """
+    is_same = layout.matches(segment.info)
+    folder = _linked(segment, out_dir) if is_same else _rewritten(segment, layout, out_dir)
+    add_indexes(folder, layout.indexes, clock, segment.indexes if is_same else ())
+    try:
+        add_star_trees(folder, layout.schema, layout.config, clock)
+    except Exception:  # noqa: BLE001 - whatever is wrong with a tree, its segment can be read without it
+        _log.exception("segment %s is read without star-trees, for they cannot be built", segment.name)
+        remove_star_trees(folder)
+    return folder
+
+
+def _linked(segment: ImmutableSegment, out_dir: Path) -> Path:
+    folder = out_dir / segment.name
+    folder.mkdir()
+    for name in (METADATA_FILE, COLUMNS_FILE):
+        try:
+            os.link(segment.path / name, folder / name)
+        except OSError:  # on another file system, or on one without links
+            shutil.copyfile(segment.path / name, folder / name)
+    return folder
+
+
+def _rewritten(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path:
+    clock = ManualClock(segment.info.creation_time_ms)
+    builder = SegmentBuilder(layout.schema, layout.config, segment.name, out_dir, clock=clock)
+    for batch in _batches(segment, layout.schema):
+        builder.append(batch)
+    return builder.build()
+
+
+def _batches(segment: ImmutableSegment, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows as conformed batches; columns that the segment does not have are null."""
+    names = [spec.name for spec in schema.stored_fields]
+    columns = {name: segment.column(name).with_forward() for name in names if name in segment.column_names}
+    for start in range(0, segment.num_docs, _BATCH_ROWS):
+        stop = min(start + _BATCH_ROWS, segment.num_docs)
+        arrays = [_array(columns, spec, start, stop) for spec in schema.stored_fields]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _array(columns: Mapping[str, ImmutableColumn], spec: FieldSpec, start: int, stop: int) -> pa.Array:
+    kind = arrow_type(spec.data_type, spec.single_value)
+    if spec.name not in columns:
+        return pa.nulls(stop - start, kind)
+    column = columns[spec.name]
+    values = column.values(start, stop)
+    if column.null_docs is not None:
+        nulls = np.zeros(stop - start, np.bool_)
+        inside = column.null_docs & BitMap(range(start, stop))
+        nulls[np.array(inside, np.int64) - start] = True
+        values = Vector(values.type, values.values, values.offsets, nulls)
+    array = arrow_array(values)
+    return array if array.type == kind else array.cast(kind)

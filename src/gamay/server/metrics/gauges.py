@@ -1,0 +1,36 @@
+"""What a server measures."""
+
+from collections.abc import Iterator
+
+from gamay.base.metrics import Kind, Measured
+from gamay.cluster.store.store_metrics import measure_store
+from gamay.server.instance.instance import ServerInstance
+from gamay.server.metrics.consumption import measure_builds, measure_consumption
+from gamay.server.metrics.keys import measure_keys
+
+
+def measure_server(instance: ServerInstance) -> Iterator[Measured]:
+    """Yield what the server has loaded, what it failed to load, and what it was asked."""
+    yield from measure_store("server", instance.store)
+    yield from instance.counts.measure(tables := instance.tables())
+    for table in tables:
+        data = instance.table(table)
+        if data is None:
+            continue
+        loaded = data.snapshot().values()
+        labels = {"table": table}
+        yield Measured("pinot_server_segmentCount", len(loaded), "Segments that are loaded", labels)
+        docs = sum(one.segment.num_docs for one in loaded)
+        yield Measured("pinot_server_documentCount", docs, "Rows in loaded segments", labels)
+        size = sum(one.size_bytes for one in loaded)
+        yield Measured("pinot_server_segmentSizeBytes", size, "Bytes of loaded segments on disk", labels)
+        failed = instance.peer_failures[table]
+        text = "Attempts to get a segment from another server that failed"
+        yield Measured("pinot_server_segmentDownloadFromPeersFailures", failed, text, labels, Kind.COUNTER)
+        failures = len(instance.failures(table))
+        yield Measured("pinot_server_segmentsInErrorState", failures, "Segments that cannot be loaded", labels)
+        yield from measure_keys(labels, instance.upserts.of(table, None))
+        if instance.consumers is not None:
+            yield from measure_consumption(table, instance.consumers)
+    if instance.consumers is not None:
+        yield from measure_builds(instance.consumers)

@@ -1,0 +1,1 @@
+"""Compiling what queries and upserts run before a user waits for it."""

@@ -1,0 +1,4 @@
+"""Segments from files and DataFrames on executors: ranges, sorting, one task each, pushing what a job built.
+
+Start at `segments`.
+"""

@@ -1,0 +1,75 @@
+"""Running one Python function for each of some tasks on executors, and telling how far they are."""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from gamay.spark.building.progress import Progress
+
+T = TypeVar("T")
+POLL_SECONDS = 0.2
+_RESULT = "result string"
+_GROUPS = itertools.count(1)
+
+
+def run_tasks(
+    spark: Any, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: Progress, parallelism: int = 0
+) -> list[str]:
+    """Return the text that `function` makes of each task, in their order; each task is a Spark task of its own.
+
+    parallelism: how many run at once, at most; 0 leaves it to Spark.
+    """
+    if not tasks:
+        return []
+    groups = min(len(tasks), parallelism) if parallelism else len(tasks)
+    shipped = list(tasks)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            results = [function(shipped[i]) for i in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"result": pa.array(results, pa.string())})
+
+    frame = spark.range(0, len(tasks), 1, groups).mapInArrow(run, _RESULT)
+    return [row.result for row in collect(spark, frame, what, progress)]
+
+
+def collect(spark: Any, frame: Any, what: str, progress: Progress) -> list[Any]:
+    """Collect a DataFrame while telling how many tasks of its stages are done; a failure is raised as Spark raised it.
+
+    What `progress` raises cancels the job, and is raised.
+    """
+    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
+    if context is None:
+        return list(frame.collect())
+    outcome: dict[str, Any] = {}
+    group = f"gamay-{next(_GROUPS)}"
+
+    def work() -> None:
+        try:
+            context.setJobGroup(group, what)  # of the jobs that this thread begins
+            outcome["rows"] = frame.collect()
+        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
+            outcome["error"] = error
+
+    worker = threading.Thread(target=work, name="gamay-collect", daemon=True)
+    worker.start()
+    last = 1
+    tracker = context.statusTracker()
+    try:
+        while worker.is_alive():
+            worker.join(POLL_SECONDS)
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage)
+            if total:
+                last = total
+                progress.update(what, sum(stage.numCompletedTasks for stage in stages if stage), total)
+    except BaseException:
+        context.cancelJobGroup(group)
+        raise
+    if "error" in outcome:
+        raise outcome["error"]
+    progress.update(what, last, last)
+    return list(outcome["rows"])

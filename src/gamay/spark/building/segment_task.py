@@ -1,0 +1,138 @@
+"""Building one segment from one input file; runs on executors and knows nothing of Spark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.ingest.read.readers import open_reader
+from gamay.ingest.read.records import RecordReader
+from gamay.ingest.run import conformed_batches
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.datetime_format import sane_time
+from gamay.model.schema.schema import Schema
+from gamay.model.table.secondary_indexes import declared_indexes
+from gamay.model.table.table_config import TableConfig
+from gamay.query.startree.build import add_star_trees
+from gamay.segment.encode.metadata import SegmentMetadata, read_metadata
+from gamay.segment.secondary.registry import index_type
+from gamay.segment.star_tree_file import read_star_trees
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.segment.write.secondary_indexes import add_indexes
+from gamay.spark.building.report import Outcome, SegmentReport
+from gamay.spark.building.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
+
+ERRORS_SENT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """An input file. sub_path: its folder below the input folder, kept below the output folder."""
+
+    uri: str
+    sequence_id: int
+    sub_path: str
+    data_format: str
+    reader_config: Mapping[str, Any]
+
+
+def build_segment(task: FileTask, target: SegmentTarget) -> SegmentReport:
+    """Build, name, pack and publish the segment of one file; failures that a user can cause are reported, not raised."""
+    try:
+        return _build(task, target)
+    except GamayError as error:
+        return SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=_with_file(str(error), task.uri))
+    except OSError as error:  # a folder that cannot be written, a full disk
+        return SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=f"cannot build a segment: {error}")
+
+
+def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
+    schema, table_config = target.schema(), target.table_config()
+    generator = target.name_generator()
+    reader = open_task_reader(task, table_config)
+    pipeline = Pipeline(schema, table_config)
+    with scratch_folder() as scratch:
+        builder = SegmentBuilder(schema, table_config, PROVISIONAL_NAME, scratch)
+        for batch in conformed_batches(reader, pipeline):
+            builder.append(batch)
+        counts = counts_of(reader, pipeline)
+        if builder.num_docs == 0:
+            return SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **counts)
+        folder, metadata, trees = finish(builder, schema, table_config)
+        published = publish(folder, target, generator, facts_of(metadata, task.sequence_id, task.uri), task.sub_path)
+    outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
+    return SegmentReport(
+        outcome.value,
+        published.name,
+        published.uri,
+        task.uri,
+        metadata.num_docs,
+        published.size_bytes,
+        **trees,
+        **counts,
+    )
+
+
+def finish(
+    builder: SegmentBuilder, schema: Schema, table_config: TableConfig
+) -> tuple[Path, SegmentMetadata, dict[str, Any]]:
+    """Return the folder of a finished segment, with star-trees and secondary indexes that servers can take over.
+
+    The third is what a report says of the star-trees.
+
+    Raises InvalidConfigError as `check_times` does.
+    """
+    folder = builder.build()
+    metadata = read_metadata(folder)
+    check_times(metadata, table_config)
+    add_star_trees(folder, schema, table_config, SYSTEM_CLOCK)
+    portable = [index for index in declared_indexes(table_config, schema) if index_type(index.kind).is_portable]
+    add_indexes(folder, portable, SYSTEM_CLOCK)
+    trees = read_star_trees(folder, metadata.crc, verify=False)
+    told = {
+        "star_trees": len(trees),
+        "star_tree_bytes": sum(tree.size_bytes for tree in trees),
+        "star_tree_ms": sum(tree.build_ms for tree in trees),
+    }
+    return folder, metadata, told
+
+
+def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:
+    """Open the task's file; bad records are passed over when the table's config says so."""
+    return open_reader(
+        task.uri, task.data_format, task.reader_config, continue_on_error=table_config.ingestion.continue_on_error
+    )
+
+
+def counts_of(reader: RecordReader | None, pipeline: Pipeline) -> dict[str, Any]:
+    """Return the counts of a report."""
+    unread = 0 if reader is None else reader.num_errors
+    errors = [] if reader is None else reader.errors
+    return {
+        "rows_read": pipeline.stats.rows_read + unread,
+        "rows_filtered": pipeline.stats.rows_filtered,
+        "num_errors": unread + pipeline.stats.values_failed,
+        "values_trimmed": pipeline.stats.values_trimmed,
+        "errors": tuple(str(error) for error in [*errors, *pipeline.errors][:ERRORS_SENT]),
+    }
+
+
+def check_times(metadata: SegmentMetadata, table_config: TableConfig) -> None:
+    """Raise InvalidConfigError when the segment's times lie outside 1971 to 2071: the time format is wrong, most often."""
+    if not table_config.ingestion.segment_time_value_check or metadata.time_column is None:
+        return
+    for millis, raw in (
+        (metadata.start_time_ms, metadata.start_time_raw),
+        (metadata.end_time_ms, metadata.end_time_raw),
+    ):
+        if millis is not None and not sane_time(millis):
+            raise InvalidConfigError(
+                f"the time column '{metadata.time_column}' has the value {raw!r}, not in 1971 to 2071 by its format; "
+                f"correct the format in the schema, or set ingestionConfig.segmentTimeValueCheck to false"
+            )
+
+
+def _with_file(message: str, uri: str) -> str:
+    return message if uri in message else f"{uri}: {message}"

@@ -1,0 +1,262 @@
+"""What is to be read of a table, settled on the driver: one moment of it, cut into parts for executors.
+
+The controller tells which segments there are, servers which rows of them count and which rows are still consumed. These two
+fit together only if nothing was committed in between; else both are asked again.
+"""
+
+import base64
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, QueryError, nearest
+from gamay.client.http import ServiceError
+from gamay.client.literals import literal
+from gamay.model.exact_json import reader_of
+from gamay.model.schema.schema import Schema
+from gamay.model.table.stored import stored_schema, stored_table_config
+from gamay.model.table.table_config import TableConfig
+from gamay.model.types import DataType
+from gamay.query.bind.binder import bind
+from gamay.query.prune.by_records import ColumnRange, PruningTable, SegmentRecordStats
+from gamay.segment.spi import PartitionInfo
+from gamay.spark.reading.pushed_filters import quoted
+from gamay.spark.source_options import Cluster, ReadOptions
+from gamay.sql.parser import parse_query
+
+VIEW_KEY = b"gamay.view"
+_ATTEMPTS = 30
+_WAIT_S = 0.1
+_LIMIT = 2**31 - 1
+
+
+class MovedOnError(ConflictError):
+    """The table has changed between two questions about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPart:
+    """A segment to read. uri: of its copy. size_bytes: -1 when unknown. rows: those that count, a serialized `BitMap`; None
+    for all.
+    """
+
+    name: str
+    crc: int
+    uri: str
+    size_bytes: int
+    rows: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """What one Spark partition reads of a typed table: segments, by a selection, or rows that servers have given.
+
+    config_json: of the table. arrow: an Arrow IPC stream of rows that are selected already.
+    """
+
+    table: str
+    config_json: bytes
+    sql: str
+    segments: tuple[SegmentPart, ...] = ()
+    arrow: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """columns: to be read. conditions: of SQL, all of which hold for the rows that are read."""
+
+    columns: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+    def sql(self, table: str, null_handling: bool, more: Sequence[str] = ()) -> str:
+        """Return the selection. more: further conditions."""
+        where = " AND ".join(f"({text})" for text in (*self.conditions, *more))
+        options = "SET enableNullHandling = true; " if null_handling else ""
+        shown = ", ".join(map(quoted, self.columns))
+        chosen = f" WHERE {where}" if where else ""
+        return f"{options}SELECT {shown} FROM {quoted(table)}{chosen} LIMIT {_LIMIT}"  # noqa: S608 - the user's own
+
+
+def table_schema(cluster: Cluster) -> Schema:
+    """Return a table's schema. Raises NotFoundError and the errors of `HttpService.request`."""
+    with cluster.client() as client:
+        return Schema.from_json(client.table_schema(cluster.table)).value
+
+
+def check_columns(names: Sequence[str], schema: Schema, table: str) -> None:
+    """Raise InvalidConfigError for a column that a table does not have."""
+    stored = [spec.name for spec in schema.stored_fields]
+    for name in names:
+        if name not in stored:
+            raise InvalidConfigError(f"table '{table}' has no column '{name}'.{nearest(name, stored)}")
+
+
+def check_where(text: str, schema: Schema, table: str, option: str = "where") -> None:
+    """Raise InvalidConfigError for an option that is no condition over a table's columns."""
+    if not text:
+        return
+    try:
+        query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")  # noqa: S608 - the user's own
+        bind(query, schema)
+    except QueryError as error:
+        raise InvalidConfigError(f"the option '{option}' is no condition of SQL: {error}") from error
+    if query.has_limit or query.order_by or query.group_by or query.options or query.asks_broker:
+        raise InvalidConfigError(f"the option '{option}' must be a condition as after WHERE and no more, not: {text}")
+
+
+def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] = time.sleep) -> list[TablePart]:
+    """Return the parts of one moment of a table.
+
+    Raises NotFoundError for the table, MovedOnError when it never stands still, and the errors of `HttpService.request`.
+    """
+    avoided: set[str] = set()
+    for attempt in range(1, _ATTEMPTS + 1):
+        with options.cluster.client() as client:
+            snapshot = client.read_snapshot(options.cluster.table, options.cluster.table_type)
+        planner = _Planner(options, wanted, snapshot, avoided)
+        try:
+            return planner.parts()
+        except MovedOnError:
+            if attempt == _ATTEMPTS:
+                raise
+        except _ServerFailedError as failed:
+            avoided.add(failed.server)
+            if attempt == _ATTEMPTS:
+                raise failed.reason from None
+        sleep(_WAIT_S * min(attempt, 10))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def plan_segments(snapshot: Mapping[str, Any], where: str) -> list[SegmentPart]:
+    """Return those segments of a snapshot of one typed table that may have rows for which a condition holds."""
+    (half,) = snapshot["halves"]
+    sql = Wanted(("$docId",), (where,)).sql(half["table"], null_handling=False)
+    return _with_copies(half["segments"], sql, stored_schema(snapshot["schema"]))
+
+
+def _with_copies(segments: Sequence[Mapping[str, Any]], sql: str, schema: Schema) -> list[SegmentPart]:
+    """Return the segments with a copy that may hold rows which a selection finds, by the bounds in their records."""
+    with_copy = [segment for segment in segments if segment["uri"] is not None]
+    if not with_copy:
+        return []
+    records = [SegmentRecordStats(s["name"], s["totalDocs"], _ranges(s["columns"])) for s in with_copy]
+    kept = PruningTable.build(records).kept(bind(parse_query(sql), schema))
+    return [SegmentPart(s["name"], s["crc"], s["uri"], s["sizeInBytes"]) for s in (with_copy[place] for place in kept)]
+
+
+class _ServerFailedError(Exception):
+    def __init__(self, server: str, reason: ServiceError | NotFoundError) -> None:
+        super().__init__(str(reason))
+        self.server = server
+        self.reason = reason
+
+
+class _Planner:
+    def __init__(self, options: ReadOptions, wanted: Wanted, snapshot: Mapping[str, Any], avoided: set[str]) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._snapshot = snapshot
+        self._avoided = avoided
+        self._schema = stored_schema(snapshot["schema"])
+
+    def parts(self) -> list[TablePart]:
+        parts: list[TablePart] = []
+        for half, more in self._halves():
+            config = stored_table_config(half["config"])
+            sql = self._wanted.sql(half["table"], self._options.null_handling, more)
+            part = TablePart(half["table"], orjson.dumps(half["config"]), sql)
+            stored = _with_copies(half["segments"], sql, self._schema)
+            on_servers = [segment["name"] for segment in half["segments"] if segment["uri"] is None]
+            rows: dict[str, bytes] = {}
+            if on_servers or (config.active_upsert is not None and stored):
+                for arrow, counting in self._views(part, config, stored, on_servers, half):
+                    rows |= counting
+                    if arrow is not None:
+                        parts.append(replace(part, arrow=arrow))
+            parts += self._groups(part, [replace(one, rows=rows.get(one.name)) for one in stored])
+        return parts
+
+    def _halves(self) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
+        """Yield what is to be read of each typed table, with the condition that each row of a hybrid one is read once."""
+        halves, boundary = self._snapshot["halves"], self._snapshot["timeBoundary"]
+        if len(halves) == 1:
+            yield halves[0], []
+            return
+        for half in halves:
+            is_offline = half["table"].endswith("_OFFLINE")
+            if boundary is not None:
+                comparison = "<=" if is_offline else ">"
+                yield half, [f"{quoted(boundary['column'])} {comparison} {literal(boundary['value'])}"]
+            elif not is_offline:
+                yield half, []
+
+    def _views(
+        self, part: TablePart, config: TableConfig, stored: Sequence[SegmentPart], on_servers: Sequence[str],
+        half: Mapping[str, Any],
+    ) -> Iterator[tuple[bytes | None, dict[str, bytes]]]:  # fmt: skip
+        """Yield what each server tells: rows as an Arrow stream, None without any, and which rows of segments count."""
+        counting = {one.name: one.crc for one in stored} if config.active_upsert is not None else {}
+        servers = {segment["name"]: segment["servers"] for segment in half["segments"]}
+        known = {*servers, *half["hidden"]}
+        asked: dict[str, tuple[list[str], list[str]]] = {}
+        for name in (*on_servers, *counting):
+            able = [server for server in servers[name] if server not in self._avoided] or servers[name]
+            if not able:
+                raise MovedOnError(f"no server has segment {name} of {part.table}")
+            asked.setdefault(able[0], ([], []))[name in counting].append(name)
+        for server, (rows, counted) in sorted(asked.items()):
+            arrow = self._ask(server, part, rows, counted)
+            with pa.ipc.open_stream(arrow) as reader:
+                told = orjson.loads(reader.schema.metadata[VIEW_KEY])
+                has_rows = any(batch.num_rows for batch in reader)
+            if told["missing"]:
+                raise MovedOnError(f"server {server} does not have segment {told['missing'][0]} of {part.table}")
+            if config.active_upsert is not None:
+                _check_same(told, server, part.table, counting, known)
+            yield (arrow if has_rows else None), {n: base64.b64decode(c["rows"]) for n, c in told["counting"].items()}
+
+    def _ask(self, server: str, part: TablePart, rows: Sequence[str], counting: Sequence[str]) -> bytes:
+        try:
+            with self._options.cluster.server(self._snapshot["servers"][server]) as client:
+                return client.read_view(part.table, part.sql, rows, counting)
+        except (ServiceError, NotFoundError) as error:
+            raise _ServerFailedError(server, error) from error
+
+    def _groups(self, part: TablePart, segments: Sequence[SegmentPart]) -> Iterator[TablePart]:
+        """Yield parts of about as many bytes as a Spark partition is to read."""
+        group: list[SegmentPart] = []
+        size = 0
+        for segment in segments:
+            if group and size + max(segment.size_bytes, 0) > self._options.bytes_per_partition:
+                yield replace(part, segments=tuple(group))
+                group, size = [], 0
+            group.append(segment)
+            size += max(segment.size_bytes, 0)
+        if group:
+            yield replace(part, segments=tuple(group))
+
+
+def _check_same(
+    told: Mapping[str, Any], server: str, table: str, counting: Mapping[str, int], known: Collection[str]
+) -> None:
+    """Raise MovedOnError unless a server has what the controller has told of: keys may have moved to what it has besides."""
+    for name, one in told["counting"].items():
+        if one["crc"] != str(counting[name]):
+            raise MovedOnError(f"server {server} has segment {name} of {table} with CRC {one['crc']}, not {counting[name]}")
+    if begun := set(told["present"]) - set(known):
+        raise MovedOnError(f"server {server} has segment {min(begun)} of {table}, which has come just now")
+
+
+def _ranges(columns: Mapping[str, Any]) -> dict[str, ColumnRange]:
+    """Return what a record tells of columns, as pruning needs it; see `gamay.cluster.records.column_stats` for its form."""
+    found: dict[str, ColumnRange] = {}
+    for name, (kind, _, low, high, _, _, _, partition) in columns.items():
+        read = reader_of(DataType(kind))
+        low, high = (value if value is None or read is None else read(value) for value in (low, high))
+        info = None if partition is None else PartitionInfo(partition[0], partition[1], tuple(partition[2]), partition[3])
+        found[name] = (low, high, info)
+    return found

@@ -1,0 +1,1 @@
+"""A local SparkSession, its Java process, and the daemon of its workers."""

@@ -1,0 +1,103 @@
+"""A local SparkSession: all cores of this machine, no web page, little said."""
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gamay.base.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def local_session(
+    app_name: str = "gamay",
+    *,
+    cores: int | None = None,
+    work_dir: str | Path | None = None,
+    configs: Mapping[str, str] | None = None,
+    log_level: str = "ERROR",
+) -> "SparkSession":
+    """Return the running SparkSession, or start a local one; under `spark-submit`, the one that was submitted to.
+
+    cores: None for all. work_dir: where Spark may write (shuffles, tables); None for Spark's own choice.
+    configs: further Spark settings, which win over the ones made here.
+    Raises InvalidConfigError when PySpark is not installed, or Java cannot be started.
+    """
+    ignore_pandas_warning()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise InvalidConfigError("the pipeline needs PySpark: pip install 'gamay[spark]'") from error
+    from gamay.spark.session.gateway import launch
+
+    builder = SparkSession.builder.appName(app_name)
+    if not is_submitted():
+        # executors of local mode are processes of this interpreter, whatever `python3` is on the path
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        settings = {"spark.master": f"local[{cores or '*'}]", **_settings(work_dir), **(configs or {})}
+        settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {settings.get(_JAVA_OPTIONS, '')}"
+        if settings["spark.master"].startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+            settings = {**_LOCAL_SETTINGS, **settings}
+        launch(settings)
+        configs = settings
+    for name, value in (configs or {}).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(log_level)
+    return session
+
+
+def ignore_pandas_warning() -> None:
+    """Silence what PySpark says when it is imported and at every call with Arrow data, none of which becomes pandas."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` started this process: then master and settings are those it was given."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def active_session() -> "SparkSession | None":
+    """Return the SparkSession of this process, if there is one."""
+    ignore_pandas_warning()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession()
+
+
+LOOPBACK = "127.0.0.1"
+_LOCAL_SETTINGS = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.python.daemon.module": "gamay.spark.session.daemon",
+}
+
+
+def _settings(work_dir: str | Path | None) -> dict[str, str]:
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.shuffle.partitions": "16",
+        "spark.python.worker.reuse": "true",
+    }
+    if work_dir is not None:
+        folder = Path(work_dir).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        settings["spark.local.dir"] = str(folder)
+        settings["spark.sql.warehouse.dir"] = str(folder / "warehouse")
+    return settings

@@ -1,0 +1,1 @@
+"""DataFrames to tables: rows to hidden segments, shown at once; what an overwrite replaces."""

@@ -1,0 +1,49 @@
+"""Segments that are uploaded, and hidden until the write that they are of is complete."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gamay.base.errors import ConflictError
+from gamay.client.controller import ControllerClient
+from gamay.ingest.job.spec import PushJobSpec
+from gamay.spark.building.push import with_attempts
+from gamay.spark.building.target import ARCHIVE_SUFFIX
+from gamay.spark.source_options import WriteOptions
+from gamay.storage.archive import pack
+
+OFFLINE = "OFFLINE"
+
+
+IN_PROGRESS = "IN_PROGRESS"
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """An uploaded segment that nobody sees yet. entry: the id of its replacement."""
+
+    name: str
+    entry: str
+    num_docs: int
+
+
+def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path, name: str, num_docs: int) -> Announced:
+    """Announce the segment in a folder of its name, and upload it, with the attempts that the options allow.
+
+    Raises the errors of `HttpService.request`, and ConflictError when the announcement was reverted meanwhile: the write was
+    given up, and whoever did that has not seen this segment.
+    """
+    table = options.cluster.table
+    archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"))
+    push = PushJobSpec(push_attempts=options.push_attempts, push_retry_interval_ms=100)
+    entries: list[str] = []
+
+    def start() -> None:
+        entries[:] = [client.start_replace(table, [], [name], OFFLINE)]
+
+    with_attempts(start, push)
+    with_attempts(lambda: client.upload_tar(table, archive, table_type=OFFLINE), push)
+    archive.unlink()
+    if client.lineage(table, OFFLINE).get(entries[0], {}).get("state") != IN_PROGRESS:
+        client.delete_segments(f"{table}_{OFFLINE}", [name])
+        raise ConflictError(f"the write of segment '{name}' was given up while it was uploaded")
+    return Announced(name, entries[0], num_docs)

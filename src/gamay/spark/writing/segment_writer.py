@@ -1,0 +1,93 @@
+"""What one task writes: its rows as segments, each uploaded, announced to be hidden, as soon as it is full."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gamay.client.controller import ControllerClient
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.spark.building import shuffle
+from gamay.spark.building.segment_task import finish
+from gamay.spark.building.target import scratch_folder
+from gamay.spark.source_options import WriteOptions
+from gamay.spark.writing.hidden import Announced, upload_hidden
+from gamay.spark.writing.replaced_rows import check_inside
+
+
+class TaskWriter:
+    """Writes the rows of one Spark partition.
+
+    Rows go through the table's ingestion config. Within a segment they are in the order of the table's sorted column, if it
+    has one; of a table with primary keys each segment has the rows of one of its partitions.
+    """
+
+    def __init__(
+        self, options: WriteOptions, schema: Schema, config: TableConfig, client: ControllerClient, prefix: str
+    ) -> None:
+        """prefix: of the names of the segments."""
+        self._options = options
+        self._schema = schema
+        self._config = config
+        self._client = client
+        self._prefix = prefix
+        self._pending: dict[int, list[pa.RecordBatch]] = {}
+        self._rows: dict[int, int] = {}
+        self._number = 0
+        partitioning = config.indexing.segment_partition
+        by = None if partitioning is None or config.active_upsert is None else next(iter(partitioning.columns), None)
+        self._partitions = None if by is None else shuffle.partitioner(schema, config, by)
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Announced]:
+        """Yield each segment once it is uploaded.
+
+        Raises RecordError for values that no column takes, InvalidConfigError, and the errors of `HttpService.request`.
+        """
+        pipeline = Pipeline(self._schema, self._config)
+        for batch in batches:
+            conformed = pipeline.apply(batch, "the DataFrame")
+            for partition, rows in self._parted(conformed):
+                yield from self._add(partition, rows)
+        for partition in sorted(self._pending):
+            if self._rows[partition]:
+                yield self._upload(partition)
+
+    def _parted(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if self._partitions is None or not batch.num_rows:
+            yield 0, batch
+            return
+        partitions = self._partitions(batch)
+        for partition in pc.unique(partitions).to_pylist():
+            yield partition, batch.filter(pc.equal(partitions, partition))
+
+    def _add(self, partition: int, batch: pa.RecordBatch) -> Iterator[Announced]:
+        while batch.num_rows:
+            room = self._options.rows_per_segment - self._rows.setdefault(partition, 0)
+            self._pending.setdefault(partition, []).append(batch.slice(0, room))
+            self._rows[partition] += min(room, batch.num_rows)
+            batch = batch.slice(room)
+            if self._rows[partition] == self._options.rows_per_segment:
+                yield self._upload(partition)
+
+    def _upload(self, partition: int) -> Announced:
+        rows = pa.Table.from_batches(self._pending.pop(partition))
+        self._rows.pop(partition)
+        name = f"{self._prefix}_{self._number}"
+        self._number += 1
+        with scratch_folder() as scratch:
+            builder = SegmentBuilder(self._schema, self._config, name, scratch)
+            for batch in self._ordered(rows).to_batches():
+                builder.append(batch)
+            folder, metadata, _ = finish(builder, self._schema, self._config)
+            if self._options.replace_where:
+                check_inside(folder, self._options.replace_where, self._schema)
+            return upload_hidden(self._client, self._options, folder, name, metadata.num_docs)
+
+    def _ordered(self, rows: pa.Table) -> pa.Table:
+        column = self._config.sorted_column
+        if column is None or column not in self._schema or not self._schema.field(column).single_value:
+            return rows
+        return rows.take(pc.sort_indices(rows, [(column, "ascending", "at_start")]))

@@ -1,0 +1,145 @@
+"""`df.write.format("gamay")`: executors build segments and upload them, hidden; the driver shows all of them in one step.
+
+Each uploaded segment is announced before as one that will replace others (segment lineage), so that no query sees it. The
+commit ends these announcements together with one of what is replaced: queries see all that was there, then all that is new.
+
+Segments are named `<table>_job-<id>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or
+came second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
+from gamay.client.controller import ControllerClient
+from gamay.ingest.job.spec import PushJobSpec
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.spark.building.push import with_attempts
+from gamay.spark.source_options import WriteOptions
+from gamay.spark.writing.hidden import IN_PROGRESS, OFFLINE, Announced
+from gamay.spark.writing.new_table import create_table
+from gamay.spark.writing.replaced_rows import Replaced, check_condition, replaced_by
+from gamay.spark.writing.segment_writer import TaskWriter
+
+_ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has uploaded."""
+
+    segments: tuple[Announced, ...]
+
+
+class GamayWriter(DataSourceArrowWriter):
+    """One write of a DataFrame into a table; made on the driver, sent to executors, and back to the driver for the commit.
+
+    Raises InvalidConfigError for options and columns that do not fit the table, NotFoundError for a table that is not there.
+    """
+
+    def __init__(self, options: WriteOptions, struct: StructType, overwrite: bool) -> None:
+        self._options = options
+        self._overwrite = overwrite
+        if options.replace_where and not overwrite:
+            raise InvalidConfigError("the option 'replaceWhere' is for mode('overwrite') only")
+        arrow_schema = to_arrow_schema(struct, timezone="UTC")
+        with options.cluster.client() as client:
+            if options.create_table:
+                create_table(client, options, arrow_schema)
+            schema, config = _documents(client, options)
+            if options.replace_where:
+                check_condition(options.replace_where, schema, config)
+            self._is_done = self._is_visible(client)
+            if not self._is_done:
+                self._remove_left(client, ())
+        self._documents = (orjson.dumps(schema.to_json()), orjson.dumps(config.to_json()))
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._options.cluster.table}_job-{self._options.job_id}_"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Build and upload the segments of one Spark partition, in an executor."""
+        if self._is_done:
+            return Written(())
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        prefix = f"{self._prefix}{context.partitionId():05d}_{context.attemptNumber()}"
+        schema, config = self._read_documents()
+        with self._options.cluster.client() as client:
+            return Written(tuple(TaskWriter(self._options, schema, config, client, prefix).write(iterator)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Show what was written, and hide what it replaces, in one step; remove what failed attempts have left."""
+        if self._is_done:
+            return
+        written = [one for message in messages if isinstance(message, Written) for one in message.segments]
+        with self._options.cluster.client() as client:
+            try:
+                self._remove_left(client, [one.name for one in written])
+                replaced = self._replaced(client)
+                entries = [*(one.entry for one in written), *(one.entry for one in replaced.rewritten)]
+                if replaced.segments:
+                    entries.append(client.start_replace(self._options.cluster.table, replaced.segments, [], OFFLINE))
+                if entries:  # ended once, they may be ended again: an answer may be lost
+                    with_attempts(lambda: client.end_replaces(self._options.cluster.table, entries, OFFLINE), _ATTEMPTS)
+            except BaseException:
+                self._remove_left(client, ())
+                raise
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks have uploaded; nobody has seen it."""
+        if not self._is_done:
+            with self._options.cluster.client() as client:
+                self._remove_left(client, ())
+
+    def _replaced(self, client: ControllerClient) -> Replaced:
+        """Return what the new segments take the place of; the rows of it that stay are uploaded, hidden."""
+        table = self._options.cluster.table
+        if not self._overwrite:
+            return Replaced((), ())
+        if not self._options.replace_where:
+            return Replaced(tuple(client.list_segments(table, OFFLINE, queried_only=True)), ())
+        return replaced_by(self._options, client, *self._read_documents(), f"{self._prefix}kept")
+
+    def _is_visible(self, client: ControllerClient) -> bool:
+        names = client.list_segments(self._options.cluster.table, OFFLINE, queried_only=True)
+        return any(name.startswith(self._prefix) for name in names)
+
+    def _remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
+        """Remove the segments of this job that nobody sees and that are not to be kept, and what announced them."""
+        table = self._options.cluster.table
+        stay = set(kept)
+        for entry_id, entry in client.lineage(table, OFFLINE).items():
+            ours = [name for name in entry["segmentsTo"] if name.startswith(self._prefix) and name not in stay]
+            if ours and entry["state"] == IN_PROGRESS:
+                client.revert_replace(table, entry_id, OFFLINE)
+        stay.update(client.list_segments(table, OFFLINE, queried_only=True))
+        found = client.list_segments(table, OFFLINE)
+        left = [name for name in found if name.startswith(self._prefix) and name not in stay]
+        if left:
+            client.delete_segments(f"{table}_{OFFLINE}", left)
+
+    def _read_documents(self) -> tuple[Schema, TableConfig]:
+        schema, config = (orjson.loads(text) for text in self._documents)
+        return Schema.from_json(schema).value, TableConfig.from_json(config).value
+
+
+def _documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
+    table = options.cluster.table
+    configs = client.table_config(table, OFFLINE)
+    if OFFLINE not in configs:
+        raise NotFoundError(f"there is no OFFLINE table '{table}'; say .option('createTable', 'true') to create it")
+    config = TableConfig.from_json(configs[OFFLINE]).value
+    if config.active_upsert is not None and options.replace_where:
+        raise ConflictError(f"table '{table}' has primary keys: rows replace those of their keys; append to it")
+    return Schema.from_json(client.table_schema(table)).value, config

@@ -1,0 +1,1 @@
+"""What a query may say beside SELECT: options, hints, limits of rows."""

@@ -1,0 +1,1 @@
+"""Text to lexemes and tokens, with the places that errors point at."""

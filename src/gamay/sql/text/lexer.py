@@ -1,0 +1,174 @@
+"""Text to lexemes: words, quoted names, literals and operators, by the lexical rules of the dialect.
+
+`"x"` is a name and `'x'` a string, both doubling the quote to escape it; `AS 'x'` is an alias and no literal. A name may
+begin with a digit or `$`, but in `5AND` a keyword follows a number; comments are `-- …` and `/* … */`. Case is kept.
+Literals are numbered in order of appearance, exactly as `gamay.sql.text.slots.lift_literals` finds them in one pass.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from gamay.sql.text.errors import syntax_error
+
+# letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
+WORD_CHAR = r"[^\x00-#%-/:-@\[-^`{-\x7f]"
+_WORD_CHAR_OR_POINT = r"[^\x00-#%-\-/:-@\[-^`{-\x7f]"
+# where a word goes on behind digits they are a name (`1st`), unless it is one that may follow a number: `LIMIT 5OFFSET 2`
+_FOLLOWS_NUMBER = (
+    "AND|OR|NOT|IN|BETWEEN|LIKE|IS|WHEN|THEN|ELSE|END|AS|ASC|DESC|FROM|WHERE|GROUP|HAVING|ORDER|LIMIT|OFFSET|FETCH|OPTION"
+)
+_AFTER_NUMBER = rf"(?:[eE][+-]?[0-9]++)?+(?!(?={WORD_CHAR})(?!(?i:{_FOLLOWS_NUMBER})(?!{WORD_CHAR})))"
+NUMBER = rf"(?<!{_WORD_CHAR_OR_POINT})(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++){_AFTER_NUMBER}"
+# The same with the first character in front. Where all alternatives of a pattern begin with a character, a search skips to
+# where one of them is, which takes a fifth of the time.
+NUMBER_BY_START = "|".join(
+    [
+        *(rf"{digit}(?<!{_WORD_CHAR_OR_POINT}{digit})[0-9]*+(?:\.[0-9]*+)?+{_AFTER_NUMBER}" for digit in "0123456789"),
+        rf"\.(?<!{_WORD_CHAR_OR_POINT}\.)[0-9]++{_AFTER_NUMBER}",
+    ]
+)
+STRING = r"'(?:[^']|'')*+'"
+QUOTED = r'"(?:[^"]|"")*+"'
+COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
+
+_LEXEME = re.compile(
+    rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"
+    rf"|(?P<word>{WORD_CHAR}+)|(?P<op><>|!=|<=|>=|\|\||/(?!\*)|(?<=[uU])&(?=')|[-+*%=<>(),.;\[\]])"
+)
+# a long list of constants after IN, from the word on: one lexeme and one literal, for 100,000 are a query like any other
+_LISTED = rf"(?:-\s*)?(?:{STRING}|{NUMBER})"
+IN_LIST = rf"(?<!{WORD_CHAR})[iI][nN]\s*\(\s*{_LISTED}(?:\s*,\s*{_LISTED}){{31,}}+(?=\s*\))"
+IN_LISTS_FROM = 128
+"""A text with such a list has so many characters at least; in shorter ones none is looked for."""
+_IN_LIST = re.compile(IN_LIST)
+_LEXEMES_MAX = 100_000
+_NAME_MAX = 1024
+_SHOWN_MAX = 60
+
+
+class Kind(Enum):
+    """What a lexeme is."""
+
+    WORD = "word"
+    QUOTED = "quoted"
+    STRING = "string"
+    NUMBER = "number"
+    LIST = "list"
+    OP = "op"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A piece of the text at `start`.
+
+    text: a word in upper case; a quoted name (also `'x'` after AS) or string without its quotes; an operator; empty for a
+    list of literals, and at the end. source: as written. literal: the number of the literal (a list is one), -1 for what is
+    none.
+    """
+
+    kind: Kind
+    text: str
+    source: str
+    start: int
+    literal: int = -1
+
+    def is_word(self, *words: str) -> bool:
+        return self.kind is Kind.WORD and self.text in words
+
+    def is_op(self, *ops: str) -> bool:
+        return self.kind is Kind.OP and self.text in ops
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind is Kind.WORD or self.kind is Kind.QUOTED
+
+    @property
+    def name(self) -> str:
+        """The name with its case, without quotes."""
+        return self.source if self.kind is Kind.WORD else self.text
+
+    @property
+    def shown(self) -> str:
+        """How messages call it."""
+        if self.kind is Kind.END:
+            return "the end of the query"
+        return f"`{self.source}`" if len(self.source) <= _SHOWN_MAX else f"`{self.source[:_SHOWN_MAX]}…`"
+
+
+def lex(text: str) -> list[Lexeme]:
+    """Split a text into lexemes, the last of kind END; raises QueryError for what is no lexeme."""
+    lexemes: list[Lexeme] = []
+    position = 0
+    literals = 0
+    while position < len(text):
+        match = _LEXEME.match(text, position)
+        if match is None:
+            raise syntax_error(text, position, _why_not(text, position))
+        group = match.lastgroup
+        source = match[0]
+        if group == "word":
+            _check_length(text, position, source)
+            lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
+            listed = _IN_LIST.match(text, position) if len(source) == 2 and len(text) >= IN_LISTS_FROM else None
+            if listed is not None:
+                match = listed
+                opening = text.index("(", position)
+                lexemes.append(Lexeme(Kind.OP, "(", "(", opening))
+                lexemes.append(Lexeme(Kind.LIST, "", text[opening + 1 : listed.end()], opening + 1, literals))
+                literals += 1
+        elif group == "op":
+            lexemes.append(Lexeme(Kind.OP, source, source, position))
+        elif group == "quoted" or (group == "string" and lexemes and lexemes[-1].is_word("AS")):
+            lexemes.append(Lexeme(Kind.QUOTED, _name(text, position, source), source, position))
+        elif group != "space":
+            kind, value = (Kind.STRING, unquote(source)) if group == "string" else (Kind.NUMBER, source)
+            lexemes.append(Lexeme(kind, value, source, position, literals))
+            literals += 1
+        position = match.end()
+        if len(lexemes) > _LEXEMES_MAX:
+            message = f"the query has more than {_LEXEMES_MAX:,} words and signs; IN (…) takes any number of constants"
+            raise syntax_error(text, position, message)
+    lexemes.append(Lexeme(Kind.END, "", "", len(text)))
+    return lexemes
+
+
+def unquote(source: str) -> str:
+    """Return the characters of a string literal or quoted name.
+
+    >>> unquote("'it''s'")
+    "it's"
+    """
+    return source[1:-1].replace(source[0] * 2, source[0])
+
+
+def _name(text: str, position: int, source: str) -> str:
+    name = unquote(source)
+    if not name:
+        hint = "; strings are written in single quotes" if source[0] == '"' else ""
+        raise syntax_error(text, position, f"a quoted name must not be empty{hint}")
+    _check_length(text, position, name)
+    return name
+
+
+def _check_length(text: str, position: int, name: str) -> None:
+    if len(name) > _NAME_MAX:
+        raise syntax_error(text, position, f"a name has at most {_NAME_MAX} characters, this one has {len(name)}")
+
+
+def _why_not(text: str, position: int) -> str:
+    char = text[position]
+    if char == "'":
+        return "this string is not closed: a single quote is missing (inside a string it is doubled)"
+    if char == '"':
+        return "this quoted name is not closed: a double quote is missing (inside a name it is doubled)"
+    if text.startswith("/*", position):
+        return "this comment is not closed: */ is missing"
+    if char == "`":
+        return 'a name is quoted with double quotes ("name"), not with backticks'
+    if text.startswith("::", position):
+        return "a type is changed with CAST(x AS type), not with ::"
+    if char in "?:@":
+        return f"unexpected character {char!r}: a parameter stands here that was not filled in"
+    return f"unexpected character {char!r}"

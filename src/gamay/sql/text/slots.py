@@ -1,0 +1,262 @@
+"""Literals lifted out of a query's text, and the places in a compiled query where they go.
+
+Two queries that differ in their literals only share a template: the text with its literals cut out, and which of the
+literals are equal. Equal literals share a slot, so that `SELECT a + 1 … GROUP BY a + 1` and `… GROUP BY a + 2` are two.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TypeAlias
+
+from gamay.functions.expression import Call, Expression, Literal
+from gamay.model.types import DataType
+from gamay.sql.text.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, NUMBER_BY_START, QUOTED, STRING, WORD_CHAR, unquote
+
+_INT_MAX = 2**31 - 1
+_LONG_MAX = 2**63 - 1
+_DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
+_CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER_BY_START})")
+_CUT_LISTS = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER}|{IN_LIST})")
+_ENDS_WORD = re.compile(rf"{WORD_CHAR}\Z")
+_LISTED = re.compile(rf"(-?)\s*({STRING}|{NUMBER})")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot(Literal):
+    """A literal of the text being compiled: a Literal like any other, which also knows its number."""
+
+    index: int = -1
+    negated: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return self.type.is_numeric
+
+    def negative(self) -> "Slot":
+        """Return the slot that holds this number negated."""
+        number = Literal(self.value, self.type)
+        return Slot(negate(number).value, negate(number).type, self.index, not self.negated)
+
+    def plain(self) -> Literal:
+        return Literal(self.value, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralList(Slot):
+    """The constants of a long IN (…), which are one literal of the text; `filler` puts the members in their place.
+
+    type: BIG_DECIMAL when a member is a whole number beyond 64 bits.
+    """
+
+    members: tuple[Literal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Computed(Literal):
+    """What a call of constants gave, as in `ts > ago('PT1H')`; `again` gives what it is with other literals, or later.
+
+    call: what was computed, with slots.
+    """
+
+    call: "Call" = field(compare=False, kw_only=True)
+    again: "Callable[[Sequence[Literal]], Expression]" = field(compare=False, kw_only=True)
+
+
+def negate(literal: Literal) -> Literal:
+    """Return the constant -x; -9223372036854775808 is a LONG though its digits alone are none."""
+    value = literal.value
+    if not isinstance(value, int | float | Decimal):
+        return literal
+    if isinstance(value, Decimal) and value == _LONG_MAX + 1:
+        return Literal(-int(value), DataType.LONG)
+    if isinstance(value, int) and value == -_LONG_MAX - 1:
+        return Literal(Decimal(-value), DataType.BIG_DECIMAL)
+    return Literal(-value, literal.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A text without its literals.
+
+    key: the text with a mark for each literal. sources: the distinct literals as written. pattern: for each literal of the
+    text its number in `sources`; None when all differ.
+    """
+
+    key: str
+    sources: tuple[str, ...]
+    pattern: tuple[int, ...] | None
+
+    def literals(self) -> list[Literal]:
+        """Return what the distinct literals stand for."""
+        return [to_literal(source) for source in self.sources]
+
+    def slots(self, literals: Sequence[Literal]) -> list[Slot]:
+        """Return the slot of each literal of the text, in order; `literals` are the distinct ones."""
+        numbers = range(len(literals)) if self.pattern is None else self.pattern
+        return [_slot(literals[i], i) for i in numbers]
+
+
+def lift_literals(text: str) -> Lifted:
+    """Cut the literals out of a text in one pass; comments, quoted names and `AS 'alias'` stay."""
+    return Lifted(*cut_literals(text))
+
+
+def cut_literals(text: str) -> tuple[str, tuple[str, ...], tuple[int, ...] | None]:
+    """Return the fields of `Lifted`, for those who need no object."""
+    parts = (_CUT if len(text) < IN_LISTS_FROM else _CUT_LISTS).split(text)
+    seen: dict[str, int] = {}
+    pattern: list[int] = []
+    for i in range(1, len(parts), 2):
+        source = parts[i]
+        first = source[0]
+        if first == "'":
+            if _is_alias(parts, i):
+                continue
+            parts[i] = "\0s"
+        elif first in "0123456789.":
+            parts[i] = "\0n"
+        elif first in "iI":
+            opening = source.index("(")
+            parts[i] = f"{source[: opening + 1]}\0l"
+            source = source[opening:]
+        else:
+            continue
+        pattern.append(seen.setdefault(source, len(seen)))
+    return "".join(parts), tuple(seen), None if len(seen) == len(pattern) else tuple(pattern)
+
+
+def _is_alias(parts: Sequence[str], i: int) -> bool:
+    """Whether the string at `i` is an alias, which belongs to the text: it stands behind the word AS and maybe comments."""
+    before = parts[i - 1].rstrip()
+    while not before and i > 2 and parts[i - 2].startswith(("--", "/*")):
+        i -= 2
+        before = parts[i - 1].rstrip()
+    return before[-2:].upper() == "AS" and _ENDS_WORD.search(before, 0, len(before) - 2) is None
+
+
+def to_literal(source: str) -> Literal:
+    """Return the constant that a literal's text stands for.
+
+    Whole numbers are INT, LONG, or BIG_DECIMAL when 64 bits do not hold them (which the compiler refuses); numbers with a
+    point or an exponent are DOUBLE. A text that begins with a parenthesis is a list.
+    """
+    if source[0] == "'":
+        return Literal(unquote(source), DataType.STRING)
+    if source.isdigit():
+        return _whole(Decimal(source) if len(source) > _DIGITS_MAX else int(source))
+    if source[0] == "(":
+        return _list(source[1:])
+    return Literal(float(source), DataType.DOUBLE)
+
+
+def _whole(number: int | Decimal) -> Literal:
+    if -_INT_MAX - 1 <= number <= _INT_MAX:
+        return Literal(int(number), DataType.INT)
+    if -_LONG_MAX - 1 <= number <= _LONG_MAX:
+        return Literal(int(number), DataType.LONG)
+    return Literal(Decimal(number), DataType.BIG_DECIMAL)
+
+
+def _list(source: str) -> LiteralList:
+    """Return the constants between the parentheses of IN (…); those of one kind are read all at once."""
+    read = _texts(source) if source.lstrip()[0] == "'" else _numbers(source)
+    if read is None:
+        read = [negate(to_literal(text)) if sign else to_literal(text) for sign, text in _LISTED.findall(source)]
+    huge = any(member.type is DataType.BIG_DECIMAL for member in read)
+    return LiteralList("…", DataType.BIG_DECIMAL if huge else DataType.STRING, members=tuple(read))
+
+
+def _texts(source: str) -> list[Literal] | None:
+    """Return the strings of a list; None when it has others than strings, or a quote in one of them."""
+    parts = source.split("'")
+    if any(between.strip() != "," for between in set(parts[2:-1:2])):
+        return None
+    text = DataType.STRING
+    return [Literal(part, text) for part in parts[1::2]]
+
+
+def _numbers(source: str) -> list[Literal] | None:
+    """Return the whole numbers of a list; None when it has others."""
+    try:
+        numbers = list(map(int, source.split(",")))
+    except ValueError:
+        return None
+    if min(numbers) >= -_INT_MAX - 1 and max(numbers) <= _INT_MAX:
+        int_type = DataType.INT
+        return [Literal(number, int_type) for number in numbers]
+    return [_whole(number) for number in numbers]
+
+
+def _slot(literal: Literal, index: int) -> Slot:
+    if isinstance(literal, LiteralList):
+        return replace(literal, index=index)
+    return Slot(literal.value, literal.type, index)
+
+
+def members(literal: Literal) -> tuple[Literal, ...]:
+    """Return the literals of a list, or the one that is none."""
+    return literal.members if isinstance(literal, LiteralList) else (literal,)
+
+
+Filler: TypeAlias = Callable[[Sequence[Literal]], Expression]
+
+
+def filler(expression: Expression) -> Filler | None:
+    """Return the function that puts literals, by number, into an expression; None when there is no slot in it."""
+    if isinstance(expression, Slot):
+        index = expression.index
+        if expression.negated:
+            return lambda literals: negate(literals[index])
+        return lambda literals: literals[index]
+    if isinstance(expression, Computed):
+        return expression.again
+    if not isinstance(expression, Call):
+        return None
+    name, args = expression.name, expression.args
+    if args and isinstance(args[-1], LiteralList):
+        return _list_filler(name, args[:-1], args[-1].index)
+    fillers = [filler(arg) for arg in args]
+    if all(fill is None for fill in fillers):
+        return None
+    if len(args) == 2 and fillers[0] is None and fillers[1] is not None:
+        left, right = args[0], fillers[1]
+        return lambda literals: Call(name, (left, right(literals)))
+    pairs = list(zip(args, fillers, strict=True))
+    return lambda literals: Call(name, tuple([arg if fill is None else fill(literals) for arg, fill in pairs]))
+
+
+def _list_filler(name: str, others: Sequence[Expression], index: int) -> Filler:
+    """Fill `x IN (…)` with many literals."""
+    fillers = [(other, filler(other)) for other in others]
+    return lambda literals: Call(
+        name, (*[other if fill is None else fill(literals) for other, fill in fillers], *members(literals[index]))
+    )
+
+
+def with_members(call: Call) -> Call:
+    """Return a call with the members of a list of literals, its last argument, in the place of the list."""
+    last = call.args[-1] if call.args else None
+    return Call(call.name, (*call.args[:-1], *last.members)) if isinstance(last, LiteralList) else call
+
+
+def refilled(expression: Expression, literals: Sequence[Literal]) -> Expression:
+    """Return the expression with the values of other literals in its slots."""
+    if isinstance(expression, Slot):
+        slot = _slot(literals[expression.index], expression.index)
+        return slot.negative() if expression.negated else slot
+    if isinstance(expression, Computed):
+        return expression.again(literals)
+    if isinstance(expression, Call):
+        return Call(expression.name, tuple(refilled(arg, literals) for arg in expression.args))
+    return expression
+
+
+def without_slots(expression: Expression) -> Expression:
+    """Return the expression with plain literals in place of slots."""
+    if isinstance(expression, Slot):
+        return expression.plain()
+    if isinstance(expression, Call):
+        return Call(expression.name, tuple(without_slots(arg) for arg in with_members(expression).args))
+    return expression

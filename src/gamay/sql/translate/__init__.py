@@ -1,0 +1,1 @@
+"""From sqlglot's tree to the query model: expressions, clauses, rewriting, constants."""

@@ -1,0 +1,88 @@
+"""GROUP BY: its keys, and the sets of keys that GROUPING SETS, ROLLUP and CUBE stand for.
+
+| written                         | sets                       |
+| ------------------------------- | -------------------------- |
+| `ROLLUP (a, b)`                 | (a, b), (a), ()            |
+| `CUBE (a, b)`                   | (a, b), (a), (b), ()       |
+| `GROUPING SETS ((a, b), b, ())` | (a, b), (b), ()            |
+| `a, ROLLUP (b)`                 | (a, b), (a): each with each |
+"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from gamay.functions.expression import Expression
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.translate.expressions import Translator, position_of
+
+SETS_MAX = 4096
+
+_Set: TypeAlias = tuple[int, ...]
+
+
+def grouping(text: str, translator: Translator, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
+    """Return the keys in the order written, and the sets as positions among them; None in a plain GROUP BY.
+
+    Raises QueryError for more than `SETS_MAX` sets.
+    """
+    for suffix in ("grouping_sets", "rollup", "cube", "totals", "all"):
+        if group.args.get(suffix):
+            raise syntax_error(text, position_of(group), "GROUPING SETS, ROLLUP and CUBE are separated from keys by commas")
+    return _Grouping(text, translator).read(group)
+
+
+class _Grouping:
+    def __init__(self, text: str, translator: Translator) -> None:
+        self._text = text
+        self._translator = translator
+        self._keys: list[Expression] = []
+
+    def read(self, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
+        has_sets = False
+        sets: list[_Set] = [()]
+        for element in group.expressions:
+            has_sets |= isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube)
+            parts = self._sets(element)
+            self._check_number(element, len(sets) * len(parts))
+            sets = [(*one, *other) for one in sets for other in parts]
+        return tuple(self._keys), tuple(sets) if has_sets else None
+
+    def _sets(self, element: exp.Expr) -> list[_Set]:
+        """Return the sets that an element of GROUP BY stands for."""
+        if isinstance(element, exp.GroupingSets):
+            sets = [one for part in element.expressions for one in self._sets(part)]
+            self._check_number(element, len(sets))
+            return sets
+        if not isinstance(element, exp.Rollup | exp.Cube):
+            return [self._composite(element)]
+        members = element.expressions
+        if not members:
+            raise syntax_error(self._text, position_of(element), "ROLLUP and CUBE take a list of expressions")
+        if isinstance(element, exp.Rollup):
+            self._check_number(element, len(members) + 1)
+            listed = [self._composite(member) for member in members]
+            return [_joined(listed[:size]) for size in range(len(listed), -1, -1)]
+        self._check_number(element, 1 << min(len(members), 32))
+        listed = [self._composite(member) for member in members]
+        return [_joined(chosen) for size in range(len(listed), -1, -1) for chosen in combinations(listed, size)]
+
+    def _composite(self, member: exp.Expr) -> _Set:
+        """Return the positions of the keys of `(a, b)`, or of a single expression."""
+        parts = member.expressions if isinstance(member, exp.Tuple) else [member]
+        positions = []
+        for part in parts:
+            positions.append(len(self._keys))
+            self._keys.append(self._translator.expression(part))
+        return tuple(positions)
+
+    def _check_number(self, element: exp.Expr, number: int) -> None:
+        if number > SETS_MAX:
+            message = f"GROUP BY has more than {SETS_MAX} grouping sets; leave expressions out of CUBE and ROLLUP"
+            raise syntax_error(self._text, position_of(element), message)
+
+
+def _joined(parts: Sequence[_Set]) -> _Set:
+    return tuple(position for part in parts for position in part)

@@ -1,0 +1,315 @@
+"""A statement as written becomes the query model: constants folded, aliases and ordinals resolved, every rule checked.
+
+Each pass is one function of the statement; `rewrite` names their order.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, Star, walk
+from gamay.functions.registry import is_aggregate
+from gamay.functions.text import constant_text, to_text
+from gamay.model.types import DataType
+from gamay.sql.query import OrderBy, SelectItem
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.slots import Slot
+from gamay.sql.translate.expressions import TRUE, canonical
+from gamay.sql.translate.fold import Folder
+from gamay.sql.translate.linear import linear_form
+from gamay.sql.translate.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a statement means; LIMIT and OFFSET are still literals of the text.
+
+    shown: for each select item the expression as written, whose text is its name (see `named`); None with an alias.
+    has_computed: constants were computed from literals. ordinals: the numbers of the literals that served as ordinals.
+    """
+
+    statement: Statement
+    select: tuple[SelectItem, ...]
+    shown: tuple[Expression | None, ...]
+    distinct: bool
+    has_computed: bool
+    ordinals: frozenset[int]
+
+
+def rewrite(statement: Statement) -> Rewritten:
+    """Apply all rewrites and checks; raises QueryError for a query that has no meaning."""
+    folder = Folder(volatile=statement.table is None)
+    statement = _fold(statement, folder)
+    ordinals = _ordinal_slots(statement)
+    statement = _resolve_ordinals(statement)
+    statement = _resolve_aliases(statement)
+    shown = tuple(None if item.alias is not None else item.expression for item in statement.items)
+    statement = _canonical(statement)
+    statement = _drop_constant_keys(statement)
+    _check_aggregates(statement)
+    if statement.table is None:
+        _check_constants(statement)
+    _check_groupings(statement)
+    distinct = statement.distinct
+    if distinct:
+        _check_distinct(statement)
+    else:
+        _check_grouping(statement)
+        distinct = _selects_keys(statement)
+        statement = replace(statement, group_by=()) if distinct else statement
+    statement = replace(statement, order_by=_once(statement.order_by))
+    return Rewritten(statement, _select_items(statement, shown), shown, distinct, folder.has_computed, ordinals)
+
+
+def _fold(statement: Statement, folder: Folder) -> Statement:
+    where = None if statement.where is None else folder.fold_condition(statement.where)
+    having = None if statement.having is None else folder.fold(statement.having)
+    return replace(
+        statement,
+        items=tuple(replace(item, expression=folder.fold(item.expression)) for item in statement.items),
+        where=None if where == TRUE else where,
+        group_by=tuple(folder.fold(key) for key in statement.group_by),
+        having=None if having == TRUE else having,
+        order_by=tuple(replace(key, expression=folder.fold(key.expression)) for key in statement.order_by),
+    )
+
+
+def _canonical(statement: Statement) -> Statement:
+    having = None if statement.having is None else canonical(statement.having)
+    return replace(
+        statement,
+        items=tuple(replace(item, expression=canonical(item.expression)) for item in statement.items),
+        where=None if statement.where is None else canonical(statement.where),
+        group_by=tuple(canonical(key) for key in statement.group_by),
+        having=having,
+        order_by=tuple(replace(key, expression=canonical(key.expression)) for key in statement.order_by),
+    )
+
+
+# -- ordinals and aliases
+
+
+def _ordinal_slots(statement: Statement) -> frozenset[int]:
+    """Whole numbers among the keys are ordinals, other constants are dropped: either way the plan depends on them."""
+    keys = (*statement.group_by, *(key.expression for key in statement.order_by))
+    return frozenset(key.index for key in keys if isinstance(key, Slot))
+
+
+def _resolve_ordinals(statement: Statement) -> Statement:
+    def resolve(key: Expression, clause: str) -> Expression:
+        if not isinstance(key, Literal) or type(key.value) is not int:
+            return key
+        if not 1 <= key.value <= len(statement.items):
+            raise _invalid(f"{clause} {key.value} is out of range: the SELECT list has {len(statement.items)} expression(s)")
+        expression = statement.items[key.value - 1].expression
+        if isinstance(expression, Star):
+            raise _invalid(f"{clause} {key.value} refers to *, which stands for all columns; name the column")
+        return expression
+
+    return replace(
+        statement,
+        group_by=tuple(resolve(key, "GROUP BY") for key in statement.group_by),
+        order_by=tuple(replace(key, expression=resolve(key.expression, "ORDER BY")) for key in statement.order_by),
+    )
+
+
+def _resolve_aliases(statement: Statement) -> Statement:
+    aliases: dict[str, Expression] = {}
+    for item in statement.items:
+        if item.alias is None:
+            continue
+        if item.alias in aliases:
+            raise syntax_error(statement.text, item.start, f"the alias '{item.alias}' is given twice")
+        aliases[item.alias] = item.expression
+    if not aliases:
+        return statement
+    having = statement.having
+    return replace(
+        statement,
+        group_by=tuple(_substitute(key, aliases) for key in statement.group_by),
+        having=None if having is None else _substitute(having, aliases),
+        order_by=tuple(replace(key, expression=_substitute(key.expression, aliases)) for key in statement.order_by),
+    )
+
+
+def _substitute(expression: Expression, aliases: Mapping[str, Expression]) -> Expression:
+    """Replace aliases by what they stand for, except inside aggregates: there a name can only be a column."""
+    if isinstance(expression, Column):
+        return aliases.get(expression.name, expression)
+    if isinstance(expression, Call) and not is_aggregate(expression.name):
+        return Call(expression.name, tuple(_substitute(arg, aliases) for arg in expression.args))
+    return expression
+
+
+def _drop_constant_keys(statement: Statement) -> Statement:
+    """Constants neither sort nor split anything; a last one stays in GROUP BY, for it makes no group out of no rows."""
+    group_by: tuple[Expression, ...] = tuple(dict.fromkeys(k for k in statement.group_by if not isinstance(k, Literal)))
+    if statement.grouping_sets is not None:
+        statement = _renumbered(statement, group_by, statement.grouping_sets)
+        group_by = statement.group_by
+    return replace(
+        statement,
+        group_by=group_by or statement.group_by[:1],
+        order_by=tuple(key for key in statement.order_by if not isinstance(key.expression, Literal)),
+    )
+
+
+def _renumbered(statement: Statement, group_by: tuple[Expression, ...], sets: tuple[tuple[int, ...], ...]) -> Statement:
+    """Point grouping sets at the keys that are left; the set of all rows alone is no GROUP BY at all."""
+    place = {key: i for i, key in enumerate(group_by)}
+    written = [place.get(key) for key in statement.group_by]
+    left = tuple(tuple(sorted({i for position in part if (i := written[position]) is not None})) for part in sets)
+    if not group_by and len(left) > 1:
+        raise _invalid("The grouping sets name no column to group by")
+    return replace(statement, group_by=group_by, grouping_sets=left if group_by else None)
+
+
+def _once(keys: Iterable[OrderBy]) -> tuple[OrderBy, ...]:
+    """Keep the first sort key of each expression."""
+    first: dict[Expression, OrderBy] = {}
+    for key in keys:
+        first.setdefault(key.expression, key)
+    return tuple(first.values())
+
+
+# -- rules
+
+
+def _aggregates(expressions: Iterable[Expression]) -> list[Call]:
+    return [part for e in expressions for part in walk(e) if isinstance(part, Call) and is_aggregate(part.name)]
+
+
+def _outputs(statement: Statement) -> list[Expression]:
+    """All expressions that are computed after grouping."""
+    having = () if statement.having is None else (statement.having,)
+    return [*(item.expression for item in statement.items), *having, *(key.expression for key in statement.order_by)]
+
+
+def _check_aggregates(statement: Statement) -> None:
+    for clause, expressions in (
+        ("WHERE; filter groups with HAVING", [statement.where] if statement.where is not None else []),
+        ("GROUP BY", statement.group_by),
+    ):
+        for call in _aggregates(expressions):
+            raise _invalid(f"The aggregate {to_text(call)} cannot stand in {clause}")
+    for call in _aggregates(_outputs(statement)):
+        filtered = call.name == FILTERED
+        for inner in _aggregates(call.args[1:] if filtered else call.args):
+            place = "FILTER; it chooses rows before they are aggregated" if filtered else f"the aggregate {to_text(call)}"
+            raise _invalid(f"The aggregate {to_text(inner)} cannot stand inside {place}")
+
+
+def _check_groupings(statement: Statement) -> None:
+    """Check where GROUPING(…) stands, and that grouping sets have something to aggregate."""
+    rows = [*statement.group_by, *([] if statement.where is None else [statement.where])]
+    for place, expressions in (("row", rows), ("result", _outputs(statement))):
+        for part in (part for expression in expressions for part in walk(expression)):
+            if isinstance(part, Call) and part.name in GROUPING and (place == "row" or not statement.group_by):
+                raise _invalid(f"{to_text(part)} tells which keys of GROUP BY are rolled up; it stands beside GROUP BY only")
+    if statement.grouping_sets is not None and not _aggregates(_outputs(statement)):
+        raise _invalid("GROUPING SETS, ROLLUP and CUBE need an aggregate in the SELECT list, as in count(*)")
+
+
+def _check_constants(statement: Statement) -> None:
+    if statement.where is not None or statement.group_by or statement.having is not None or statement.order_by:
+        raise _invalid("A query without FROM has a SELECT list only")
+    for item in statement.items:
+        needs_rows = _aggregates([item.expression]) or any(isinstance(p, Column | Star) for p in walk(item.expression))
+        if needs_rows:
+            raise _invalid(f"{to_text(item.expression)} needs a table: FROM is missing")
+
+
+def _check_distinct(statement: Statement) -> None:
+    if statement.group_by:
+        raise _invalid("DISTINCT and GROUP BY cannot stand together; leave DISTINCT out")
+    if statement.having is not None:
+        raise _invalid("HAVING filters groups; with DISTINCT use WHERE")
+    for item in statement.items:
+        if isinstance(item.expression, Star):
+            raise _invalid("SELECT DISTINCT * is not supported; name the columns")
+    for call in _aggregates(_outputs(statement)):
+        raise _invalid(f"DISTINCT cannot be combined with the aggregate {to_text(call)}; aggregates need GROUP BY")
+    _check_ordered_by_selected(statement)
+
+
+def _check_ordered_by_selected(statement: Statement) -> None:
+    selected = {_folded_case(item.expression) for item in statement.items}
+    for key in statement.order_by:
+        if _folded_case(key.expression) not in selected:
+            raise _invalid(f"ORDER BY {to_text(key.expression)} is not in the SELECT list, which DISTINCT requires")
+
+
+def _selects_keys(statement: Statement) -> bool:
+    """Whether a GROUP BY is a DISTINCT: the SELECT list is exactly its keys, and all that it sorts by.
+
+    HAVING chooses groups and is no WHERE: a row with a list is in the groups of all its values, also of those left out.
+    """
+    if not statement.group_by or statement.having is not None or _aggregates(_outputs(statement)):
+        return False
+    selected = {_folded_case(item.expression) for item in statement.items if not isinstance(item.expression, Literal)}
+    grouped = {_folded_case(key) for key in statement.group_by if not isinstance(key, Literal)}
+    return selected == grouped and all(_folded_case(key.expression) in selected for key in statement.order_by)
+
+
+def _check_grouping(statement: Statement) -> None:
+    """Check that what is computed after grouping depends on group keys and aggregates only.
+
+    Without GROUP BY there is one row, so it does not matter by what it is ordered.
+    """
+    if not statement.group_by and not _aggregates(_outputs(statement)):
+        if statement.having is not None:
+            raise _invalid("HAVING needs GROUP BY or an aggregate; rows are filtered with WHERE")
+        return
+    keys = {_folded_case(key) for key in statement.group_by}
+    for expression in _outputs(statement if statement.group_by else replace(statement, order_by=())):
+        loose = _first_ungrouped(expression, keys)
+        if loose is None:
+            continue
+        if isinstance(loose, Star):
+            beside = "GROUP BY" if statement.group_by else "an aggregate"
+            raise _invalid(f"* stands beside {beside}; name the columns, and group by them")
+        if not statement.group_by:
+            raise _invalid(f"{to_text(loose)} stands beside an aggregate without GROUP BY; add GROUP BY {to_text(loose)}")
+        message = f"{to_text(loose)} is neither in GROUP BY nor inside an aggregate"
+        if expression is statement.having:
+            message += ", as HAVING needs it: put it into one of them, or the condition into WHERE, which filters rows"
+        raise _invalid(message)
+
+
+def _first_ungrouped(expression: Expression, keys: set[Expression]) -> Expression | None:
+    if isinstance(expression, Literal) or _folded_case(expression) in keys:
+        return None
+    if not isinstance(expression, Call):
+        return expression
+    if is_aggregate(expression.name):
+        return None
+    return next((found for arg in expression.args if (found := _first_ungrouped(arg, keys)) is not None), None)
+
+
+def _folded_case(expression: Expression) -> Expression:
+    """Column names are matched without regard to case."""
+    if isinstance(expression, Column):
+        return Column(expression.name.lower())
+    if isinstance(expression, Call):
+        return Call(expression.name, tuple(_folded_case(arg) for arg in expression.args))
+    return expression
+
+
+def _select_items(statement: Statement, shown: Iterable[Expression | None]) -> tuple[SelectItem, ...]:
+    constant = statement.table is None
+    return tuple(
+        SelectItem(item.expression, item.alias or "") if written is None else named(item.expression, written, constant)
+        for item, written in zip(statement.items, shown, strict=True)
+    )
+
+
+def named(expression: Expression, written: Expression, constant: bool) -> SelectItem:
+    """Return the item of an expression without alias, which was `written` so; `constant` in a query without a table."""
+    if constant and isinstance(written, Literal) and written.type is not DataType.STRING:
+        return SelectItem(expression, constant_text(written))
+    shown = linear_form(written) or written
+    return SelectItem(expression, to_text(shown), shown)
+
+
+def _invalid(message: str) -> QueryError:
+    return QueryError(ErrorCode.SQL_PARSING, message)

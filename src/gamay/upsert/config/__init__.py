@@ -1,0 +1,1 @@
+"""The effective settings of a table with primary keys."""

@@ -1,0 +1,73 @@
+"""`enableDeletedKeysCompactionConsistency`: which deleted keys may be forgotten because nothing else of them is left.
+
+A key that was deleted long ago is forgotten by `deletedKeysTTL`, and a compaction then removes the row that deleted it. If
+an older row of the key still lay in another segment, it would count again after a restart. So the key is kept until the
+segment of that row is the only one that has rows of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.kernels.keys.table import DELETED_BIT, NO_DOC
+from gamay.segment.spi import Segment
+from gamay.upsert.config.settings import UpsertSettings
+from gamay.upsert.index.comparing import beyond
+from gamay.upsert.index.key_index import BATCH_ROWS, KeyIndex, Keys, Rules
+from gamay.upsert.index.keys import KeyEncoder
+from gamay.upsert.rows.segment_registry import DOC_BITS, TrackedSegments
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+def remove_deleted_alone(settings: UpsertSettings, index: KeyIndex, tracked: TrackedSegments) -> Array:
+    """Remove the deleted keys beyond deletedKeysTTL that have rows in one segment only; return their locations, int64."""
+    locations, comparisons = index.items()
+    deleted = (locations & DELETED_BIT != 0) & (locations & DOC_BITS != NO_DOC)
+    locations, comparisons = locations[deleted], comparisons[deleted]
+    expired = beyond(comparisons, index.watermark, settings.deleted_ttl, settings.comparison.is_float)
+    places = np.sort(locations[expired] & ~DELETED_BIT)
+    segments = {one.ordinal: one.read() for one in tracked.by_name().values()} if len(places) else {}
+    groups = [places[places >> 32 == ordinal] for ordinal in np.unique(places >> 32)]
+    wanted = [
+        (ordinal, settings.encoder.at(segments[ordinal], (mine & DOC_BITS).astype(np.int32)))
+        for mine in groups
+        for ordinal in [int(mine[0] >> 32)]
+    ]
+    elsewhere = _rows_left_elsewhere(settings.encoder, list(segments.items()), wanted)
+    unused, removed = tracked.num_ordinals, [np.empty(0, np.int64)]
+    for mine, (_, keys), has_others in zip(groups, wanted, elsewhere, strict=True):
+        alone = np.flatnonzero(~has_others)
+        gone = mine[alone]
+        index.move(keys.at(alone), gone, (unused << 32) | (gone & DOC_BITS))
+        removed.append(gone)
+    index.remove_segment(unused)
+    return np.concatenate(removed)
+
+
+def _rows_left_elsewhere(
+    encoder: KeyEncoder, segments: Sequence[tuple[int, Segment]], wanted: Sequence[tuple[int, Keys]]
+) -> list[Array]:
+    """Return which keys have rows in another segment than the one that they are given with: for each entry bool [n].
+
+    segments: (ordinal, segment) of the whole partition; every row of them is looked at once, a batch at a time.
+    wanted: (ordinal, distinct keys of rows of that segment).
+    """
+    index, count = KeyIndex(encoder.words), 0
+    for _, keys in wanted:
+        rows = len(keys)
+        index.put(
+            keys, np.zeros((rows, 1), np.int64), np.full(rows, -1, np.int8), np.zeros(rows, np.uint8),
+            np.ones(1, np.uint8), Rules(0), np.arange(count, count + rows),
+        )  # fmt: skip
+        count += rows
+    own = np.repeat([ordinal for ordinal, _ in wanted], [len(keys) for _, keys in wanted])
+    elsewhere = np.zeros(count, np.bool_)
+    for ordinal, segment in segments if count else ():
+        for start in range(0, segment.num_docs, BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, segment.num_docs)
+            locations, _ = index.find(encoder.of_segment(segment, start, stop))
+            found = locations[locations >= 0] & DOC_BITS
+            elsewhere[found[own[found] != ordinal]] = True
+    return np.split(elsewhere, np.cumsum([len(keys) for _, keys in wanted])[:-1]) if wanted else []

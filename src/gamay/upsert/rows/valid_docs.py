@@ -1,0 +1,104 @@
+"""Which rows of one segment count, as they are now; one writer, any number of readers."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.kernels.rows.doc_bits import clear_docs, set_docs
+from gamay.segment.read.visible import VisibleDocs
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_GROWTH_BYTES = 1 << 13
+
+
+class SegmentDocs:
+    """The valid rows of a segment (the latest of their keys) and, with a delete column, the queryable ones among them.
+
+    Readers call `snapshot` at any time and get bits that no writer changes any more; they are copied when something has
+    changed since the last time, so segments that nobody updates cost a query nothing.
+    """
+
+    def __init__(self, num_docs: int, has_deletes: bool) -> None:
+        size = -(-num_docs // 8)
+        self._valid: Array = np.zeros(size, np.uint8)
+        self._queryable: Array | None = np.zeros(size, np.uint8) if has_deletes else None
+        self._num_docs = num_docs
+        self._version = 0
+        self._copies: dict[bool, tuple[int, VisibleDocs]] = {}
+        self.stored_version = -1
+        """The version that the snapshot on disk has; -1 when there is none."""
+        self.num_stored_keys = 0
+        """How many rows have their keys beside the snapshot."""
+
+    @property
+    def num_docs(self) -> int:
+        """How many rows have been told of."""
+        return self._num_docs
+
+    @property
+    def version(self) -> int:
+        """Changes with every change."""
+        return self._version
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the bits and their copies."""
+        own = self._valid.nbytes + (0 if self._queryable is None else self._queryable.nbytes)
+        return int(own * (1 + bool(self._copies)))
+
+    def add(self, docs: Array, deletes: "Array | None" = None) -> None:
+        """Let rows count, and those without `deletes` (uint8 [n]) be queryable."""
+        if not len(docs):
+            return
+        self.grow(int(docs.max()) + 1)
+        set_docs(self._valid, docs)
+        if self._queryable is not None:
+            set_docs(self._queryable, docs if deletes is None else docs[deletes == 0])
+        self._version += 1
+
+    def remove(self, docs: Array) -> None:
+        """Let rows count no longer."""
+        if not len(docs):
+            return
+        clear_docs(self._valid, docs)
+        if self._queryable is not None:
+            clear_docs(self._queryable, docs)
+        self._version += 1
+
+    def grow(self, num_docs: int) -> None:
+        """Tell that the segment has at least so many rows; new ones do not count."""
+        if num_docs <= self._num_docs:
+            return
+        size = -(-num_docs // 8)
+        if size > len(self._valid):
+            size = max(size, 2 * len(self._valid), _GROWTH_BYTES)
+            self._valid = _extended(self._valid, size)
+            self._queryable = None if self._queryable is None else _extended(self._queryable, size)
+        self._num_docs = num_docs
+
+    def load(self, valid: BitMap, queryable: "BitMap | None") -> None:
+        """Take over bits from a snapshot."""
+        docs = np.asarray(valid.to_array()).astype(np.int64)
+        self.add(docs)
+        if self._queryable is not None:
+            deleted = valid - (valid if queryable is None else queryable)
+            clear_docs(self._queryable, np.asarray(deleted.to_array()).astype(np.int64))
+
+    def snapshot(self, with_deleted: bool = False) -> VisibleDocs:
+        """Return the queryable rows as they are now; with_deleted: the valid ones. Needs no lock."""
+        version = self._version
+        known = self._copies.get(with_deleted)
+        if known is not None and known[0] == version:
+            return known[1]
+        bits = self._valid if with_deleted or self._queryable is None else self._queryable
+        copy = VisibleDocs(bits.copy(), self._num_docs)
+        self._copies[with_deleted] = (version, copy)
+        return copy
+
+
+def _extended(bits: Array, size: int) -> Array:
+    grown = np.zeros(size, np.uint8)
+    grown[: len(bits)] = bits
+    return grown

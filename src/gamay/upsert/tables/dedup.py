@@ -1,0 +1,219 @@
+"""Tables with `dedupConfig`: the first row of each primary key is kept, later ones are dropped before they are indexed.
+
+With metadataTTL a key is forgotten when its row lies further below the greatest time than that, whenever it is looked up.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from gamay.base.errors import ConflictError
+from gamay.kernels.keys.table import ABSENT
+from gamay.segment.spi import Segment
+from gamay.upsert.config.parallel import Phase, must_wait
+from gamay.upsert.config.settings import DedupSettings
+from gamay.upsert.index.comparing import beyond, ordered
+from gamay.upsert.index.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
+from gamay.upsert.index.ordinals import Ordinals
+from gamay.upsert.rows.ranking import partition_of
+from gamay.upsert.spi import KeyedInstall, PreparedRows, SegmentSource
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+_NEVER = 3  # for `wins_tie`: a key that is there is there
+_COUNTED = 0  # a greater time is the one that a key is held by
+
+
+@dataclass(slots=True)
+class _Effect:
+    keys: Keys
+    put: Put
+
+
+class PartitionDedup:
+    """The primary keys of one partition; its methods may be called from any thread."""
+
+    def __init__(self, settings: DedupSettings) -> None:
+        self._settings = settings
+        self._lock = threading.RLock()
+        self._index = KeyIndex(settings.encoder.words)
+        self._ordinals = Ordinals()
+        self._ordinal_of: dict[str, int] = {}
+        self._consuming: set[str] = set()
+        self.num_dropped = self.num_expired = 0
+
+    @property
+    def num_keys(self) -> int:
+        """How many primary keys are held."""
+        return len(self._index)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the index."""
+        return self._index.num_bytes
+
+    def unsealed(self, but: str) -> set[str]:
+        """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
+        with self._lock:
+            return self._consuming - {but}
+
+    def add(self, segment: Segment) -> None:
+        """Take the keys of a segment, in the place of those of the one with its name."""
+        with self._lock:
+            self.remove(segment.name)
+            ordinal = self._ordinal_of[segment.name] = self._ordinals.take()
+            time, ttl = self._settings.time, self._settings.ttl
+            if time is not None and segment.num_docs and self._index.watermark != ABSENT:
+                latest = segment.column(time.fields[0].name).stats.maximum
+                if latest is not None and beyond(ordered(np.array([latest])), self._index.watermark, ttl, time.is_float)[0]:
+                    return
+            for start in range(0, segment.num_docs, BATCH_ROWS):
+                stop = min(start + BATCH_ROWS, segment.num_docs)
+                keys = self._settings.encoder.of_segment(segment, start, stop)
+                times = np.zeros((stop - start, 1), np.int64) if time is None else time.of_segment(segment, start, stop)
+                self._put(keys, np.ascontiguousarray(times), ordinal, start, _COUNTED)
+
+    def remove(self, name: str) -> None:
+        """Forget the keys of a segment."""
+        with self._lock:
+            ordinal = self._ordinal_of.pop(name, None)
+            self._consuming.discard(name)
+            if ordinal is not None:
+                self._index.remove_segment(ordinal)
+                self._ordinals.give_back(ordinal)
+
+    def remove_expired(self) -> None:
+        """Remove the keys beyond metadataTTL."""
+        time = self._settings.time
+        if time is not None:
+            with self._lock:
+                removed = self._index.remove_expired(Rules(-1, ttl=self._settings.ttl, is_float=time.is_float))
+                self.num_expired += len(removed)
+
+    def consume(self, name: str) -> "ConsumingDedup":
+        """Begin a consuming segment, from its first row."""
+        with self._lock:
+            self.remove(name)
+            self._consuming.add(name)
+            self._ordinal_of[name] = self._ordinals.take()
+            return ConsumingDedup(self, name, self._ordinal_of[name])
+
+    def prepare(self, name: str, ordinal: int, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
+        """Look up the keys of a batch; see `spi.ConsumingKeys.prepare`."""
+        with self._lock:
+            if self._ordinal_of.get(name) != ordinal:
+                raise ConflictError(f"segment '{name}' is consumed here no longer")
+            time = self._settings.time
+            times = np.zeros((batch.num_rows, 1), np.int64) if time is None else time.of_batch(batch).values
+            keys = self._settings.encoder.of_batch(batch)
+            put = self._put(keys, times, ordinal, first_doc, _NEVER)
+        kept = put.docs >= 0
+        dropped = batch.num_rows - int(np.count_nonzero(kept))
+        self.num_dropped += dropped
+        rows = batch.filter(pa.array(kept)) if dropped else batch
+        return PreparedRows(rows, first_doc, np.flatnonzero(kept), dropped, 0, {}, _Effect(keys, put))
+
+    def undo(self, effect: _Effect) -> None:
+        """Forget a batch that could not be appended."""
+        with self._lock:
+            self._index.undo(effect.keys, effect.put)
+
+    def _put(self, keys: Keys, times: Array, ordinal: int, first_doc: int, wins: int) -> Put:
+        time, rows = self._settings.time, len(keys)
+        rules = Rules(
+            ordinal, first_doc, drop_late=True, check_expiry=time is not None and wins == _NEVER,
+            is_float=time is not None and time.is_float, ttl=self._settings.ttl if time is not None else 0,
+        )  # fmt: skip
+        table = np.full(self._ordinals.count, wins, np.uint8)
+        return self._index.put(
+            keys, times, np.full(rows, -1, np.int8), np.zeros(rows, np.uint8), table, rules, undoable=wins == _NEVER
+        )
+
+
+class ConsumingDedup:
+    """The keys of a consuming segment; implements `spi.ConsumingKeys`. Made by `PartitionDedup.consume`."""
+
+    def __init__(self, partition: PartitionDedup, name: str, ordinal: int) -> None:
+        self._partition = partition
+        self._name = name
+        self._ordinal = ordinal
+        self._num_docs = 0
+
+    def prepare(self, batch: pa.RecordBatch) -> PreparedRows:
+        """Look up the keys of a conformed batch and drop the rows whose key is there."""
+        return self._partition.prepare(self._name, self._ordinal, batch, self._num_docs)
+
+    def counting(self) -> None:
+        """All rows count."""
+
+    def publish(self, rows: PreparedRows) -> None:
+        """Count the appended rows; they were never invisible."""
+        self._num_docs = rows.first_doc + rows.batch.num_rows
+
+    def undo(self, rows: PreparedRows) -> None:
+        """Forget prepared rows that could not be appended."""
+        self._partition.undo(rows.effect)
+
+
+class TableDedup:
+    """A table with `dedupConfig`; implements `spi.KeyedTable`. `metadataManagerClass` may name a subclass."""
+
+    def __init__(self, settings: DedupSettings) -> None:
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._partitions: dict[int, PartitionDedup] = {}
+
+    def partitions(self) -> dict[int, PartitionDedup]:
+        """Return the partitions that have a segment here, by id."""
+        return dict(self._partitions)
+
+    def has_snapshot(self, source: SegmentSource) -> bool:
+        """Keys are read from the segments themselves."""
+        return False
+
+    def partition_id(self, segment: Segment) -> int:
+        """Return the partition in a segment's name; other segments than consumed and uploaded ones have none."""
+        return partition_of(segment.name) or 0
+
+    def load(self, source: SegmentSource, install: KeyedInstall) -> None:
+        """Take the keys of a segment, unless tiers are ignored and it is on one, and let queries see it."""
+        partition = self._partition(self.partition_id(source.segment))
+        if source.tier and self.settings.ignores_tiers:
+            partition.remove(source.segment.name)
+        else:
+            partition.add(source.segment)
+        install(None)
+
+    def expect(self, sources: Sequence[SegmentSource]) -> None:
+        """Nothing is known of the keys before they are read."""
+
+    def remove(self, name: str, install: Callable[[], None]) -> None:
+        """Forget the keys of a segment; install: takes it from the sight of queries."""
+        install()
+        self._partition(partition_of(name) or 0).remove(name)
+
+    def settle(self, partition_id: int) -> None:
+        """Remove expired keys."""
+        self._partition(partition_id).remove_expired()
+
+    def must_wait(
+        self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
+    ) -> bool:
+        """Whether one before a consuming segment is not sealed yet, which may turn out to have fewer rows, or not here."""
+        unsealed = self._partition(partition_id).unsealed(name)
+        return not unsealed >= set(absent) or must_wait(self.settings.parallel_policy, map(phase_of, unsealed))
+
+    def consume(
+        self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: KeyedInstall
+    ) -> ConsumingDedup:
+        """Begin a consuming segment."""
+        self.settle(partition_id)
+        return self._partition(partition_id).consume(name)
+
+    def _partition(self, partition_id: int) -> PartitionDedup:
+        with self._lock:
+            return self._partitions.setdefault(partition_id, PartitionDedup(self.settings))

@@ -1,0 +1,83 @@
+"""What brokers and servers tell over HTTP of their processes: since when they run, on what, and what they log."""
+
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from gamay.base.clock import Clock
+from gamay.base.errors import GamayError
+from gamay.base.loggers import NO_FILES, logger_names, set_logger_level, shown_logger
+from gamay.base.process_info import VERSION, ProcessInfo
+from gamay.cluster.records.registry import Registry
+
+# of these routes, and of those that every role has beside them
+PROCESS_RIGHTS = """
+GET    /health                                        GetHealth             open        -
+GET    /health/readiness                              GetHealth             open        -
+GET    /health/liveness                               GetHealth             open        -
+GET    /metrics                                       GetMetrics            read        all
+GET    /uptime                                        GetAdminInfo          read        -
+GET    /version                                       GetVersion            read        -
+GET    /start-time                                    GetAdminInfo          read        -
+GET    /appconfigs                                    GetAppConfig          read        -
+GET    /instance/tags                                 GetInstance           read        -
+GET    /loggers                                       GetLogger             read        -
+GET    /loggers/files                                 GetLogFile            read        -
+GET    /loggers/download                              GetLogFile            read        -
+GET    /loggers/{name}                                GetLogger             read        -
+PUT    /loggers/{name}                                UpdateLogger          administer  -
+"""
+
+
+def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[Route]:
+    """Return the routes; the process counts as started now."""
+    info = ProcessInfo(clock)
+
+    def tags() -> Sequence[str]:
+        found = registry.get_instance(instance_id)
+        return () if found is None else found.tags
+
+    def show(request: Request) -> Response:
+        """Show a logger and its level."""
+        return _answered(lambda: shown_logger(request.path_params["name"]))
+
+    def change(request: Request) -> Response:
+        """Set the `level` of a logger."""
+        level = request.query_params.get("level", "")
+        return _answered(lambda: set_logger_level(request.path_params["name"], level))
+
+    def no_files(_: Request) -> Response:
+        """Say that the log goes to standard error."""
+        return _failure(404, NO_FILES)
+
+    return [
+        Route(
+            "/uptime", lambda _: PlainTextResponse(str(info.uptime_s)), name="Tell for how many seconds the process has run"
+        ),
+        Route("/version", lambda _: JSONResponse({"gamay": VERSION}), name="Tell the version"),
+        Route("/start-time", lambda _: PlainTextResponse(info.start_time), name="Tell when the process began"),
+        Route(
+            "/appconfigs",
+            lambda _: JSONResponse(info.to_json(registry.cluster_config())),
+            name="Show the process, its machine and the settings of the cluster",
+        ),
+        Route("/instance/tags", lambda _: JSONResponse(list(tags())), name="List the tags of the instance"),
+        Route("/loggers", lambda _: JSONResponse(logger_names()), name="List the loggers"),
+        Route("/loggers/files", no_files),
+        Route("/loggers/download", no_files),
+        Route("/loggers/{name}", show),
+        Route("/loggers/{name}", change, methods=["PUT"]),
+    ]
+
+
+def _answered(ask: Callable[[], object]) -> Response:
+    try:
+        return JSONResponse(ask())
+    except GamayError as error:
+        return _failure(error.http_status, str(error))
+
+
+def _failure(status: int, text: str) -> Response:
+    return JSONResponse({"code": status, "error": text}, status_code=status)

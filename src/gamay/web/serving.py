@@ -1,0 +1,80 @@
+"""Running an ASGI application on a thread of this process."""
+
+import socket
+import ssl
+import threading
+from typing import Any
+
+import uvicorn
+
+from gamay.base.errors import InUseError, InvalidConfigError
+from gamay.web.bounded_heads import BoundedHeads
+
+_STOP_S = 10
+_LAST_PORT = 65_535
+
+
+class HttpServer:
+    """One listening port. `port` 0 takes a free one; the attribute tells which."""
+
+    def __init__(self, name: str, port: int, host: str, tls: ssl.SSLContext | None = None) -> None:
+        """Take the port, on the interface with the address `host`; tls: None is no encryption.
+
+        Raises InUseError when another process, or another part of this one, has the port, InvalidConfigError for none.
+        """
+        if not 0 <= port <= _LAST_PORT:
+            raise InvalidConfigError(f"the {name} cannot listen on port {port}: a port is a number from 1 to {_LAST_PORT}")
+        self._name = name
+        self._tls = tls
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise InUseError(f"the {name} cannot listen on port {port}: {error.strerror}; choose another port") from error
+        self.port: int = self._socket.getsockname()[1]
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, app: Any, protocol: Any = BoundedHeads) -> None:
+        """Begin to answer, in place of the application before, if there was one.
+
+        protocol: makes what serves a connection.
+        """
+        if self._thread is not None:
+            self.begin_stop()
+            self._thread.join(_STOP_S)  # meanwhile clients wait
+        config = uvicorn.Config(
+            app,
+            http=protocol,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_STOP_S,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+        )
+        config.load()
+        config.ssl = self._tls
+        self._server = uvicorn.Server(config)
+        # From here on, clients that are quicker than the thread wait instead of being refused.
+        self._socket.listen(config.backlog)
+        own = self._socket.dup()  # which it closes when it ends
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [own]}, name=f"http-{self._name}", daemon=True
+        )
+        self._thread.start()
+
+    def begin_stop(self) -> None:
+        """Take no more requests, and finish those under way."""
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def stop(self) -> None:
+        """Finish the requests under way, then close the port."""
+        self.begin_stop()
+        if self._thread is not None:
+            self._thread.join(_STOP_S)
+        self._socket.close()
