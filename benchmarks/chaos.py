@@ -1,6 +1,6 @@
 """A cluster of processes is asked, changed and damaged at the same time: every answer is exact, or says that it is not.
 
-    python -m benchmarks.chaos [--minutes 30] [--seed 7] [--rows 20000] [--patience 1.0] [--folder F]
+    python -m benchmarks.chaos [--minutes 30] [--seed 7] [--rows 20000] [--patience 1.0] [--folder F] [--write-docs]
 
 2 controllers, 2 brokers, 4 servers and a ZooKeeper, each a process; a table with two replicas. Queries go on through both
 brokers while processes are killed (SIGKILL), stand still (SIGSTOP), leave (SIGTERM) and come back, ZooKeeper is restarted,
@@ -10,7 +10,8 @@ segments are replaced, refreshed and reloaded, and the table is rebalanced. What
 * answers are whole again within 10 s after a server has died, within 5 s after a controller has;
 * in the end every segment is there, ONLINE on both of its servers, and nothing else is left in the deep store.
 
-Prints a table, and exits with status 1 when something of that was not so; the folder with all logs then stays.
+Prints tables, and exits with status 1 when something of that was not so; the folder with all logs then stays, and the
+page is not written.
 """
 
 import argparse
@@ -26,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.cluster.asking import Asking, Tally
+from benchmarks import report
+from benchmarks.cluster.asking import EXACT, PARTIAL, REFUSED, WRONG, Asking, Tally
 from benchmarks.cluster.facts import PARTS, TABLE, Questions, Versions
 from benchmarks.cluster.faults import Faults, Times
 from benchmarks.cluster.processes import Processes, RoleProcess, WaitedInVainError, until
@@ -37,6 +38,33 @@ from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 
 _CONVERGE_S = 90
 _SETTLE_EVERY_S = 20
+_ASKED, _SLOWEST, _LOST = "asked", "slowest answer, s", "segments lost, or not ONLINE in the end"
+_KINDS = {
+    EXACT: "exact",
+    PARTIAL: "partial, and said so",
+    WRONG: "wrong",
+    REFUSED: "refused, by brokers that were dead or not yet ready",
+}
+_EVENTS = {
+    "a server killed": "server killed",
+    "a server leaves": "server leaves",
+    "a server stands still": "server stands still",
+    "a server that was killed or left is back": "server back",
+    "two servers that were killed at once are back": "two servers back",
+    "the lead controller killed": "leader killed",
+    "… and another leads": "leader killed: another leads",
+    "the lead controller stands still": "leader stands still",
+    "… and another leads meanwhile": "leader stands still: another leads",
+    "ZooKeeper away": "ZooKeeper away",
+    "ZooKeeper back: a controller leads": "ZooKeeper back: leader",
+    "everything killed, from the moment that all are ready": "all killed, and back",
+}
+SHAPES = {
+    "chaos": report.Shape(("queries", "number"), (_ASKED, *_KINDS.values(), _SLOWEST, _LOST)),
+    "chaos: recovery": report.Shape(
+        ("until answers are whole again, for 1.5 s", "times", "median s", "longest s"), tuple(_EVENTS)
+    ),
+}
 
 
 @dataclass
@@ -47,6 +75,7 @@ class Outcome:
     faults: dict[str, int]
     upkeep: dict[str, int]
     times: dict[str, Times]
+    lost: int
 
 
 class Chaos:
@@ -58,6 +87,7 @@ class Chaos:
         self.asking = Asking(self.processes.brokers, Questions(rows), self.versions, seed, patience)
         self.upkeep = Upkeep(self.processes, folder / "built", self.versions, self.asking, rows, seed + 1)
         self.faults = Faults(self.processes, zookeeper, self.asking, seed, patience)
+        self._lost = 0
         self._deep_store = folder / "deepstore" / f"{TABLE}_OFFLINE"
         (folder / "built").mkdir()
 
@@ -82,7 +112,7 @@ class Chaos:
             self.asking.note(str(error))
         finally:
             self.processes.stop()
-        return Outcome(self.asking.tally, self.faults.counts, self.upkeep.counts, self.faults.times)
+        return Outcome(self.asking.tally, self.faults.counts, self.upkeep.counts, self.faults.times, self._lost)
 
     def _until_brokers_know(self) -> None:
         """A new table is known to brokers soon; what they answer before is not judged."""
@@ -139,6 +169,7 @@ class Chaos:
         def at_rest() -> bool:
             self.upkeep.clean()
             left[:] = self._not_settled()
+            self._lost = sum(one.startswith("segment ") for one in left)
             there = set(self.processes.call("GET", f"/segments/{TABLE}").json()[0]["OFFLINE"])
             left.extend(f"segment {name} should be gone" for name in there - self.upkeep.names())
             left.extend(f"{one.name} shows old versions" for one in self.processes.brokers if not self._shows_newest(one))
@@ -165,32 +196,35 @@ class Chaos:
 
 
 def show(outcome: Outcome) -> None:
-    """Print what happened, what was answered, how long it took to recover, and every problem."""
+    """Print what happened, why answers were not exact, what recoveries may take and took, and every problem."""
     console, tally = Console(), outcome.tally
-    answers = Table(title="answers")
-    for heading in ("queries", *tally.kinds, "slowest s"):
-        answers.add_column(heading, justify="right")
-    answers.add_row(
-        f"{sum(tally.kinds.values()):,}", *(f"{count:,}" for count in tally.kinds.values()), f"{tally.slowest_s:.1f}"
-    )
-    console.print(answers)
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(tally.reasons.items()))
     console.print(f"not exact because of: {reasons or 'nothing'}", markup=False)
     during = ", ".join(f"{name}: {count:,}" for name, count in sorted(tally.partial_during.items()))
     console.print(f"partial while: {during or 'nothing'}", markup=False)
-    recoveries = Table(title="recovery, in seconds")
-    for heading in ("event", "times", "median", "max", "limit"):
-        recoveries.add_column(heading, justify="left" if heading == "event" else "right")
     for what, times in sorted(outcome.times.items()):
-        took = (len(times.took_s), statistics.median(times.took_s), max(times.took_s))
-        limit = "" if times.limit_s is None else f"{times.limit_s:.0f}"
-        recoveries.add_row(what, str(took[0]), f"{took[1]:.2f}", f"{took[2]:.2f}", limit)
-    console.print(recoveries)
+        limit = "" if times.limit_s is None else f", {times.limit_s:.0f} s allowed"
+        console.print(f"{what}: {len(times.took_s)} times, {max(times.took_s):.2f} s at most{limit}", markup=False)
     for title, counts in (("faults", outcome.faults), ("upkeep", outcome.upkeep)):
         console.print(f"{title}: " + ", ".join(f"{name}: {count}" for name, count in sorted(counts.items())), markup=False)
     for problem in tally.problems[:50]:
         console.print(f"PROBLEM  {problem}", markup=False)
     console.print(f"{len(tally.problems)} problems")
+
+
+def tables_of(outcome: Outcome) -> tuple[report.Report, report.Report]:
+    """Return what was answered, and how long it took to recover from what happened; what did not happen has no times."""
+    answers, recovery = (report.Report(name, shape) for name, shape in SHAPES.items())
+    answers.add(_ASKED, f"{sum(outcome.tally.kinds.values()):,}")
+    for kind, case in _KINDS.items():
+        answers.add(case, f"{outcome.tally.kinds[kind]:,}")
+    answers.add(_SLOWEST, f"{outcome.tally.slowest_s:.1f}")
+    answers.add(_LOST, str(outcome.lost))
+    for case, event in _EVENTS.items():
+        took_s = outcome.times[event].took_s if event in outcome.times else []
+        spread = (f"{statistics.median(took_s):.2f}", f"{max(took_s):.2f}") if took_s else ("", "")
+        recovery.add(case, str(len(took_s)), *spread)
+    return answers, recovery
 
 
 def main() -> int:
@@ -201,7 +235,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20_000, help="of each of the 8 segments")
     parser.add_argument("--patience", type=float, default=1.0, help="how many times longer recoveries may take")
     parser.add_argument("--folder", type=Path, help="for data and logs; a temporary one unless given")
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     if reason := what_is_missing():
         print(f"no ZooKeeper: {reason}", file=sys.stderr)
         return 2
@@ -218,6 +252,8 @@ def main() -> int:
     finally:
         zookeeper.stop()
     show(outcome)
+    for table in tables_of(outcome):
+        table.finish(writes=arguments.write_docs and not outcome.tally.problems)
     if outcome.tally.problems:
         print(f"all logs are in {folder}")
     else:

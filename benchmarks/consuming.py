@@ -1,18 +1,19 @@
 """A consuming segment beside the sealed one of the same rows: queries, memory, appending, viewing, sealing.
 
-    python -m benchmarks.consuming [--rows 2000000] [--batch 5000] [--repeat 5]
+    python -m benchmarks.consuming [--rows 1000000] [--batch 5000] [--repeat 15] [--write-docs]
 
-Everything is processor time of all threads, since other programs may keep the cores busy. The rows are the generated events
-(10 columns, two of them with an inverted index; see `benchmarks.data`), the queries those of `benchmarks.compare`.
+Everything is processor time of all threads, since other programs may keep the cores busy; of appending and sealing the least
+of three runs. The rows are the generated events (10 columns, two of them with an inverted index; see `benchmarks.data`), the
+queries those of `benchmarks.compare`.
 """
 
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import data
+from benchmarks import data, report
 from benchmarks.compare import parameters, read_queries
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.transform.pipeline import Pipeline
@@ -39,6 +40,25 @@ from gamay.sql.parser import parse_query
 SCHEMA = Schema.from_json(data.EVENTS_SCHEMA).value
 CONFIG = TableConfig.from_json(data.EVENTS_CONFIG).value
 
+_BATCH = 5_000
+_REPEAT = 15
+_RUNS = 3
+_APPENDED = f"rows appended a second of a core, in batches of {_BATCH:,}"
+_SIZED = "the same, buffers sized by the history of earlier segments"
+_VIEWED = "a view, all columns opened"
+_SEALED = "rows sealed a second of a core"
+_MAPPED = "bytes a row, sealed and mapped"
+_IN_USE = "bytes a row in use while it consumes"
+_RESERVED = "bytes a row reserved"
+_MEAN = f"time of a query against the sealed segment: mean of all queries, the least of {_REPEAT} runs each"
+_SLOWEST = "the slowest in comparison"
+SHAPES = {
+    "consuming": report.Shape(
+        ("measure", "value"),
+        (_APPENDED, _SIZED, _VIEWED, _SEALED, _MAPPED, _IN_USE, _RESERVED, _MEAN, _SLOWEST),
+    )
+}
+
 
 def batches(rows: int, size: int) -> list[pa.RecordBatch]:
     """Return conformed batches of the events."""
@@ -54,19 +74,35 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, result
 
 
-def append_all(folder: Path, rows: list[pa.RecordBatch], sizing: Sizing | None, views: bool = False) -> MutableSegment:
-    """Return a consuming segment of the rows; with `views`, each batch is followed by a view that opens every column."""
+def least(actions: Sequence[Callable[[Path], Any]], folder: Path) -> tuple[float, list[Any]]:
+    """Return the least seconds of processor time of some runs, each in a folder of its own, and their results."""
+    runs = [timed(partial(action, folder / str(number))) for number, action in enumerate(actions)]
+    return min(seconds for seconds, _ in runs), [result for _, result in runs]
+
+
+def append_all(folder: Path, rows: list[pa.RecordBatch], sizing: Sizing | None) -> MutableSegment:
+    """Return a consuming segment of the rows."""
     segment = MutableSegment("events__0__0", SCHEMA, CONFIG, folder, sizing)
     for batch in rows:
         segment.append(batch)
-        if views:
-            view = segment.view()
-            for name in view.column_names:
-                view.column(name)
     return segment
 
 
-def compare_queries(console: Console, sealed: Any, view: Any, repeat: int) -> None:
+def view_s(folder: Path, rows: list[pa.RecordBatch], sizing: Sizing) -> float:
+    """Return the median seconds of processor time of a view after each batch, every column of which is opened."""
+    segment = MutableSegment("events__0__0", SCHEMA, CONFIG, folder, sizing)
+    spent = []
+    for batch in rows:
+        segment.append(batch)
+        began = time.process_time()
+        view = segment.view()
+        for name in view.column_names:
+            view.column(name)
+        spent.append(time.process_time() - began)
+    return median(spent)
+
+
+def compare_queries(console: Console, found: report.Report, sealed: Any, view: Any, repeat: int) -> None:
     """Print the time of each query on either segment, in turn: the least of `repeat`, which other work changes least."""
     table = Table("query", "consuming ms", "sealed ms", "ratio")
     ratios = []
@@ -86,10 +122,11 @@ def compare_queries(console: Console, sealed: Any, view: Any, repeat: int) -> No
             ratios.append(consuming / immutable)
             table.add_row(query.name, f"{consuming:.2f}", f"{immutable:.2f}", f"{ratios[-1]:.2f}")
     console.print(table)
-    console.print(f"mean of the ratios {fmean(ratios):.2f}, greatest {max(ratios):.2f}")
+    found.add(_MEAN, f"{fmean(ratios):.2f}")
+    found.add(_SLOWEST, f"{max(ratios):.1f}")
 
 
-def compare_memory(console: Console, segment: MutableSegment, sealed: Any) -> None:
+def compare_memory(console: Console, found: report.Report, segment: MutableSegment, sealed: Any) -> None:
     """Print the bytes of each column."""
     table = Table("column", "part", "used a row", "reserved a row", "sealed a row")
     rows = segment.num_docs
@@ -103,32 +140,32 @@ def compare_memory(console: Console, segment: MutableSegment, sealed: Any) -> No
             cells = [f"{use.used / rows:.2f}", f"{use.reserved / rows:.2f}"] if use else ["", ""]
             table.add_row(name, part, *cells, f"{sizes[part] / rows:.2f}" if part in sizes else "")
     console.print(table)
-    console.print(
-        f"all: used {used / rows:.1f}, reserved {reserved / rows:.1f}, sealed {sealed.size_bytes / rows:.1f} bytes a row; "
-        f"used over sealed {used / sealed.size_bytes:.2f}, reserved over sealed {reserved / sealed.size_bytes:.2f}"
-    )
+    for case, size in ((_MAPPED, sealed.size_bytes), (_IN_USE, used), (_RESERVED, reserved)):
+        found.add(case, f"{size / rows:.1f}")
 
 
 def main() -> None:
     """Run everything and print it."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--rows", type=int, default=2_000_000)
-    arguments.add_argument("--batch", type=int, default=5_000)
-    arguments.add_argument("--repeat", type=int, default=15)
-    chosen = arguments.parse_args()
+    arguments.add_argument("--rows", type=int, default=1_000_000)
+    arguments.add_argument("--batch", type=int, default=_BATCH)
+    arguments.add_argument("--repeat", type=int, default=_REPEAT)
+    chosen = report.arguments_of(arguments)
+    found = report.Report("consuming", SHAPES["consuming"])
     console = Console(width=120)
     rows = batches(chosen.rows, chosen.batch)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         append_all(root / "warm", rows[:2], None).seal(root / "warm-sealed")
-        cold, segment = timed(lambda: append_all(root / "first", rows, None))
+        cold, segments = least([lambda place: append_all(place, rows, None)] * _RUNS, root / "first")
+        segment = segments[-1]
         sizing = Sizing(chosen.rows, segment.sizing().columns)
-        warm, _ = timed(lambda: append_all(root / "second", rows, sizing))
-        viewed, _ = timed(lambda: append_all(root / "third", rows, sizing, views=True))
-        console.print(f"append: {chosen.rows / cold:,.0f} rows a second of a core, {chosen.rows / warm:,.0f} with history")
-        console.print(f"view and open 10 columns: {1e6 * (viewed - warm) / len(rows):.1f} µs")
-        sealing, path = timed(lambda: segment.seal(root / "sealed"))
-        console.print(f"seal: {chosen.rows / sealing:,.0f} rows a second of a core")
+        warm, _ = least([lambda place: append_all(place, rows, sizing)] * _RUNS, root / "second")
+        found.add(_APPENDED, f"{chosen.rows / cold / 1e6:.1f} million")
+        found.add(_SIZED, f"{chosen.rows / warm / 1e6:.1f} million")
+        found.add(_VIEWED, f"{1e6 * view_s(root / 'third', rows, sizing):.0f} µs")
+        sealing, paths = least([each.seal for each in segments], root / "sealed")
+        found.add(_SEALED, f"{chosen.rows / sealing / 1e6:.1f} million")
         builder = SegmentBuilder(SCHEMA, CONFIG, "events__0__0", root / "built")
 
         def build() -> None:
@@ -137,10 +174,11 @@ def main() -> None:
             builder.build()
 
         building, _ = timed(build)
-        console.print(f"the same by the builder, from batches: {chosen.rows / building:,.0f}")
-        sealed = open_segment(path)
-        compare_memory(console, segment, sealed)
-        compare_queries(console, sealed, segment.view(), chosen.repeat)
+        console.print(f"rows a second of a core sealed by the builder, from batches: {chosen.rows / building:,.0f}")
+        sealed = open_segment(paths[-1])
+        compare_memory(console, found, segment, sealed)
+        compare_queries(console, found, sealed, segment.view(), chosen.repeat)
+    found.finish(writes=chosen.write_docs)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """From messages to columns: rows a second of processor time, on one core, for each decoder.
 
-    python -m benchmarks.decode [--messages 200000]
+    python -m benchmarks.decode [--messages 200000] [--write-docs]
 
 The messages are flights of ten columns. Beside each decoder stands what a parser of the same format, called for each
-message, takes to make dicts of them (for Arrow: whole columns). `pipeline` is the decoder and the table's
+message, takes to make dicts of them. `pipeline` is the decoder and the table's
 ingestion pipeline.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
@@ -36,6 +37,13 @@ from gamay.model.table.table_config import TableConfig
 
 BATCH = 20_000
 REPEATS = 3
+SHAPES = {
+    "decode": report.Shape(
+        ("messages", "decoder", "and the table's pipeline", "message by message"),
+        ("JSON", "JSON, all values in quotes", "JSON, 0.1 % of the messages damaged", "Avro", "CSV", "Arrow"),
+    ),
+    "decode: log": report.Shape(("the embedded log", "million JSON messages a second"), ("appended", "read")),
+}
 
 AVRO = {
     "type": "record", "name": "Flight", "fields": [
@@ -129,20 +137,29 @@ def arrow_messages(rows: list[dict[str, Any]]) -> list[bytes]:
     return found
 
 
-def measure(name: str, rows: int, messages: list[bytes], properties: dict[str, str], other: Callable[[bytes], Any]) -> None:
-    """Print one line."""
-    config = StreamConfig("log", "t", decoder_name=name.split(" ")[0], decoder_properties=properties)
+def measure(
+    found: report.Report, case: str, messages: list[bytes], properties: dict[str, str] | None = None,
+    other: Callable[[bytes], Any] | None = None, rows: int = 0,
+) -> None:  # fmt: skip
+    """Add one line. other: parses one message by itself; rows: in all messages, one in each unless given."""
+    rows, decoder_name = rows or len(messages), case.partition(",")[0].lower()
+    config = StreamConfig("log", "t", decoder_name=decoder_name, decoder_properties=properties or {})
     decoder = open_decoder(config, input_fields(SCHEMA, TABLE))
     pipeline = Pipeline(SCHEMA, TABLE)
     taken = batches(messages)
     decoded = rate(rows, lambda: [decoder.decode(batch) for batch in taken])
     piped = rate(rows, lambda: [pipeline.apply(decoder.decode(batch).rows) for batch in taken])
-    alone = rate(rows, lambda: [other(message) for message in messages])
-    print(f"{name:24} {decoded:10.0f} {piped:10.0f} {alone:12.0f}")
+    alone = "" if other is None else _rounded(rate(rows, lambda: [other(message) for message in messages]))
+    found.add(case, _rounded(decoded), _rounded(piped), alone)
 
 
-def measure_log(rows: int, messages: list[bytes]) -> None:
-    """Print how fast messages are appended to, and read from, the embedded log."""
+def _rounded(thousands: float) -> str:
+    return f"{round(thousands, -1):,.0f}"
+
+
+def measure_log(found: report.Report, messages: list[bytes]) -> None:
+    """Add how fast messages are appended to, and read from, the embedded log."""
+    rows = len(messages)
     with tempfile.TemporaryDirectory() as folder:
         topic = create_topic(Path(folder), "t", TopicConfig(1))
         writer = PartitionWriter(topic, 0, SYSTEM_CLOCK)
@@ -155,7 +172,8 @@ def measure_log(rows: int, messages: list[bytes]) -> None:
             while at.value < rows:
                 at = IntegerOffset(int(str(reader.fetch(at, BATCH, 64 << 20, 0).next_offset)))
 
-        print(f"\nlog: {appended:.0f} thousand messages a second appended, {rate(rows, read):.0f} read")
+        found.add("appended", f"{appended / 1000:.1f}")
+        found.add("read", f"{rate(rows, read) / 1000:.1f}")
         reader.close()
         writer.close()
 
@@ -164,26 +182,28 @@ def main() -> None:
     """Measure all decoders."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=200_000)
-    count = parser.parse_args().messages
-    rows = flights(count)
+    arguments = report.arguments_of(parser)
+    rows = flights(arguments.messages)
     json_lines = [orjson.dumps(row) for row in rows]
     schema = fastavro.parse_schema(AVRO)
-    print(f"{count} messages, thousands of rows a second of one core\n")
-    print(f"{'decoder':24} {'decoder':>10} {'pipeline':>10} {'by message':>12}")
-    measure("json", count, json_lines, {}, orjson.loads)
+    print("thousands of rows a second of one core")
+    found = report.Report("decode", SHAPES["decode"])
+    measure(found, "JSON", json_lines, other=orjson.loads)
     quoted = [orjson.dumps({k: str(v) for k, v in row.items()}) for row in rows]
-    measure("json (all in quotes)", count, quoted, {}, orjson.loads)
+    measure(found, "JSON, all values in quotes", quoted, other=orjson.loads)
     odd = [line if i % 1000 else b"{" for i, line in enumerate(json_lines)]
-    measure("json (0.1 % bad)", count, odd, {}, len)
-    avro = avro_messages(rows)
+    measure(found, "JSON, 0.1 % of the messages damaged", odd)
     measure(
-        "avro", count, avro, {"schema": orjson.dumps(AVRO).decode()},
+        found, "Avro", avro_messages(rows), {"schema": orjson.dumps(AVRO).decode()},
         lambda message: fastavro.schemaless_reader(io.BytesIO(message), schema, None),
     )  # fmt: skip
     csv = [",".join(str(value) for value in row.values()).encode() for row in rows]
-    measure("csv", count, csv, {"header": ",".join(rows[0])}, lambda message: message.decode().split(","))
-    measure("arrow", count, arrow_messages(rows), {}, lambda message: pa.ipc.open_stream(message).read_all())
-    measure_log(count, json_lines)
+    measure(found, "CSV", csv, {"header": ",".join(rows[0])}, lambda message: message.decode().split(","))
+    measure(found, "Arrow", arrow_messages(rows), rows=len(rows))
+    log = report.Report("decode: log", SHAPES["decode: log"])
+    measure_log(log, json_lines)
+    for each in (found, log):
+        each.finish(writes=arguments.write_docs)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Building, size, memory and start-up, each beside a peer measured in the same run.
 
-    python -m benchmarks.footprint [--rows 20000000]
+    python -m benchmarks.footprint [--write-docs]
 
 Prints: rows a second a core when segments are built from the flights; the archive's size over the same rows in Parquet
 with Zstandard; the resident memory of a cluster, and of a process with `gamay.connect`, that has answered every query of
@@ -20,10 +20,8 @@ from pathlib import Path
 
 import httpx
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks import data
+from benchmarks import data, report
 from benchmarks.compare import parameters, read_queries
 
 FIRST_ROW = {
@@ -32,6 +30,21 @@ FIRST_ROW = {
     "chdb": "import chdb; print(chdb.query({sql!r}, 'CSV').bytes().decode().split()[0], flush=True)",
 }
 SQL = "SELECT carrier, COUNT(*), SUM(distance) FROM flights WHERE origin = 'JFK' GROUP BY carrier ORDER BY carrier LIMIT 20"
+
+_BUILT = "segments from the flights' Arrow data, no indexes"
+_PACKED = "archive over the same rows in Parquet with Zstandard"
+_CLUSTER = "resident memory of a cluster over mapped bytes, right after the whole benchmark"
+_CONNECTED = "a process with `gamay.connect`, right after the same queries"
+_LATER = {_CLUSTER: "the same some seconds later", _CONNECTED: "that process some seconds later"}
+_KNOWN = "process start to first row, kernels compiled before"
+_NEW = "process start to first row, nothing compiled"
+SHAPES = {
+    "footprint": report.Shape(
+        ("measure", "value"),
+        (_BUILT, _PACKED, _CLUSTER, _LATER[_CLUSTER], _CONNECTED, _LATER[_CONNECTED], _KNOWN, _NEW),
+        ("of the processors, or mapped",),
+    )
+}
 
 _USED = "; import sys; sys.stdout.flush(); u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime + u.ru_stime)"
 _PORTS = (29000, 28099, 28098)  # of the cluster whose memory is measured
@@ -153,32 +166,33 @@ def _least(system: str, folder: str, sql: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    table = Table("measure", "value", "peer", "ratio")
+    arguments = report.arguments_of(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
+    found = report.Report("footprint", SHAPES["footprint"])
     rate, size = build_rate()
-    table.add_row("build flights, rows/s/core", f"{rate:,.0f}", "", "")
-    table.add_row("archive over Parquet + zstd", "", "", f"{size:.2f}")
+    found.add(_BUILT, f"{rate / 1e6:.1f} million rows/s a core", "")
+    found.add(_PACKED, f"{size:.2f}", "")
     # The process in its own interpreter: what this one has loaded would count.
     with ProcessPoolExecutor(1, get_context("spawn")) as processes:
         in_process = processes.submit(process_memory).result()
-    for what, (served, settled, mapped) in {"cluster": serving_memory(), "connect": in_process}.items():
-        for when, resident in (("right after", served), ("some seconds later", settled)):
-            megabytes = (f"{resident / 2**20:,.0f} MiB", f"{mapped / 2**20:,.0f} MiB")
-            table.add_row(f"{what}: resident over mapped bytes, {when}", *megabytes, f"{resident / mapped:.3f}")
+    served, settled, mapped = serving_memory()
+    for case, resident in ((_CLUSTER, served), (_LATER[_CLUSTER], settled)):
+        found.add(case, f"{_mebibytes(resident)} / {_mebibytes(mapped)} = {resident / mapped:.2f}", "")
+    served, settled, mapped = in_process
+    for case, resident in ((_CONNECTED, served), (_LATER[_CONNECTED], settled)):
+        found.add(case, _mebibytes(resident), _mebibytes(mapped))
     folders = {"gamay": str(data.FOLDER / "gamay"), "duckdb": str(data.FOLDER / "duckdb.db"), "chdb": ""}
     file_sql = SQL.replace("FROM flights", f"FROM file('{data.flights()[0]}', Parquet)")
     starts = {system: _least(system, folder, file_sql if system == "chdb" else SQL) for system, folder in folders.items()}
-    for number, what in enumerate(("by the clock", "of the processors")):
-        values = {system: start[number] for system, start in starts.items()}
-        for peer in ("duckdb", "chdb"):
-            ratio = f"{values[peer] / values['gamay']:.2f}"
-            table.add_row(
-                f"first row {what}, warm kernels", f"{values['gamay']:.2f} s", f"{peer} {values[peer]:.2f} s", ratio
-            )
+    clock, used = ([f"{starts[system][number]:.2f} s" for system in folders] for number in range(2))
+    found.add(_KNOWN, *("{} (DuckDB {}, chDB {})".format(*values) for values in (clock, used)))
     with tempfile.TemporaryDirectory() as cache:
         clock_s, used_s = first_row("gamay", folders["gamay"], SQL, {"GAMAY_CACHE_DIR": cache})
-    table.add_row("first row, nothing compiled yet", f"{clock_s:.2f} s, {used_s:.2f} s of the processors", "", "")
-    Console(width=110).print(table)
+    found.add(_NEW, f"{clock_s:.2f} s", f"{used_s:.2f} s")
+    found.finish(writes=arguments.write_docs)
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"
 
 
 if __name__ == "__main__":

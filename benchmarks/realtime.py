@@ -1,6 +1,7 @@
 """How fast a stream partition becomes queryable: rows a second, freshness, and the pause of a commit.
 
-    python -m benchmarks.realtime [--rows 2000000] [--rate 50000] [--commits 20] [--segment-rows 250000] [--only pauses]
+    python -m benchmarks.realtime [--rows 2000000] [--rate 50000] [--commits 20] [--segment-rows 200000]
+                                  [--only throughput|pauses] [--write-docs]
 
 One partition of the embedded log, messages of 10 columns in JSON (rates also in Avro), one process with controller, broker
 and server. Rates are by processor time of the consumer's thread, which other work on the machine does not change, and by
@@ -33,7 +34,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from benchmarks import data
+from benchmarks import data, report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded.core import LocalCluster
 from gamay.ingest.stream.log.producer import Producer
@@ -48,6 +49,31 @@ TABLE = "events"
 RESULTS = data.FOLDER.parent / "realtime.json"
 _BLOCK = 50_000
 _SEED = 5
+_RATES = {
+    "rows a second by the clock, from the stream to queries": "rows_per_s",
+    "rows a second of the consumer's processor time": "rows_per_cpu_s",
+    "bytes of memory of a consuming row, an inverted index on one column included": "memory_bytes_per_row",
+}
+_AGE = "age of the newest row that a query sees"
+_RATE = 50_000
+_PAUSES = {
+    "at a commit": ("", "commit"),
+    "in the other seconds of that run": ("", "other"),
+    "at a commit without pauses": ("pauseless_", "commit"),
+    "in the other seconds of the run without pauses": ("pauseless_", "other"),
+}
+SHAPES = {
+    "realtime: rates": report.Shape(("what", "JSON", "Avro"), tuple(_RATES)),
+    "realtime: age": report.Shape((_AGE, "median, ms", "99 %, ms"), (f"at {_RATE:,} rows a second, no commit near",)),
+    "realtime: pauses": report.Shape(
+        (
+            "longest time without new rows, ms",
+            *("indexed: median", "90 %", "longest"),
+            *("seen: median", "90 %", "longest"),
+        ),
+        tuple(_PAUSES),
+    ),
+}
 
 SCHEMA = {
     "schemaName": TABLE,
@@ -337,17 +363,37 @@ def _near(at_ms: float, built: dict[str, Any]) -> bool:
     return bool(end_ms - built["buildTimeMs"] - 50 <= at_ms <= end_ms + 1000)
 
 
+def tables_of(results: dict[str, float]) -> list[report.Report]:
+    """Return the tables of what was measured."""
+    found = []
+    if "rows_per_s" in results:
+        rates = report.Report("realtime: rates", SHAPES["realtime: rates"])
+        for case, name in _RATES.items():
+            digits = -3 if name.startswith("rows") else 0
+            rates.add(case, *(f"{round(results[kind + name], digits):,.0f}" for kind in ("", "avro_")))
+        found.append(rates)
+    if "freshness_p50_ms" in results:
+        age = report.Report("realtime: age", SHAPES["realtime: age"])
+        age.add(*age.shape.cases, *(f"{results[f'freshness_{part}_ms']:.0f}" for part in ("p50", "p99")))
+        pauses = report.Report("realtime: pauses", SHAPES["realtime: pauses"])
+        parts = [(what, part) for what in ("indexed", "seen") for part in ("p50", "p90", "max")]
+        for case, (run, seconds) in _PAUSES.items():
+            pauses.add(case, *(f"{results[f'{run}{what}_{seconds}_{part}_ms']:.0f}" for what, part in parts))
+        found += [age, pauses]
+    return found
+
+
 def main() -> None:
-    """Run what the arguments ask for, print it, and write it to build/realtime.json."""
+    """Run what the arguments ask for, print it, and write all of it to build/realtime.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--rate", type=int, default=50_000)
+    parser.add_argument("--rate", type=int, default=_RATE)
     parser.add_argument("--commits", type=int, default=20)
-    parser.add_argument("--segment-rows", type=int, default=250_000)
+    parser.add_argument("--segment-rows", type=int, default=200_000)
     parser.add_argument("--only", choices=("throughput", "pauses"))
     parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--produce", type=Path, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = report.arguments_of(parser)
     if arguments.produce is not None:
         _produce_steadily(arguments.produce, arguments.rate, arguments.seconds)
         return
@@ -364,6 +410,8 @@ def main() -> None:
             results |= {f"{'pauseless_' if pauseless else ''}{name}": value for name, value in found.items()}
     for name, value in results.items():
         print(f"{name:<32} {value:>14,.1f}")
+    for table in tables_of(results):
+        table.finish(writes=arguments.write_docs)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1))
 

@@ -1,13 +1,13 @@
 """A stream is consumed by two replicas while servers, controllers and the stream's broker are killed: each row counts once.
 
     python -m benchmarks.realtime_kill [--rows 20000000] [--stream kafka] [--seed 7] [--partitions 4] [--segment-rows 500000]
-                                       [--every 10] [--pauseless] [--folder F]
+                                       [--every 10] [--pauseless] [--folder F] [--write-docs]
 
 2 controllers, a broker, 2 servers, ZooKeeper and, unless `--stream log`, Kafka (`python tools/kafka.py fetch`): processes.
 Row n of a partition holds n, so an answer shows whether what it counts is a prefix of the partition: every answer during
 the run must be that for each partition, or say that it is partial. In the end the count, the sums and the distinct keys
 must be exactly those of what was sent. Prints a table, and exits with status 1 when something was not so; the folder then
-stays.
+stays. `--write-docs` does the runs of the page, one after the other.
 """
 
 import argparse
@@ -25,10 +25,9 @@ from typing import Any
 
 import httpx
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 from tools import kafka
 
+from benchmarks import report
 from benchmarks.cluster.processes import Processes, WaitedInVainError, until
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from gamay.base.clock import SYSTEM_CLOCK
@@ -39,6 +38,18 @@ TABLE = "rows"
 KEYS = 100_000  # of each partition
 _MODULUS = 1_000_003
 _BLOCK = 20_000
+_KILLS = "SIGKILLs of servers, controllers, the stream"
+_NOT_WHOLE = "none, or said to be partial"
+_WHOLE_ANSWERS = "whole answers"
+_OTHERS = "answers that did not come, or said that they were partial"
+CASES = (_KILLS, _WHOLE_ANSWERS, _OTHERS, "commits", "problems", "seconds")
+PAGE_RUNS = {
+    "20 million rows, seed 7, every 7 s": ["--every", "7"],
+    "8 million rows, seed 23, every 5 s, `--pauseless`": [
+        "--rows", "8000000", "--segment-rows", "200000", "--seed", "23", "--every", "5", "--pauseless",
+    ],
+}  # fmt: skip
+SHAPES = {"realtime_kill": report.Shape(("of a run", *PAGE_RUNS), CASES)}
 _IN_A_ROW = 20
 _SETTLE_S = 1_800
 _RECOVERY_S = 600  # on a busy machine a broker reads for minutes what it was writing when it was killed
@@ -279,7 +290,7 @@ class Run:
         while not self._ended.wait(0.05):
             answer = self._ask(_PREFIXES)
             if answer is None or answer.get("exceptions"):
-                self.outcome.answers["none, or said to be partial"] += 1
+                self.outcome.answers[_NOT_WHOLE] += 1
                 continue
             self.outcome.answers["whole"] += 1
             for partition, count, least, most, total in answer["resultTable"]["rows"]:
@@ -319,20 +330,14 @@ class Run:
         self.outcome.commits = len(records) - self.partitions
 
 
-def report(outcome: Outcome) -> int:
-    """Print what a run showed; return the exit status."""
-    table = Table("", "", title="Consuming while processes are killed")
-    for kind, count in sorted(outcome.kills.items()):
-        table.add_row(f"kills of a {kind}", f"{count}")
-    for kind, count in sorted(outcome.answers.items()):
-        table.add_row(f"answers, {kind}", f"{count:,}")
-    table.add_row("commits", f"{outcome.commits}")
-    table.add_row("seconds", f"{outcome.seconds:.0f}")
-    table.add_row("problems", f"{len(outcome.problems)}")
-    Console().print(table)
-    for problem in outcome.problems:
-        print(problem)
-    return 1 if outcome.problems else 0
+def cells_of(outcome: Outcome) -> tuple[str, ...]:
+    """Return what a run showed, in the order of the cases."""
+    kills = (outcome.kills[kind] for kind in ("server", "controller", "stream"))
+    answers = (outcome.answers[kind] for kind in ("whole", _NOT_WHOLE))
+    return (
+        ", ".join(map(str, kills)), *(f"{count:,}" for count in answers), str(outcome.commits),
+        str(len(outcome.problems)), f"{outcome.seconds:.0f}",
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -348,27 +353,44 @@ def main() -> None:
     parser.add_argument("--pauseless", action="store_true", help="segments begin while others are built")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--produce", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    rows = arguments.rows // arguments.partitions
+    arguments = report.arguments_of(parser)
     if arguments.produce is not None:
+        rows = arguments.rows // arguments.partitions
         produce(arguments.stream, arguments.produce, rows, arguments.partitions, arguments.rate)
         return
     if reason := what_is_missing() or (kafka.missing() if arguments.stream == "kafka" else None):
         sys.exit(reason)
-    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="gamay-realtime-kill-"))
+    runs = {"this one": arguments}
+    if arguments.write_docs:
+        runs = {name: parser.parse_args(options) for name, options in PAGE_RUNS.items()}
+    outcomes = {name: run(chosen) for name, chosen in runs.items()}
+    table = report.Report("realtime_kill", report.Shape(("of a run", *runs), CASES))
+    for case, *cells in zip(CASES, *map(cells_of, outcomes.values()), strict=True):
+        table.add(case, *cells)
+    failed = any(outcome.problems for outcome in outcomes.values())
+    table.finish(writes=arguments.write_docs and not failed)
+    sys.exit(failed)
+
+
+def run(chosen: argparse.Namespace) -> Outcome:
+    """Do one run, with a ZooKeeper of its own, and print its problems."""
+    folder: Path = chosen.folder or Path(tempfile.mkdtemp(prefix="gamay-realtime-kill-"))
     (folder / "zookeeper").mkdir(parents=True)
     zookeeper = ZooKeeperProcess(folder / "zookeeper")
     zookeeper.start()
     try:
-        run = Run(folder, zookeeper, arguments.stream, rows, arguments.partitions, arguments.segment_rows, arguments.seed)
-        status = report(run.run(arguments.every, arguments.rate, pauseless=arguments.pauseless))
+        rows = chosen.rows // chosen.partitions
+        one = Run(folder, zookeeper, chosen.stream, rows, chosen.partitions, chosen.segment_rows, chosen.seed)
+        outcome = one.run(chosen.every, chosen.rate, pauseless=chosen.pauseless)
     finally:
         zookeeper.stop()
-    if status:
+    for problem in outcome.problems:
+        print(problem)
+    if outcome.problems:
         print(f"the logs are in {folder}")
     else:
         shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(status)
+    return outcome
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The primary-key index: upserts a second and bytes a key, beside a dict, Polars and DuckDB in the same run.
 
-    python -m benchmarks.upsert_index [--keys 10000000]
+    python -m benchmarks.upsert_index [--keys 10000000] [--write-docs]
 
 Rates are by processor time. Bytes a key are what the process has grown by, divided by the number of keys.
 """
@@ -14,11 +14,32 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from benchmarks import report
 from gamay.kernels.keys.table import mix128
 from gamay.upsert.index.key_index import NO_TEXT, KeyIndex, Keys, Rules
 
 BATCH = 50_000
 UPDATES = 2_000_000
+KEYS = 10_000_000
+
+
+def _cases(num_keys: int) -> tuple[str, ...]:
+    """Return the names of what is measured: of Gamay with all keys, and of each with a tenth of them."""
+    tenth = f"{num_keys / 1e7:g} million"
+    return (
+        f"Gamay, {num_keys / 1e6:g} million keys",
+        f"Gamay, {tenth} keys",
+        f"a Python dict of tuples, {tenth} keys",
+        f"DuckDB, `INSERT … ON CONFLICT`, {tenth} 64-bit keys",
+        f"Polars, `update`, {tenth} 64-bit keys",
+    )
+
+
+SHAPES = {
+    "upsert_index": report.Shape(
+        ("index", "million inserts/s", "million updates/s", "bytes a key", f"longest batch of {BATCH:,}, ms"), _cases(KEYS)
+    )
+}
 
 
 def resident_bytes() -> int:
@@ -41,7 +62,7 @@ def rate(rows: int, action: Callable[[], None]) -> float:
     return rows / (time.process_time() - begun) / 1e6
 
 
-def gamay_index(num_keys: int) -> None:
+def gamay_index(num_keys: int) -> tuple[str, ...]:
     """Insert all keys in random order, then update random ones."""
     wins = np.ones(2, np.uint8)
     rng = np.random.default_rng(1)
@@ -76,13 +97,14 @@ def gamay_index(num_keys: int) -> None:
     inserted = rate(num_keys, insert)
     grown = resident_bytes() - before
     updated = rate(UPDATES, update)
-    print(
-        f"gamay   {inserted:6.2f} M inserts/s  {updated:6.2f} M updates/s  {grown / num_keys:6.1f} B/key"
-        f"  longest batch of {BATCH:,}: {longest * 1000:.0f} ms"
-    )
+    return f"{inserted:.1f}", f"{updated:.1f}", _size(grown / num_keys), f"{longest * 1000:.0f}"
 
 
-def python_dict(num_keys: int) -> None:
+def _size(num_bytes: float) -> str:
+    return f"{num_bytes:.1f}" if num_bytes < 100 else f"{num_bytes:.0f}"
+
+
+def python_dict(num_keys: int) -> tuple[str, ...]:
     """The same with tuples in a dict, keyed by 16 bytes."""
     rng = np.random.default_rng(1)
     texts = [int(n).to_bytes(16, "little") for n in rng.permutation(num_keys)]
@@ -99,10 +121,10 @@ def python_dict(num_keys: int) -> None:
     inserted = rate(num_keys, lambda: put(texts, 0))
     grown = resident_bytes() - before + num_keys * 49  # the keys themselves: bytes objects of 16
     updated = rate(UPDATES, lambda: put([texts[i] for i in picked], 1))
-    print(f"dict    {inserted:6.2f} M inserts/s  {updated:6.2f} M updates/s  {grown / num_keys:6.1f} B/key")
+    return f"{inserted:.1f}", f"{updated:.1f}", _size(grown / num_keys), ""
 
 
-def duckdb_table(num_keys: int) -> None:
+def duckdb_table(num_keys: int) -> tuple[str, ...]:
     """INSERT … ON CONFLICT in batches."""
     rng = np.random.default_rng(1)
     connection = duckdb.connect(config={"threads": 1})
@@ -123,10 +145,10 @@ def duckdb_table(num_keys: int) -> None:
     grown = resident_bytes() - before
     picked = rng.integers(0, num_keys, UPDATES // 10).astype(np.uint64)
     updated = rate(len(picked), lambda: put(picked, 1))
-    print(f"duckdb  {inserted:6.2f} M inserts/s  {updated:6.2f} M updates/s  {grown / num_keys:6.1f} B/key  (64-bit keys)")
+    return f"{inserted:.1f}", f"{updated:.1f}", _size(grown / num_keys), ""
 
 
-def polars_update(num_keys: int) -> None:
+def polars_update(num_keys: int) -> tuple[str, ...]:
     """`DataFrame.update` by key, which copies the table, so in one batch of all updates."""
     rng = np.random.default_rng(1)
     before = resident_bytes()
@@ -138,17 +160,22 @@ def polars_update(num_keys: int) -> None:
         {"k": rng.integers(0, num_keys, UPDATES).astype(np.uint64), "doc": np.arange(UPDATES), "c": np.ones(UPDATES)}
     )
     updated = rate(UPDATES, lambda: (table.update(picked.unique("k", keep="last"), on="k", how="full"), None)[1])
-    print(
-        f"polars  {'-':>6} M inserts/s  {updated:6.2f} M updates/s  {grown / num_keys:6.1f} B/key  (64-bit keys, one batch)"
-    )
+    return "", f"{updated:.1f}", _size(grown / num_keys), ""
+
+
+def main() -> None:
+    """Measure each index."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=KEYS)
+    arguments = report.arguments_of(parser)
+    keys, tenth = arguments.keys, arguments.keys // 10
+    cases = _cases(keys)
+    found = report.Report("upsert_index", report.Shape(SHAPES["upsert_index"].headings, cases))
+    measured = (gamay_index(keys), gamay_index(tenth), python_dict(tenth), duckdb_table(tenth), polars_update(tenth))
+    for case, cells in zip(cases, measured, strict=True):
+        found.add(case, *cells)
+    found.finish(writes=arguments.write_docs)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    num_keys = parser.parse_args().keys
-    gamay_index(num_keys)
-    gamay_index(num_keys // 10)
-    python_dict(num_keys // 10)
-    duckdb_table(num_keys // 10)
-    polars_update(num_keys // 10)
+    main()

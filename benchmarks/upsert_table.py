@@ -1,6 +1,7 @@
 """A table with `upsertConfig`: restarts, consumption, queries beside the same table without it, and queries while rows come.
 
-    python -m benchmarks.upsert_table [restart] [consume] [queries] [views] [--keys 10000000] [--queries 100000]
+    python -m benchmarks.upsert_table [--only restart|consume|queries|views] [--keys 10000000] [--queries 100000]
+                                      [--write-docs]
 
 restart: so many rows in sealed segments, each of a key of its own, then ten of each key, loaded by snapshots, beside
 what a server without segments and snapshots does: it fetches the same rows from the stream, decodes, indexes and looks
@@ -29,6 +30,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.fields import input_fields
@@ -75,13 +77,38 @@ PARTITIONS = 2
 SEGMENT_ROWS = 500_000
 RATE = 100_000
 TOUCHED_BYTES = 2 << 30
-QUERIES = (
-    "SELECT COUNT(*) FROM t WHERE city < 50",
-    "SELECT SUM(v), MAX(v) FROM t WHERE city BETWEEN 20 AND 60",
-    "SELECT city, COUNT(*), SUM(v) FROM t GROUP BY city ORDER BY city LIMIT 200",
-    "SELECT k, v FROM t ORDER BY v DESC LIMIT 10",
-    "SELECT DISTINCTCOUNTHLL(k) FROM t",
-)
+QUERIES = {
+    "`COUNT(*)` with a filter": "SELECT COUNT(*) FROM t WHERE city < 50",
+    "`SUM`, `MAX` with a filter": "SELECT SUM(v), MAX(v) FROM t WHERE city BETWEEN 20 AND 60",
+    "`GROUP BY` a number": "SELECT city, COUNT(*), SUM(v) FROM t GROUP BY city ORDER BY city LIMIT 200",
+    "`ORDER BY … LIMIT 10`": "SELECT k, v FROM t ORDER BY v DESC LIMIT 10",
+    "`DISTINCTCOUNTHLL` of texts": "SELECT DISTINCTCOUNTHLL(k) FROM t",
+}
+MODES: dict[str, dict[str, Any]] = {
+    "without upsert": {"mode": "NONE"},
+    "FULL": {"mode": "FULL"},
+    "PARTIAL, one INCREMENT": {"mode": "PARTIAL", "partialUpsertStrategies": {"v": "INCREMENT"}},
+}
+VERSIONS = {1: "each row of a key of its own", 10: "ten rows a key"}
+_OPENED = "segments opened and their checksums compared"
+_LOADED = "keys loaded by snapshots, by two threads"
+_WITHOUT = "without snapshots"
+_CONSUMED = "consumed again"
+_TIMES = "consuming again takes so many times as long as both of the first"
+SHAPES = {
+    "upsert_table: restart": report.Shape(
+        ("seconds of processor time", *VERSIONS.values()),
+        (_OPENED, _LOADED, _WITHOUT, _CONSUMED, _TIMES),
+        tuple(f"by the clock: {text}" for text in VERSIONS.values()),
+    ),
+    "upsert_table: consume": report.Shape(("400,000 JSON messages of 4 columns", "rows a second of a core"), tuple(MODES)),
+    "upsert_table: queries": report.Shape(
+        ("query over 1,000,000 rows", "plain, ms", "all rows count, times that", "nine in ten count"), tuple(QUERIES)
+    ),
+    "upsert_table: views": report.Shape(
+        ("mode", "upserts/s meanwhile", "segments sealed", "answers that deviate"), ("`SYNC`", "`SNAPSHOT`")
+    ),
+}
 
 
 def config_of(**upsert: Any) -> TableConfig:
@@ -188,10 +215,11 @@ def restarted(folder: str, num_keys: int) -> tuple[tuple[float, float], tuple[fl
     return opening, loading, (own_bytes() - before) / num_keys
 
 
-def restart(folder: Path, num_keys: int) -> None:
-    """Print how long the keys take to come back."""
+def restart(found: report.Report, folder: Path, num_keys: int) -> None:
+    """Add how long the keys take to come back."""
     print(f"restart {num_keys:,} rows in {PARTITIONS} partitions, {PARTITIONS} threads, {SEGMENT_ROWS:,} rows a segment")
-    for versions in (1, 10):
+    cells: dict[str, list[tuple[str, str]]] = {case: [] for case in found.shape.cases}
+    for versions in VERSIONS:
         mine, keys = folder / str(versions), num_keys // versions
         segments_of(mine, keys, versions)
         table = table_of(mine)
@@ -202,13 +230,17 @@ def restart(folder: Path, num_keys: int) -> None:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             opening, loading, memory = process.submit(restarted, str(mine), keys).result()
             replay = process.submit(replayed, str(mine), keys, versions).result()
-        print(f"  {keys:,} keys, each has {versions} rows")
-        print(f"    segments opened {opening[0]:6.1f} s  {opening[1]:6.2f} s cpu")
-        print(f"    by snapshots    {loading[0]:6.1f} s  {loading[1]:6.2f} s cpu  {memory:5.1f} bytes a key")
-        print(f"    without them    {without[0]:6.1f} s  {without[1]:6.2f} s cpu")
-        times = replay[1] / (opening[1] + loading[1])
-        print(f"    consumed again  {replay[0]:6.1f} s  {replay[1]:6.2f} s cpu  {times:5.1f} times as long", flush=True)
+        print(f"  {keys:,} keys, each has {versions} rows: {memory:.1f} bytes a key", flush=True)
+        for case, (wall_s, cpu_s) in ((_OPENED, opening), (_LOADED, loading), (_WITHOUT, without), (_CONSUMED, replay)):
+            cells[case].append((_seconds(cpu_s), _seconds(wall_s)))
+        cells[_TIMES].append((f"{replay[1] / (opening[1] + loading[1]):.0f}", ""))
         shutil.rmtree(mine)
+    for case, by_versions in cells.items():
+        found.add(case, *(cpu for cpu, _ in by_versions), *(wall for _, wall in by_versions))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 1 else f"{value:.1f}"
 
 
 def lines_of(numbers: Any, at: int) -> pa.BinaryArray:
@@ -317,15 +349,14 @@ def consume_rate(folder: Path, rows: int, **upsert: Any) -> float:
     return rows / spent
 
 
-def consume(folder: Path) -> None:
-    """Print rows a second with and without upsert."""
-    print("consume 400,000 JSON messages of 4 columns, rows a second of a core")
-    for mode, more in (("NONE", {}), ("FULL", {}), ("PARTIAL", {"partialUpsertStrategies": {"v": "INCREMENT"}})):
-        print(f"  {mode:8} {consume_rate(folder / mode, 400_000, mode=mode, **more):10,.0f}")
+def consume(found: report.Report, folder: Path) -> None:
+    """Add rows a second with and without upsert."""
+    for number, (case, upsert) in enumerate(MODES.items()):
+        found.add(case, f"{round(consume_rate(folder / str(number), 400_000, **upsert), -3):,.0f}")
 
 
-def queries(folder: Path) -> None:
-    """Print the time of queries over a segment all of whose rows count, and over the same without upsert."""
+def queries(found: report.Report, folder: Path) -> None:
+    """Add the time of queries over a segment all of whose rows count, and over the same without upsert."""
     builder = SegmentBuilder(SCHEMA, config_of(), "t__0__0__20260101T0000Z", folder / "segments")
     for start in range(0, 1_000_000, 50_000):
         builder.append(batch_of(np.arange(start, start + 50_000), start))
@@ -334,9 +365,8 @@ def queries(folder: Path) -> None:
     # a tenth of the rows has been replaced by rows elsewhere
     replaced = table_of(folder / "other").load(SegmentSource(segment, segment.info.crc, 1), lambda _: None)
     replaced.remove(np.arange(0, 1_000_000, 10))
-    print(f"{'query, 1,000,000 rows, ms of processor time':66}{'plain':>8}{'all count':>11}{'0.9 count':>11}{'ratios':>14}")
     with WorkPool(1) as pool:
-        for sql in QUERIES:
+        for case, sql in QUERIES.items():
             times: list[list[float]] = [[], [], []]
             for _ in range(15):
                 # the rows that count are taken anew, as the first query after a change does
@@ -348,7 +378,7 @@ def queries(folder: Path) -> None:
                     reduce(bound, [execute(bound, [seen], pool, Deadline.after_ms(60_000, SYSTEM_CLOCK))])
                     times[which].append(time.process_time() - begun)
             plain, full, most = (1000 * median(values[3:]) for values in times)
-            print(f"  {sql:64}{plain:8.2f}{full:11.2f}{most:11.2f}{full / plain:7.2f}{most / plain:7.2f}")
+            found.add(case, f"{plain:.3g}", f"{full / plain:.2f}", f"{most / plain:.2f}")
 
 
 class Writer:
@@ -414,8 +444,8 @@ class Writer:
                 time.sleep(ahead)
 
 
-def views(folder: Path, num_queries: int) -> None:
-    """Print how many answers deviated while rows came."""
+def views(found: report.Report, folder: Path, num_queries: int) -> None:
+    """Add how many answers deviated while rows came."""
     num_keys = 500
     bound = bind(parse_query("SELECT COUNT(*), DISTINCTCOUNT(k) FROM t"), SCHEMA)
     for mode in ("SYNC", "SNAPSHOT"):
@@ -439,30 +469,33 @@ def views(folder: Path, num_queries: int) -> None:
         writer.done.set()
         thread.join()
         rate = (writer.num_rows - first) / took
-        print(
-            f"views {mode:8} {num_queries:,} queries in {took:.0f} s beside {rate:,.0f} upserts/s over {num_keys} keys, "
-            f"{writer.sequence} segments sealed: {wrong} answers deviate", flush=True,
-        )  # fmt: skip
+        print(f"views {mode:8} {num_queries:,} queries in {took:.0f} s over {num_keys} keys", flush=True)
+        found.add(f"`{mode}`", f"{rate:,.0f}", str(writer.sequence), f"{wrong:,}")
 
 
 def main() -> None:
-    """Run what the arguments name; everything by default."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=("restart", "consume", "queries", "views"))
+    """Run the part that the arguments name; everything by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("restart", "consume", "queries", "views"))
     parser.add_argument("--keys", type=int, default=10_000_000)
     parser.add_argument("--queries", type=int, default=100_000)
-    chosen = parser.parse_args()
-    for part in chosen.parts or ("restart", "consume", "queries", "views"):
+    chosen = report.arguments_of(parser)
+    for name, shape in SHAPES.items():
+        part = name.partition(": ")[2]
+        if chosen.only not in (None, part):
+            continue
+        found = report.Report(name, shape)
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             if part == "restart":
-                restart(root, chosen.keys)
+                restart(found, root, chosen.keys)
             elif part == "consume":
-                consume(root)
+                consume(found, root)
             elif part == "queries":
-                queries(root)
+                queries(found, root)
             else:
-                views(root, chosen.queries)
+                views(found, root, chosen.queries)
+        found.finish(writes=chosen.write_docs)
 
 
 if __name__ == "__main__":

@@ -80,6 +80,8 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     assert said(api.put("/tables/orders", json=changed)) == error
     document = {"tableName": "orders", "schema": SCHEMA, "offline": changed}
     assert said(api.put("/tableConfigs/orders", json=document)) == error
+    without = {**changed, "upsertConfig": None}
+    assert said(api.put("/tables/orders", json=without)) == refused("mode")
     forced = api.put("/tables/orders", params={"force": True}, json=changed).json()
     assert [
         "comparisonColumns, deleteRecordColumn: servers of an upsert table follow when" in w for w in forced["warnings"]

@@ -127,6 +127,8 @@ SET = {
     "comparisonColumns": ["version"],
     "dropOutOfOrderRecord": True,
     "outOfOrderRecordColumn": "late",
+}
+MERGED_BY = {
     "partialUpsertStrategies": {"fare": "MAX"},
     "defaultPartialUpsertStrategy": "IGNORE",
     "partialUpsertMergerClass": "a.Merger",
@@ -144,12 +146,43 @@ def test_an_update_may_not_change_what_chose_the_rows(key: str) -> None:
     assert [sentence.partition(":")[0] for sentence in followed_late(before, after)] == [key]
 
 
+@pytest.mark.parametrize("key", MERGED_BY)
+def test_an_update_may_change_how_rows_are_merged_where_none_are(key: str) -> None:
+    full, partial = {}, {"upsertConfig.mode": "PARTIAL"}
+    strategy = {f"upsertConfig.{key}": MERGED_BY[key]}
+    before, after = config(partial), config({**partial, **strategy})
+    assert forbidden_changes(before, after) == forbidden_changes(after, before) == [key]
+    before, after = config(full), config(strategy)
+    assert forbidden_changes(before, after) == forbidden_changes(after, before) == followed_late(before, after) == []
+    assert forbidden_changes(config(full), config({**partial, **strategy})) == ["mode"]
+
+
+def test_a_table_without_upserts_has_the_mode_none() -> None:
+    full, none, without = config({}), config({"upsertConfig.mode": "NONE"}), config({"upsertConfig": None})
+    for other in (none, without):
+        assert forbidden_changes(full, other) == forbidden_changes(other, full) == ["mode"]
+        assert [sentence.partition(":")[0] for sentence in followed_late(full, other)] == ["mode"]
+    hashed = config({"upsertConfig.mode": "NONE", "upsertConfig.hashFunction": "MD5"})
+    for other in (without, hashed):
+        assert forbidden_changes(none, other) == forbidden_changes(other, none) == followed_late(none, other) == []
+
+
+def test_what_rows_are_compared_by_may_be_said_in_either_way() -> None:
+    unnamed, named = config({}), config({"upsertConfig.comparisonColumns": ["ts"]})
+    assert forbidden_changes(unnamed, named) == forbidden_changes(named, unnamed) == followed_late(unnamed, named) == []
+    other_time = {"segmentsConfig.timeColumnName": "version"}
+    assert forbidden_changes(named, config(other_time)) == ["comparisonColumns"]
+    assert forbidden_changes(named, config({**other_time, "upsertConfig.comparisonColumns": ["ts"]})) == []
+    first = config({}, "dedupConfig")
+    assert forbidden_changes(first, config({"dedupConfig.dedupTimeColumn": "ts"}, "dedupConfig")) == []
+
+
 def test_a_delete_column_may_be_added_but_not_exchanged() -> None:
     none, gone, left = (config({"upsertConfig.deleteRecordColumn": name}) for name in (None, "gone", "left"))
     assert forbidden_changes(none, gone) == []
     assert forbidden_changes(gone, left) == forbidden_changes(gone, none) == ["deleteRecordColumn"]
     assert [sentence.partition(":")[0] for sentence in followed_late(none, gone)] == ["deleteRecordColumn"]
-    assert followed_late(gone, gone) == followed_late(gone, config({"upsertConfig": None})) == []
+    assert followed_late(gone, gone) == []
 
 
 def test_an_update_may_change_the_rest() -> None:

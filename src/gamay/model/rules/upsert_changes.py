@@ -18,6 +18,8 @@ _DEPRECATED = {
     "ttl_value": "upsertConfig.TtlUnit and TtlValue are deprecated; they are stored as metadataTTL",
 }
 
+_NO_UPSERT = UpsertConfig(mode="NONE")
+
 
 def deprecated_keys(config: TableConfig) -> list[str]:
     """Return a sentence for each older key of upsertConfig and dedupConfig that `migrated` replaces."""
@@ -80,13 +82,12 @@ def _ttl(config: TableConfig, upsert: UpsertConfig, schema: Schema) -> float:
 def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
     """Return the keys that differ and must not, because stored rows were chosen or merged by them.
 
-    Adding or removing a section as a whole is allowed. So is adding a delete column: no stored row has deleted a key by it.
+    A table without `upsertConfig` has mode NONE. Adding or removing `dedupConfig` is allowed, as is adding a delete column:
+    no stored row has deleted a key by it.
     """
-    changed: list[str] = []
-    if old.upsert is not None and new.upsert is not None:
-        changed += _upsert_changes(old, new, old.upsert, new.upsert)
-        if old.upsert.delete_record_column is None and "deleteRecordColumn" in changed:
-            changed.remove("deleteRecordColumn")
+    changed = list(_upsert_changes(old, new))
+    if "deleteRecordColumn" in changed and old.upsert is not None and old.upsert.delete_record_column is None:
+        changed.remove("deleteRecordColumn")
     if old.dedup is not None and new.dedup is not None:
         changed += _dedup_changes(old, new, old.dedup, new.dedup)
     if old.upsert is not None or old.dedup is not None:
@@ -101,10 +102,7 @@ def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
 
 def followed_late(old: TableConfig, new: TableConfig) -> list[str]:
     """Return a sentence about the keys of upsertConfig that differ and that servers read only when they start."""
-    before, after = old.upsert, new.upsert
-    if before is None or after is None:
-        return []
-    changed = list(_upsert_changes(old, new, before, after))
+    changed = list(_upsert_changes(old, new))
     if not changed:
         return []
     return [
@@ -119,28 +117,36 @@ def partition_columns(config: TableConfig) -> Mapping[str, PartitionConfig]:
     return {} if partition is None else partition.columns
 
 
-def _upsert_changes(old: TableConfig, new: TableConfig, before: UpsertConfig, after: UpsertConfig) -> Iterator[str]:
-    for key, one, other in (
-        ("mode", before.mode, after.mode),
-        ("hashFunction", before.hash_function, after.hash_function),
-        ("comparisonColumns", before.comparison_columns, after.comparison_columns),
+def _upsert_changes(old: TableConfig, new: TableConfig) -> Iterator[str]:
+    """Yield the keys that differ and that act in the mode of both tables."""
+    before, after = old.upsert or _NO_UPSERT, new.upsert or _NO_UPSERT
+    if before.mode != after.mode:
+        yield "mode"
+    if "NONE" in (before.mode, after.mode):
+        return
+    if before.hash_function != after.hash_function:
+        yield "hashFunction"
+    if (before.comparison_columns or (old.time_column,)) != (after.comparison_columns or (new.time_column,)):
+        yield "comparisonColumns" if before.comparison_columns or after.comparison_columns else "timeColumnName"
+    yield from _differing(
         ("dropOutOfOrderRecord", before.drop_out_of_order_record, after.drop_out_of_order_record),
         ("outOfOrderRecordColumn", before.out_of_order_record_column, after.out_of_order_record_column),
         ("deleteRecordColumn", before.delete_record_column, after.delete_record_column),
-        ("partialUpsertStrategies", before.partial_upsert_strategies, after.partial_upsert_strategies),
-        ("defaultPartialUpsertStrategy", before.default_partial_upsert_strategy, after.default_partial_upsert_strategy),
-        ("partialUpsertMergerClass", before.partial_upsert_merger_class, after.partial_upsert_merger_class),
-    ):
-        if one != other:
-            yield key
-    if not before.comparison_columns and not after.comparison_columns and old.time_column != new.time_column:
-        yield "timeColumnName"
+    )
+    if before.mode == after.mode == "PARTIAL":
+        yield from _differing(
+            ("partialUpsertStrategies", before.partial_upsert_strategies, after.partial_upsert_strategies),
+            ("defaultPartialUpsertStrategy", before.default_partial_upsert_strategy, after.default_partial_upsert_strategy),
+            ("partialUpsertMergerClass", before.partial_upsert_merger_class, after.partial_upsert_merger_class),
+        )
+
+
+def _differing(*values: tuple[str, object, object]) -> Iterator[str]:
+    return (key for key, before, after in values if before != after)
 
 
 def _dedup_changes(old: TableConfig, new: TableConfig, before: DedupConfig, after: DedupConfig) -> Iterator[str]:
     if before.hash_function != after.hash_function:
         yield "hashFunction"
-    if before.dedup_time_column != after.dedup_time_column:
-        yield "dedupTimeColumn"
-    elif before.dedup_time_column is None and old.time_column != new.time_column:
-        yield "timeColumnName"
+    if (before.dedup_time_column or old.time_column) != (after.dedup_time_column or new.time_column):
+        yield "dedupTimeColumn" if before.dedup_time_column or after.dedup_time_column else "timeColumnName"
