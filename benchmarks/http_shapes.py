@@ -3,8 +3,8 @@
     python -m benchmarks.http_shapes [--scale 0.17] [--segments 3] [--seconds 5] [--connections 16]
 
 TPC-H joined to one wide table (`benchmarks.flat`), about a million rows of it, in segments sorted by the ship date, with
-inverted indexes of its keys and a star-tree. Every query has literals of its own, which come from wrk's Lua (Debian's package
-`wrk`).
+inverted indexes of its keys and a star-tree. Every query has literals of its own, from the Lua of `wrk` (Debian's package
+of that name).
 Processor time, user and system, is that of the cluster's process alone, whatever else the machine does.
 """
 
