@@ -75,9 +75,10 @@ end
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Queries a second, the latency that 99 of 100 stay under, and the cluster's processor time for a query in µs."""
+    """Queries a second, the latencies that half and 99 of 100 stay under, and the cluster's processor time for one in µs."""
 
     per_second: float
+    p50: str
     p99: str
     cpu_us: float
 
@@ -199,7 +200,7 @@ def measure(process: "subprocess.Popen[bytes]", url: str, script: Path, seconds:
     lines = {line.split()[0]: line.split() for line in said.splitlines() if line.split()}
     requests = next(int(line.split()[0]) for line in said.splitlines() if "requests in" in line)
     used_s = after.user + after.system - before.user - before.system
-    return Measured(float(lines["Requests/sec:"][1]), lines["99%"][1], used_s / requests * 1e6)
+    return Measured(float(lines["Requests/sec:"][1]), lines["50%"][1], lines["99%"][1], used_s / requests * 1e6)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ HEADS = (
 )  # fmt: skip
 ROWS = ("i, d", "s, raw, tags", "d, i, s, ts, f", "$docId, m")
 ORDERS = ("i", "d DESC, i", "s, ts DESC", "raw, m", "f DESC, ts", "i + 1", "big NULLS FIRST, ts")
-GROUPS = ("s, COUNT(*), SUM(d)", "i, MAX(m)", "s, DISTINCTCOUNT(i)")
+GROUPS = ("s, COUNT(*), SUM(d)", "i, MAX(m)", "s, DISTINCTCOUNT(i)", "raw, SUM(m)", "big, AVG(d), MIN(f), COUNT(m)")
+GROUPINGS = ("{0}", "{0}, i", "s, {0}, m", "{0}, ts", "{0} HAVING COUNT(*) > 1 AND MAX(m) > 5", "i + m, {0}")
 LIMITS = ("", " LIMIT 3", " LIMIT 0", " LIMIT 4 OFFSET 2", " LIMIT 2000")
 
 
@@ -222,8 +223,10 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
         sql = f"SELECT {data.draw(st.sampled_from(ROWS))} FROM t {where} ORDER BY {order}{limit}"
     elif kind == "groups":
         head = data.draw(st.sampled_from(GROUPS))
-        order = data.draw(st.sampled_from(["", f" ORDER BY {head[0]}", " ORDER BY 2 DESC, 1"]))
-        sql = f"SELECT {head} FROM t {where} GROUP BY {head[0]}{order}{limit}"
+        key = head.partition(",")[0]
+        by = data.draw(st.sampled_from(GROUPINGS)).format(key)
+        order = data.draw(st.sampled_from(["", f" ORDER BY {key}", " ORDER BY 2 DESC, 1", " ORDER BY SUM(m) + 1, 1 DESC"]))
+        sql = f"SELECT {head} FROM t {where} GROUP BY {by}{order}{limit}"
     else:
         sql = f"SELECT {data.draw(st.sampled_from((*ROWS, 'DISTINCT s, i')))} FROM t {where}{limit}"
     for nulls in (False, True):
@@ -244,6 +247,9 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
         "SELECT AVG(m), MAX(m) FROM t WHERE s = 's1' AND ts BETWEEN 1700000000200 AND 1700000000200 + {}",
         "SELECT i, d, raw FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY i DESC, d LIMIT 3",
         "SELECT s FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY s LIMIT 2 OFFSET 1",
+        "SELECT s, COUNT(*), SUM(d), SUM(m) FROM t WHERE i = {} GROUP BY s",
+        "SELECT s, i, MAX(f) - MIN(m) FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 90 AND i IN (1, 2, 3) "
+        "GROUP BY s, i HAVING COUNT(*) > 0 ORDER BY 3, 1, 2",
     ],
 )
 @pytest.mark.parametrize("nulls", [False, True])

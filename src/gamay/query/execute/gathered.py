@@ -80,14 +80,16 @@ def unread(segments: Sequence[QuerySegment]) -> list[Unread]:
     return [(segment, None) for segment in segments]
 
 
-def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | None, list[Unread]]:
-    """Filter segments, and put together the rows of those in which indexes find few.
+def gather(
+    work: Work, segments: Sequence[QuerySegment], rows_max: int = GATHERED_ROWS_MAX, segments_min: int = 2
+) -> tuple[Gathered | None, list[Unread]]:
+    """Filter segments, if there are enough, and put together the rows of those in which indexes find few.
 
     Returns the rows (None when there are none to put together), which are counted already, and the segments that remain to
     be read, in order.
     """
     bound = work.bound
-    if len(segments) < 2 or not _may_be_few(bound):
+    if len(segments) < segments_min or not _may_be_few(bound):
         return None, unread(segments)
     pieces: list[tuple[QuerySegment, Block]] = []
     rest: list[Unread] = []
@@ -99,7 +101,7 @@ def gather(work: Work, segments: Sequence[QuerySegment]) -> tuple[Gathered | Non
             continue
         filtered = work.filter(segment)
         count = filtered.count
-        if count is None or filtered.matches_all or num_rows + count > GATHERED_ROWS_MAX:
+        if count is None or filtered.matches_all or num_rows + count > rows_max:
             rest.append((segment, filtered))
             continue
         work.count(filtered, count, count * columns_read)

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 from gamay.functions.aggregate_spi import Partial
 from gamay.functions.expression import Column
+from gamay.kernels.tuning import FEW_ROWS_MAX
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.context import Work
 from gamay.query.execute.filter_clauses import FilterClauses, branch_of
-from gamay.query.execute.gathered import gather, unread
+from gamay.query.execute.gathered import Gathered, gather, unread
 from gamay.query.execute.spilling import FoundGroups
+from gamay.query.few.groups import FewGroups
 from gamay.query.filter.apply import FilterResult
 from gamay.query.groupby.kept import keep_partial, kept_partial
 from gamay.query.groupby.limits import GroupLimits, group_limits
@@ -129,19 +131,30 @@ def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable
     if views and limits.keep_all and (table := _of_records(work, views)) is not None:
         return table
     found = FoundGroups(work, limits)
-    gathered, rest = gather(work, segments)
+    few = FewGroups.of(bound) if limits.keep_all else None
+    gathered, rest = gather(work, segments) if few is None else gather(work, segments, FEW_ROWS_MAX, 1)
     for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
         part = list(enumerate(rest[start : start + _SEGMENTS_AT_ONCE], start))
         work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found), are_small=bool(views))
         if len(rest) > _SEGMENTS_AT_ONCE and found.num_groups > limits.threshold:
             found.merge()
     if gathered is not None:
-        options = GroupOptions(limits.num_groups, work.deadline.check)
-        matches, reader = gathered.matches(), gathered.reader()
-        table = group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options)
+        table = None if few is None else _of_few(few, gathered)
+        if table is None:
+            options = GroupOptions(limits.num_groups, work.deadline.check)
+            matches, reader = gathered.matches(), gathered.reader()
+            table = group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options)
         limits.note(table, work.stats)
         found.add((len(rest),), table)
     return found.result(bound)
+
+
+def _of_few(few: FewGroups, gathered: Gathered) -> GroupTable | None:
+    """Return the groups of rows in few steps, where nothing in them is null."""
+    segments = [segment for segment, _ in gathered.pieces]
+    if any(segment.null_flags(name) is not None for segment in segments for name in few.columns):
+        return None
+    return few.table(gathered.pieces, gathered.num_rows)
 
 
 def _of_records(work: Work, views: Sequence[CuboidView]) -> GroupTable | None:

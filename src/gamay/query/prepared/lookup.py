@@ -17,6 +17,7 @@ from gamay.functions.aggregate.totals.totals import Needs, TotalsPartial, whole_
 from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.kernels.tuning import FEW_ROWS_MAX
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.bind.binder import BoundQuery, QueryKind, aggregate_column, physical_columns
@@ -24,8 +25,11 @@ from gamay.query.bind.predicate import Filter, filter_columns
 from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import sort_array
 from gamay.query.execute.gathered import Gathered
+from gamay.query.few.groups import FewGroups
 from gamay.query.filter.resolve import Indexed, Resolver
+from gamay.query.groupby.limits import group_limits
 from gamay.query.groupby.nullable import of_no_nulls
+from gamay.query.groupby.ordering import finished_rows
 from gamay.query.groupby.states import Evaluate, States, is_narrow, plan_states
 from gamay.query.groupby.table import AggregateCall
 from gamay.query.prepared.star_trees import PreparedTrees
@@ -62,7 +66,8 @@ class PreparedQuery:
         self._names = tuple(bound.fields)
         self._types = tuple(wire_type(data_type, multi_value) for data_type, multi_value in bound.types)
         arguments = [argument for call in bound.aggregates for argument in call.arguments]
-        computed = physical_columns([*bound.rows, *arguments, *(key.expression for key in bound.order_by)])
+        keys = [] if bound.kind is QueryKind.GROUP_BY else [key.expression for key in bound.order_by]  # else of groups
+        computed = physical_columns([*bound.rows, *arguments, *keys])
         self._never_null = (*computed, *filter_columns(bound.filter)) if bound.null_handling else ()
         self.calls = tuple([of_no_nulls(call) for call in bound.aggregates])
         arguments = [argument for call in self.calls for argument in call.arguments]
@@ -76,6 +81,7 @@ class PreparedQuery:
         self.num_others = sum(name not in key_names for name in self.read)
         self.limit = bound.limit_with_offset
         self.shown = [_name(output) for output in bound.outputs]
+        self.groups = FewGroups.of(bound) if bound.kind is QueryKind.GROUP_BY else None
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "PreparedQuery | None":
@@ -137,9 +143,15 @@ _UNCOUNTED = EntryCounter()
 
 def _is_simple(bound: BoundQuery) -> bool:
     """Whether only plain columns are read of rows, and what is made of them is not computed any further."""
-    if bound.query.explain or bound.query.gapfill is not None or bound.filters or bound.having is not None:
+    if bound.query.explain or bound.query.gapfill is not None or bound.filters:
         return False
-    if bound.limit < 1 or bound.limit_with_offset > ROWS_MAX or len(bound.outputs) > COLUMNS_MAX:
+    if bound.having is not None and bound.kind is not QueryKind.GROUP_BY:
+        return False
+    if bound.limit < 1 or len(bound.outputs) > COLUMNS_MAX:
+        return False
+    if bound.kind is QueryKind.GROUP_BY:
+        return FewGroups.of(bound) is not None and group_limits(bound).keep_all
+    if bound.limit_with_offset > ROWS_MAX:
         return False
     if bound.kind is QueryKind.AGGREGATION:
         is_whole = bound.offset == 0 and all(_number_of(output, bound) is not None for output in bound.outputs)
@@ -242,6 +254,19 @@ def _block(docs: DocSet, num_docs: int) -> Block:
     return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
 
 
+# -- groups
+
+
+def _groups(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+    if num_rows > FEW_ROWS_MAX or query.groups is None or any(len(docs) == segment.num_docs for segment, docs in found):
+        return None
+    table = query.groups.table([(segment, _block(docs, segment.num_docs)) for segment, docs in found if len(docs)], num_rows)
+    if table is None:
+        return None
+    stats.num_entries_scanned_post_filter = num_rows * query.num_columns
+    return finished_rows(query.bound, table)
+
+
 # -- ordered selection
 
 
@@ -292,5 +317,6 @@ def _taken(values: Any, dictionary: Vector | None, order: "np.ndarray[Any, np.dt
 
 _FINISHES: dict[QueryKind, Finish] = {
     QueryKind.AGGREGATION: _totals,
+    QueryKind.GROUP_BY: _groups,
     QueryKind.SELECTION_ORDER_BY: _ordered,
 }
