@@ -58,7 +58,8 @@ def make_tables(folder: Path) -> None:
         ],
     }
     with gamay.connect(folder) as db:
-        db.create_table("trips", pa.table(trips), schema=schema)
+        config = {"segmentsConfig": {"timeColumnName": "ts"}}
+        db.create_table("trips", pa.table(trips), schema=schema, config=config)
         db.create_table("pay", pa.table({"n": [4, 5], "who": ["Ada", "Bo"]}))
 
 

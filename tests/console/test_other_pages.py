@@ -54,6 +54,26 @@ def test_a_table_shows_columns_rows_and_segments(open_page: Any) -> None:
     assert serious_violations(page) == []
 
 
+def test_segments_are_drawn_by_server_and_time(open_page: Any) -> None:
+    page = open_page("#/tables/trips/segments")
+    grid = page.get_by_role("grid", name="Sizes of segments by server and time")
+    expect(grid.get_by_role("gridcell")).to_have_count(40)
+    grid.get_by_role("gridcell").first.focus()
+    page.keyboard.press("End")
+    expect(page.locator("p.told")).to_contain_text("1 segment")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="1 of 1 segment")).to_be_visible()
+    expect(grid.locator("[aria-selected=true]")).to_have_count(1)
+    assert serious_violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+    page.get_by_role("button", name="Reload trips").click()
+    expect(page.get_by_text("is being reloaded")).to_be_visible()
+    with page.expect_download() as got:
+        page.get_by_role("link", name="Download trips").click()
+    assert got.value.path().stat().st_size > 1000
+
+
 def test_a_table_that_is_not_there_is_told(watched: Any, console: EmbeddedCluster) -> None:
     page, watch = watched(console.controller_url, "/#/tables/nowhere")
     watch.allowed.append("404")

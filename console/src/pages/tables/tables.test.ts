@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
+import { heatLevel, heatOf } from './heat'
 import { differences, kindsOf, segmentsOf } from './table'
 
 const half = { reportedSizeInBytes: 10, missingSegments: 0, segments: { a: { reportedSizeInBytes: 10 }, b: { reportedSizeInBytes: -1 } } }
@@ -19,6 +20,35 @@ describe('what is told of a table', () => {
     expect(a).toMatchObject({ name: 'a', rows: 7, bytes: 10, from: null, states: [['s1', 'ONLINE']] })
     expect(b).toMatchObject({ name: 'b', rows: null, bytes: 99, from: 5, to: 6, states: [] })
     expect(c).toMatchObject({ name: 'c', bytes: null, states: [['s2', 'ERROR']] })
+  })
+})
+
+describe('the heat map', () => {
+  const segment = (name: string, from: number | null, to: number | null, bytes: number, ...servers: string[]) => ({
+    ...{ name, kind: 'OFFLINE' as const, rows: 10, bytes, from, to, made: null },
+    states: servers.map((server): [string, string] => [server, 'ONLINE']),
+  })
+
+  it('puts each replica where its rows are, in parts where they span columns', () => {
+    const found = heatOf([segment('a', 0, 49, 100, 's1', 's2'), segment('b', 0, 99, 60, 's1'), segment('c', null, null, 5, 's2')], 2)
+    expect(found.servers).toEqual(['s1', 's2'])
+    expect(found.edges).toEqual([0, 50, 100])
+    expect(found.cells.map((row) => row.map((cell) => cell.bytes))).toEqual([[130, 30], [100, 0]])
+    expect(found.most).toBe(130)
+    expect(found.timeless.map((one) => one.name)).toEqual(['c'])
+  })
+
+  it('keeps all bytes, however times lie', () => {
+    const segments = [segment('a', 5, 5, 7, 's'), segment('b', 5, 1_000_003, 11, 's'), segment('c', 77, 999, 13, 's')]
+    for (const columns of [1, 3, 7, 40]) {
+      const sum = heatOf(segments, columns).cells.flat().reduce((all, cell) => all + cell.bytes, 0)
+      expect(sum).toBeCloseTo(31)
+    }
+  })
+
+  it('has no columns where no times are known', () => {
+    expect(heatOf([segment('c', null, null, 5, 's')], 4).edges).toEqual([])
+    expect([heatLevel(0, 9), heatLevel(0.1, 9), heatLevel(9, 9)]).toEqual([0, 1, 5])
   })
 })
 
