@@ -28,7 +28,7 @@ from gamay.spark.replaced_rows import Replaced, check_condition, replaced_by
 from gamay.spark.segment_writer import IN_PROGRESS, OFFLINE, Announced, TaskWriter
 from gamay.spark.source_options import WriteOptions
 
-_ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
+ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
 
 
 @dataclass
@@ -36,6 +36,36 @@ class Written(WriterCommitMessage):
     """What one task has uploaded."""
 
     segments: tuple[Announced, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenJob:
+    """The segments of one write, by their names, from their upload to the moment when all of them are shown."""
+
+    table: str
+    job_id: str
+
+    @property
+    def prefix(self) -> str:
+        """Return how the names of its segments begin."""
+        return f"{self.table}_job-{self.job_id}_"
+
+    def is_visible(self, client: ControllerClient) -> bool:
+        """Return whether queries see segments of it."""
+        return any(name.startswith(self.prefix) for name in client.list_segments(self.table, OFFLINE, queried_only=True))
+
+    def remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
+        """Remove its segments that nobody sees and that are not to be kept, and what announced them."""
+        stay = set(kept)
+        for entry_id, entry in client.lineage(self.table, OFFLINE).items():
+            ours = [name for name in entry["segmentsTo"] if name.startswith(self.prefix) and name not in stay]
+            if ours and entry["state"] == IN_PROGRESS:
+                client.revert_replace(self.table, entry_id, OFFLINE)
+        stay.update(client.list_segments(self.table, OFFLINE, queried_only=True))
+        found = client.list_segments(self.table, OFFLINE)
+        left = [name for name in found if name.startswith(self.prefix) and name not in stay]
+        if left:
+            client.delete_segments(f"{self.table}_{OFFLINE}", left)
 
 
 class GamayWriter(DataSourceArrowWriter):
@@ -53,17 +83,17 @@ class GamayWriter(DataSourceArrowWriter):
         with options.cluster.client() as client:
             if options.create_table:
                 create_table(client, options, arrow_schema)
-            schema, config = _documents(client, options)
+            schema, config = read_documents(client, options)
             if options.replace_where:
                 check_condition(options.replace_where, schema, config)
-            self._is_done = self._is_visible(client)
+            self._is_done = self._job.is_visible(client)
             if not self._is_done:
-                self._remove_left(client, ())
+                self._job.remove_left(client, ())
         self._documents = (orjson.dumps(schema.to_json()), orjson.dumps(config.to_json()))
 
     @property
-    def _prefix(self) -> str:
-        return f"{self._options.cluster.table}_job-{self._options.job_id}_"
+    def _job(self) -> HiddenJob:
+        return HiddenJob(self._options.cluster.table, self._options.job_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Build and upload the segments of one Spark partition, in an executor."""
@@ -72,7 +102,7 @@ class GamayWriter(DataSourceArrowWriter):
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        prefix = f"{self._prefix}{context.partitionId():05d}_{context.attemptNumber()}"
+        prefix = f"{self._job.prefix}{context.partitionId():05d}_{context.attemptNumber()}"
         schema, config = self._read_documents()
         with self._options.cluster.client() as client:
             return Written(tuple(TaskWriter(self._options, schema, config, client, prefix).write(iterator)))
@@ -84,22 +114,22 @@ class GamayWriter(DataSourceArrowWriter):
         written = [one for message in messages if isinstance(message, Written) for one in message.segments]
         with self._options.cluster.client() as client:
             try:
-                self._remove_left(client, [one.name for one in written])
+                self._job.remove_left(client, [one.name for one in written])
                 replaced = self._replaced(client)
                 entries = [*(one.entry for one in written), *(one.entry for one in replaced.rewritten)]
                 if replaced.segments:
                     entries.append(client.start_replace(self._options.cluster.table, replaced.segments, [], OFFLINE))
                 if entries:  # ended once, they may be ended again: an answer may be lost
-                    with_attempts(lambda: client.end_replaces(self._options.cluster.table, entries, OFFLINE), _ATTEMPTS)
+                    with_attempts(lambda: client.end_replaces(self._options.cluster.table, entries, OFFLINE), ATTEMPTS)
             except BaseException:
-                self._remove_left(client, ())
+                self._job.remove_left(client, ())
                 raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have uploaded; nobody has seen it."""
         if not self._is_done:
             with self._options.cluster.client() as client:
-                self._remove_left(client, ())
+                self._job.remove_left(client, ())
 
     def _replaced(self, client: ControllerClient) -> Replaced:
         """Return what the new segments take the place of; the rows of it that stay are uploaded, hidden."""
@@ -108,32 +138,18 @@ class GamayWriter(DataSourceArrowWriter):
             return Replaced((), ())
         if not self._options.replace_where:
             return Replaced(tuple(client.list_segments(table, OFFLINE, queried_only=True)), ())
-        return replaced_by(self._options, client, *self._read_documents(), f"{self._prefix}kept")
-
-    def _is_visible(self, client: ControllerClient) -> bool:
-        names = client.list_segments(self._options.cluster.table, OFFLINE, queried_only=True)
-        return any(name.startswith(self._prefix) for name in names)
-
-    def _remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
-        """Remove the segments of this job that nobody sees and that are not to be kept, and what announced them."""
-        table = self._options.cluster.table
-        stay = set(kept)
-        for entry_id, entry in client.lineage(table, OFFLINE).items():
-            ours = [name for name in entry["segmentsTo"] if name.startswith(self._prefix) and name not in stay]
-            if ours and entry["state"] == IN_PROGRESS:
-                client.revert_replace(table, entry_id, OFFLINE)
-        stay.update(client.list_segments(table, OFFLINE, queried_only=True))
-        found = client.list_segments(table, OFFLINE)
-        left = [name for name in found if name.startswith(self._prefix) and name not in stay]
-        if left:
-            client.delete_segments(f"{table}_{OFFLINE}", left)
+        return replaced_by(self._options, client, *self._read_documents(), f"{self._job.prefix}kept")
 
     def _read_documents(self) -> tuple[Schema, TableConfig]:
         schema, config = (orjson.loads(text) for text in self._documents)
         return Schema.from_json(schema).value, TableConfig.from_json(config).value
 
 
-def _documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
+def read_documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
+    """Return the schema and config of the table to write to.
+
+    Raises NotFoundError when it is not there, ConflictError when it has primary keys and rows of a condition are replaced.
+    """
     table = options.cluster.table
     configs = client.table_config(table, OFFLINE)
     if OFFLINE not in configs:

@@ -29,6 +29,7 @@ from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_w
 
 if TYPE_CHECKING:
     from gamay.spark.sink import GamayWriter
+    from gamay.spark.streaming.sink import GamayStreamWriter
 
 FORMAT = "gamay"
 
@@ -76,6 +77,11 @@ class GamayDataSource(DataSource):
         from gamay.spark.sink import GamayWriter  # not for those who read: planning is a process of its own each time
 
         return GamayWriter(WriteOptions.of(_plain(self.options), RANDOM_IDS.new), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "GamayStreamWriter":
+        from gamay.spark.streaming.sink import GamayStreamWriter
+
+        return GamayStreamWriter(WriteOptions.of_stream(_plain(self.options)), schema, overwrite)
 
 
 class GamayReader(DataSourceReader):

@@ -26,6 +26,7 @@ WRITING = (
     *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig",
     "pushAttempts",
 )  # fmt: skip
+STREAM_WRITING = (*(name for name in WRITING if name not in ("jobId", "replaceWhere")), "checkpointLocation", "queryName")
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
 BYTES_PER_PARTITION = 128 << 20
@@ -219,7 +220,15 @@ class WriteOptions:
     def of(cls, options: Mapping[str, str], new_id: Callable[[], str]) -> "WriteOptions":
         """Read the options. new_id: makes the id of a job that has none. Raises InvalidConfigError as `ReadOptions.of`."""
         given = Given(options, WRITING, "writing")
-        job_id = given.text("jobId") or new_id()
+        return cls._of(given, given.text("jobId") or new_id())
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> "WriteOptions":
+        """Read the options of a streaming write; its batches have ids of their own. Raises InvalidConfigError."""
+        return cls._of(Given(options, STREAM_WRITING, "writing a stream"), "stream")
+
+    @classmethod
+    def _of(cls, given: Given, job_id: str) -> "WriteOptions":
         if not _JOB_ID.fullmatch(job_id):
             raise InvalidConfigError(f"the option 'jobId' must consist of letters, digits, '-' and '.', not '{job_id}'")
         made_of = {name: given.text(name) or None for name in ("timeColumn", "timeFormat")}
