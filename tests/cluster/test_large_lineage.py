@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from gamay.cluster import paths
-from gamay.cluster.records import LineageEntry, LineageState, WriterBatch
+from gamay.cluster.records import Lineage, LineageEntry, LineageState, WriterBatch
 from gamay.cluster.registry import Registry
 from gamay.cluster.store import MAX_VALUE_BYTES, MetadataStore
 
@@ -46,8 +46,9 @@ def test_the_last_batches_of_writers_are_kept_beside_entries(open_store: Callabl
     names = tuple(f"new_{number:08d}" for number in range(200_000))
     for entry_names in (("x",), names):
         entry = LineageEntry("a-1", (), entry_names, LineageState.IN_PROGRESS, 5)
-        registry.update_lineage(TABLE, lambda found, entry=entry: found.with_entry(entry).with_writer("w", WriterBatch(7, 5)))
-        assert registry.get_lineage(TABLE).writers == {"w": WriterBatch(7, 5)}
+        lineage = Lineage(TABLE).with_entry(entry).with_writer("w", WriterBatch(7, 5))
+        registry.update_lineage(TABLE, lambda _, lineage=lineage: lineage)
+        assert registry.get_lineage(TABLE) == lineage
     registry.update_lineage(TABLE, lambda found: found.without(frozenset({"a-1"})))
     for number in range(1001):
         batch = WriterBatch(1, 10 + number)

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.spark.cluster import DAY_MS, T0, Cluster, offline_config
+from tests.spark.cluster import DAY_MS, T0, Cluster, forget_last_commit, offline_config
 from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
@@ -71,13 +71,6 @@ class Stream:
         finally:
             query.stop()
 
-    def forget_last_commit(self) -> None:
-        """Leave the checkpoint as a driver does that dies after the sink's commit, before Spark's."""
-        commits = self.checkpoint / "commits"
-        last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-
     def totals(self) -> tuple[int, int]:
         ((count, total),) = self._cluster.rows(f"SELECT COUNT(*), SUM(n) FROM {self._table}")
         return count, int(total)
@@ -101,7 +94,7 @@ def test_batches_are_shown_once(stream, cluster):
     rides.add(range(10, 30))
     rides.run(**CREATE)
     rides.settles(range(30))
-    rides.forget_last_commit()
+    forget_last_commit(rides.checkpoint)
     cluster.client.delete_segments("rides_OFFLINE", [n for n in cluster.segments("rides") if "-1_" in n])
     rides.add(range(30, 35))
     rides.run(**CREATE)  # the second batch again, which was shown, although its segments are gone meanwhile
@@ -180,7 +173,7 @@ def test_rows_replace_those_of_their_keys(stream, cluster):
     keyed.run()
     keyed.settles(range(30))
     assert dict(cluster.rows("SELECT city, COUNT(*) FROM keyed GROUP BY city")) == {"Oslo": 10, "Rome": 20}
-    keyed.forget_last_commit()
+    forget_last_commit(keyed.checkpoint)
     keyed.run()
     keyed.settles(range(30))
     keyed.checkpoint = keyed.checkpoint.with_name("other")

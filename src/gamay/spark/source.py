@@ -30,6 +30,7 @@ from gamay.spark.table_snapshot import TablePart, Wanted, check_columns, check_w
 if TYPE_CHECKING:
     from gamay.spark.sink import GamayWriter
     from gamay.spark.streaming.sink import GamayStreamWriter
+    from gamay.spark.streaming.source import GamayStreamReader
 
 FORMAT = "gamay"
 
@@ -61,7 +62,7 @@ class GamayDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        options = ReadOptions.of(_plain(self.options))
+        options = ReadOptions.of_any(_plain(self.options))
         schema = table_schema(options.cluster)
         check_columns(options.columns, schema, options.cluster.table)
         check_where(options.where, schema, options.cluster.table)
@@ -72,6 +73,12 @@ class GamayDataSource(DataSource):
     def reader(self, schema: StructType) -> "GamayReader":
         options = ReadOptions.of(_plain(self.options))
         return (PushingReader if options.push_down else GamayReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> "GamayStreamReader":
+        from gamay.spark.streaming.options import StreamReadOptions
+        from gamay.spark.streaming.source import GamayStreamReader
+
+        return GamayStreamReader(StreamReadOptions.of(_plain(self.options)), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "GamayWriter":
         from gamay.spark.sink import GamayWriter  # not for those who read: planning is a process of its own each time

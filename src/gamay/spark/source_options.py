@@ -22,11 +22,17 @@ READING = (
     *CONNECTION, "columns", "where", "pushDown", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir",
     "cacheBytes",
 )  # fmt: skip
+STREAM_READING = (
+    *(name for name in READING if name != "pushDown"), "startingSegments", "onReplace", "failOnDataLoss",
+    "maxSegmentsPerTrigger",
+)  # fmt: skip
 WRITING = (
     *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig",
     "pushAttempts",
 )  # fmt: skip
 STREAM_WRITING = (*(name for name in WRITING if name not in ("jobId", "replaceWhere")), "checkpointLocation", "queryName")
+STARTS = ("earliest", "latest")
+ON_REPLACE = ("fail", "skip", "read")
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
 BYTES_PER_PARTITION = 128 << 20
@@ -174,7 +180,16 @@ class ReadOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "ReadOptions":
         """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
-        given = Given(options, READING, "reading")
+        return cls.read_from(Given(options, READING, "reading"))
+
+    @classmethod
+    def of_any(cls, options: Mapping[str, str]) -> "ReadOptions":
+        """Read the options of a read that may be that of a stream. Raises InvalidConfigError."""
+        return cls.read_from(Given(options, tuple(dict.fromkeys((*READING, *STREAM_READING))), "reading"))
+
+    @classmethod
+    def read_from(cls, given: Given) -> "ReadOptions":
+        """Read those of given options that are for all reads. Raises InvalidConfigError."""
         return cls(
             Cluster.of(given),
             given.names("columns"),
