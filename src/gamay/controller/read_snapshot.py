@@ -22,9 +22,9 @@ def read_snapshot(context: ControllerContext, tables: Sequence[str]) -> dict[str
     tables: of one raw name. `hidden`: the segments of each that queries do not see. Of each other segment: `name`, `crc`,
     `totalDocs`, `sizeInBytes`, `columns` (what its record tells of them, `gamay.cluster.column_stats`), `uri` of its copy
     (null where there is none: its rows are on servers only), `servers`, the ids of those that have it, and `mergedFrom`, the
-    segments whose rows a task has put together in it. `replacements`: the segments, `from`, that others, `to`, took the place
-    of, as far as that is kept. `servers` beside: the URLs of all of these. `timeBoundary`: {column, value}, null where there
-    is none: then of a hybrid table the REALTIME half alone has rows to read.
+    segments whose rows a task has put together in it. `replacements`: the segments, `from`, that others replaced, `to`,
+    as far as that is kept. `servers` beside: the URLs of all of these. `timeBoundary`: {column, value}, null where there is
+    none: then of a hybrid table the REALTIME half alone has rows to read.
     Raises NotFoundError for a table that is gone, ConflictError when records change faster than they are read.
     """
     for _ in range(_ATTEMPTS):

@@ -5,7 +5,7 @@ executors turn input files, or a DataFrame, into segment archives (`gamay.spark.
 `gamay.spark.push.push_segments` hands these to controllers.
 
 Tables as DataFrames: `gamay.spark.source.register` makes the format `gamay` known, to read and write;
-`gamay.spark.read.read_table` reads a table in one call.
+`gamay.spark.read.read_table` reads a table in one call, and `gamay.spark.queries.run.sql` runs a query over tables.
 """
 
 import importlib
@@ -18,6 +18,7 @@ _EXPORTS = {
     "read_table": "gamay.spark.read",
     "register": "gamay.spark.source",
     "run_job": "gamay.spark.jobs",
+    "sql": "gamay.spark.queries.run",
     "write_dataframe": "gamay.spark.build",
 }
 

@@ -44,7 +44,10 @@ def register(spark: Any, controller: str | None = None, **options: str) -> list[
     spark.dataSource.register(GamayDataSource)
     if controller is None:
         return []
+    from gamay.spark.queries.run import remember
+
     given = {"controller": controller, **options}
+    remember(spark, given)
     with ReadOptions.of({**given, "table": "any"}).cluster.client() as client:
         tables = client.list_tables()
     views = []
