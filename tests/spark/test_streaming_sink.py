@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.waiting import eventually
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.spark import register
-from gamay.spark.segment_writer import TaskWriter
+from gamay.spark.segment_writer import TaskWriter, upload_hidden
 from gamay.spark.sink import read_documents
 from gamay.spark.source import GamayDataSource
 from gamay.spark.streaming.sink import StreamWritten
@@ -191,7 +192,8 @@ def test_a_driver_that_was_believed_dead_shows_nothing(spark, cluster):
     def uploaded(batch_id: int, attempt: str) -> Any:
         writer = source.streamWriter(rows.schema, False)
         prefix = f"{writer._job('query', batch_id).prefix}00000_{attempt}"
-        parts = (writer._options, *read_documents(cluster.client, writer._options), cluster.client, prefix)
+        put = partial(upload_hidden, cluster.client, writer._options)
+        parts = (writer._options, *read_documents(cluster.client, writer._options), put, prefix)
         return writer, [None, StreamWritten("query", tuple(TaskWriter(*parts).write(iter(batches))))]
 
     (old, told), (new, told_too) = uploaded(3, "a"), uploaded(3, "b")
@@ -214,7 +216,7 @@ def test_a_driver_that_was_believed_dead_shows_nothing(spark, cluster):
         ({"tabel": "x"}, "has no option 'tabel' for writing a stream. Did you mean 'table'?"),
         ({"jobId": "x"}, "has no option 'jobid' for writing a stream."),
         ({"replaceWhere": "n = 1"}, "has no option 'replacewhere' for writing a stream."),
-        ({"tableType": "REALTIME"}, "those of REALTIME tables come from their stream"),
+        ({"tableType": "REALTIME", "createTable": "true"}, "REALTIME ones are appended to"),
         ({"createTable": "perhaps"}, "the option 'createTable' must be true or false, not 'perhaps'"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 
 _EXPORTS = {
     "build_segments": "gamay.spark.build",
+    "dry_run": "gamay.spark.writing.dry_run",
     "local_session": "gamay.spark.session",
     "push_segments": "gamay.spark.push",
     "read_table": "gamay.spark.read",

@@ -9,6 +9,7 @@ came second, is told by their names and removed; and a job that finds segments o
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,11 +23,13 @@ from gamay.client.controller import ControllerClient
 from gamay.ingest.job_spec import PushJobSpec
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType
 from gamay.spark.new_table import create_table
 from gamay.spark.push import with_attempts
 from gamay.spark.replaced_rows import Replaced, check_condition, replaced_by
-from gamay.spark.segment_writer import IN_PROGRESS, OFFLINE, Announced, TaskWriter
+from gamay.spark.segment_writer import IN_PROGRESS, Announced, TaskWriter, upload_hidden
 from gamay.spark.source_options import WriteOptions
+from gamay.spark.writing.layout import WriteLayout
 
 ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
 
@@ -43,6 +46,7 @@ class HiddenJob:
     """The segments of one write, by their names, from their upload to the moment when all of them are shown."""
 
     table: str
+    table_type: str
     job_id: str
 
     @property
@@ -52,20 +56,22 @@ class HiddenJob:
 
     def is_visible(self, client: ControllerClient) -> bool:
         """Return whether queries see segments of it."""
-        return any(name.startswith(self.prefix) for name in client.list_segments(self.table, OFFLINE, queried_only=True))
+        return any(
+            name.startswith(self.prefix) for name in client.list_segments(self.table, self.table_type, queried_only=True)
+        )
 
     def remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
         """Remove its segments that nobody sees and that are not to be kept, and what announced them."""
         stay = set(kept)
-        for entry_id, entry in client.lineage(self.table, OFFLINE).items():
+        for entry_id, entry in client.lineage(self.table, self.table_type).items():
             ours = [name for name in entry["segmentsTo"] if name.startswith(self.prefix) and name not in stay]
             if ours and entry["state"] == IN_PROGRESS:
-                client.revert_replace(self.table, entry_id, OFFLINE)
-        stay.update(client.list_segments(self.table, OFFLINE, queried_only=True))
-        found = client.list_segments(self.table, OFFLINE)
+                client.revert_replace(self.table, entry_id, self.table_type)
+        stay.update(client.list_segments(self.table, self.table_type, queried_only=True))
+        found = client.list_segments(self.table, self.table_type)
         left = [name for name in found if name.startswith(self.prefix) and name not in stay]
         if left:
-            client.delete_segments(f"{self.table}_{OFFLINE}", left)
+            client.delete_segments(f"{self.table}_{self.table_type}", left)
 
 
 class GamayWriter(DataSourceArrowWriter):
@@ -79,11 +85,14 @@ class GamayWriter(DataSourceArrowWriter):
         self._overwrite = overwrite
         if options.replace_where and not overwrite:
             raise InvalidConfigError("the option 'replaceWhere' is for mode('overwrite') only")
+        if overwrite and options.table_type == TableType.REALTIME.value:
+            raise InvalidConfigError(f"REALTIME table '{options.cluster.table}' has what its stream has: only append to it")
         arrow_schema = to_arrow_schema(struct, timezone="UTC")
         with options.cluster.client() as client:
             if options.create_table:
                 create_table(client, options, arrow_schema)
             schema, config = read_documents(client, options)
+            WriteLayout.of(options, schema, config)
             if options.replace_where:
                 check_condition(options.replace_where, schema, config)
             self._is_done = self._job.is_visible(client)
@@ -93,7 +102,7 @@ class GamayWriter(DataSourceArrowWriter):
 
     @property
     def _job(self) -> HiddenJob:
-        return HiddenJob(self._options.cluster.table, self._options.job_id)
+        return HiddenJob(self._options.cluster.table, self._options.table_type, self._options.job_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Build and upload the segments of one Spark partition, in an executor."""
@@ -105,12 +114,14 @@ class GamayWriter(DataSourceArrowWriter):
         prefix = f"{self._job.prefix}{context.partitionId():05d}_{context.attemptNumber()}"
         schema, config = self._read_documents()
         with self._options.cluster.client() as client:
-            return Written(tuple(TaskWriter(self._options, schema, config, client, prefix).write(iterator)))
+            put = partial(upload_hidden, client, self._options)
+            return Written(tuple(TaskWriter(self._options, schema, config, put, prefix).write(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Show what was written, and hide what it replaces, in one step; remove what failed attempts have left."""
         if self._is_done:
             return
+        table, kind = self._options.cluster.table, self._options.table_type
         written = [one for message in messages if isinstance(message, Written) for one in message.segments]
         with self._options.cluster.client() as client:
             try:
@@ -118,9 +129,9 @@ class GamayWriter(DataSourceArrowWriter):
                 replaced = self._replaced(client)
                 entries = [*(one.entry for one in written), *(one.entry for one in replaced.rewritten)]
                 if replaced.segments:
-                    entries.append(client.start_replace(self._options.cluster.table, replaced.segments, [], OFFLINE))
+                    entries.append(client.start_replace(table, replaced.segments, [], kind))
                 if entries:  # ended once, they may be ended again: an answer may be lost
-                    with_attempts(lambda: client.end_replaces(self._options.cluster.table, entries, OFFLINE), ATTEMPTS)
+                    with_attempts(lambda: client.end_replaces(table, entries, kind), ATTEMPTS)
             except BaseException:
                 self._job.remove_left(client, ())
                 raise
@@ -137,7 +148,7 @@ class GamayWriter(DataSourceArrowWriter):
         if not self._overwrite:
             return Replaced((), ())
         if not self._options.replace_where:
-            return Replaced(tuple(client.list_segments(table, OFFLINE, queried_only=True)), ())
+            return Replaced(tuple(client.list_segments(table, self._options.table_type, queried_only=True)), ())
         return replaced_by(self._options, client, *self._read_documents(), f"{self._job.prefix}kept")
 
     def _read_documents(self) -> tuple[Schema, TableConfig]:
@@ -151,10 +162,11 @@ def read_documents(client: ControllerClient, options: WriteOptions) -> tuple[Sch
     Raises NotFoundError when it is not there, ConflictError when it has primary keys and rows of a condition are replaced.
     """
     table = options.cluster.table
-    configs = client.table_config(table, OFFLINE)
-    if OFFLINE not in configs:
-        raise NotFoundError(f"there is no OFFLINE table '{table}'; say .option('createTable', 'true') to create it")
-    config = TableConfig.from_json(configs[OFFLINE]).value
+    configs = client.table_config(table, options.table_type)
+    if options.table_type not in configs:
+        hint = "; say .option('createTable', 'true') to create it" if options.table_type == TableType.OFFLINE.value else ""
+        raise NotFoundError(f"there is no {options.table_type} table '{table}'{hint}")
+    config = TableConfig.from_json(configs[options.table_type]).value
     if config.active_upsert is not None and options.replace_where:
         raise ConflictError(f"table '{table}' has primary keys: rows replace those of their keys; append to it")
     return Schema.from_json(client.table_schema(table)).value, config

@@ -27,8 +27,8 @@ STREAM_READING = (
     "maxSegmentsPerTrigger",
 )  # fmt: skip
 WRITING = (
-    *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig",
-    "pushAttempts",
+    *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "partitionBy", "sortBy", "createTable", "timeColumn",
+    "timeFormat", "tableConfig", "pushAttempts",
 )  # fmt: skip
 STREAM_WRITING = (*(name for name in WRITING if name not in ("jobId", "replaceWhere")), "checkpointLocation", "queryName")
 STARTS = ("earliest", "latest")
@@ -218,7 +218,8 @@ class WriteOptions:
     job_id: of this write: done once, it is not done again. replace_where: of an overwrite, the condition of SQL for the rows
     that are replaced; empty for all. rows_per_segment: at most. create_table: whether a table that does not exist is made of
     the DataFrame's columns, with time_column, whose numbers or texts are as time_format says, and table_config, keys of its
-    config. push_attempts: how often each upload is tried.
+    config. push_attempts: how often each upload is tried. partition_by: the column of whose partitions each segment has one.
+    sort_by: the columns by which rows are in order in a segment; None and empty for what the table's config says.
     """
 
     cluster: Cluster
@@ -230,6 +231,13 @@ class WriteOptions:
     time_format: str | None = None
     table_config: Mapping[str, Any] = field(default_factory=dict)
     push_attempts: int = PUSH_ATTEMPTS
+    partition_by: str | None = None
+    sort_by: tuple[str, ...] = ()
+
+    @property
+    def table_type(self) -> str:
+        """Return the type of the table that is written to."""
+        return self.cluster.table_type or TableType.OFFLINE.value
 
     @classmethod
     def of(cls, options: Mapping[str, str], new_id: Callable[[], str]) -> "WriteOptions":
@@ -251,8 +259,8 @@ class WriteOptions:
         if not create_table and (table_config or any(made_of.values())):
             raise InvalidConfigError("timeColumn, timeFormat and tableConfig are for createTable=true only")
         cluster = Cluster.of(given)
-        if cluster.table_type == TableType.REALTIME.value:
-            raise InvalidConfigError("rows are written to OFFLINE tables; those of REALTIME tables come from their stream")
+        if cluster.table_type == TableType.REALTIME.value and (create_table or given.text("replaceWhere")):
+            raise InvalidConfigError("createTable and replaceWhere are for OFFLINE tables; REALTIME ones are appended to")
         return cls(
             cluster,
             job_id,
@@ -263,4 +271,6 @@ class WriteOptions:
             made_of["timeFormat"],
             table_config,
             given.whole("pushAttempts", PUSH_ATTEMPTS),
+            given.text("partitionBy") or None,
+            given.names("sortBy"),
         )

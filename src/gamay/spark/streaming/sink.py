@@ -10,6 +10,7 @@ Spark tells the number of a batch where it is committed, but the query's id to t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -23,11 +24,13 @@ from gamay.base.ids import RANDOM_IDS
 from gamay.client.controller import ControllerClient
 from gamay.model.schema import Schema
 from gamay.model.table_config import TableConfig
+from gamay.model.table_name import TableType
 from gamay.spark.new_table import create_table
 from gamay.spark.push import with_attempts
-from gamay.spark.segment_writer import OFFLINE, Announced, TaskWriter
+from gamay.spark.segment_writer import Announced, TaskWriter, upload_hidden
 from gamay.spark.sink import ATTEMPTS, HiddenJob, read_documents
 from gamay.spark.source_options import WriteOptions
+from gamay.spark.writing.layout import WriteLayout
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
@@ -55,6 +58,11 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
             if options.create_table:
                 create_table(client, options, to_arrow_schema(struct, timezone="UTC"))
             schema, config = read_documents(client, options)
+        WriteLayout.of(options, schema, config)
+        if overwrite and options.table_type == TableType.REALTIME.value:
+            raise InvalidConfigError(
+                f"REALTIME table '{options.cluster.table}' has what its stream has: use .outputMode('append')"
+            )
         if overwrite and config.active_upsert is not None:
             raise InvalidConfigError(
                 f"table '{options.cluster.table}' has primary keys: rows replace those of their keys; "
@@ -75,7 +83,8 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
         with self._options.cluster.client() as client:
             if self._is_shown(client, query_id, batch_id):
                 return StreamWritten(query_id, ())
-            parts = (self._options, Schema.from_json(schema).value, TableConfig.from_json(config).value, client, prefix)
+            put = partial(upload_hidden, client, self._options)
+            parts = (self._options, Schema.from_json(schema).value, TableConfig.from_json(config).value, put, prefix)
             return StreamWritten(query_id, tuple(TaskWriter(*parts).write(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batch_id: int) -> None:
@@ -83,7 +92,7 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
         told = [message for message in messages if isinstance(message, StreamWritten)]
         if not told:
             return
-        table, query_id = self._options.cluster.table, told[0].query_id
+        table, kind, query_id = self._options.cluster.table, self._options.table_type, told[0].query_id
         job = self._job(query_id, batch_id)
         written = [one for message in told for one in message.segments]
         with self._options.cluster.client() as client:
@@ -93,12 +102,12 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
                     return
                 job.remove_left(client, [one.name for one in written])
                 entries = [one.entry for one in written]
-                replaced = client.list_segments(table, OFFLINE, queried_only=True) if self._overwrite else []
+                replaced = client.list_segments(table, kind, queried_only=True) if self._overwrite else []
                 if replaced:
-                    entries.append(client.start_replace(table, replaced, [], OFFLINE))
+                    entries.append(client.start_replace(table, replaced, [], kind))
                 if entries:
                     batch = (query_id, batch_id)
-                    with_attempts(lambda: client.end_replaces(table, entries, OFFLINE, batch), ATTEMPTS)
+                    with_attempts(lambda: client.end_replaces(table, entries, kind, batch), ATTEMPTS)
             except BaseException as error:
                 job.remove_left(client, ())
                 if not isinstance(error, ConflictError) or not self._is_shown(client, query_id, batch_id):
@@ -113,7 +122,7 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
                 return
 
     def _is_shown(self, client: ControllerClient, query_id: str, batch_id: int) -> bool:
-        return client.shown_batches(self._options.cluster.table, OFFLINE).get(query_id, -1) >= batch_id
+        return client.shown_batches(self._options.cluster.table, self._options.table_type).get(query_id, -1) >= batch_id
 
     def _job(self, query_id: str, batch_id: int) -> HiddenJob:
-        return HiddenJob(self._options.cluster.table, f"{query_id}-{batch_id}")
+        return HiddenJob(self._options.cluster.table, self._options.table_type, f"{query_id}-{batch_id}")
