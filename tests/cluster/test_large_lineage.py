@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from gamay.cluster.records.records import LineageEntry, LineageState
+from gamay.cluster.records.records import Lineage, LineageEntry, LineageState, WriterBatch
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.store import paths
 from gamay.cluster.store.store import MAX_VALUE_BYTES, MetadataStore
@@ -39,3 +39,20 @@ def test_replacements_of_any_size_are_kept_and_changed(open_store: Callable[[], 
     assert registry.get_lineage(TABLE).entries == {}
     assert [name for kind in store.children(paths.BUCKETS) for name in store.children(f"{paths.BUCKETS}/{kind}")
             if store.children(f"{paths.BUCKETS}/{kind}/{name}")] == []  # fmt: skip
+
+
+def test_the_last_batches_of_writers_are_kept_beside_entries(open_store: Callable[[], MetadataStore]) -> None:
+    registry = Registry(open_store())
+    names = tuple(f"new_{number:08d}" for number in range(200_000))
+    for entry_names in (("x",), names):
+        entry = LineageEntry("a-1", (), entry_names, LineageState.IN_PROGRESS, 5)
+        lineage = Lineage(TABLE).with_entry(entry).with_writer("w", WriterBatch(7, 5))
+        registry.update_lineage(TABLE, lambda _, lineage=lineage: lineage)
+        assert registry.get_lineage(TABLE) == lineage
+    registry.update_lineage(TABLE, lambda found: found.without(frozenset({"a-1"})))
+    for number in range(1001):
+        batch = WriterBatch(1, 10 + number)
+        registry.update_lineage(TABLE, lambda found, number=number, batch=batch: found.with_writer(f"v{number}", batch))
+    writers = registry.get_lineage(TABLE).writers
+    assert len(writers) == 1000
+    assert not {"w", "v0"} & set(writers)

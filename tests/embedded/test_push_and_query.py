@@ -332,6 +332,28 @@ def test_several_replacements_switch_in_one_step(trips: Any, make_segment: Calla
     assert "are not in progress any more" in answer.json()["error"]
 
 
+def test_a_batch_of_a_writer_is_shown_once(trips: Any, make_segment: Callable[..., Path]) -> None:
+    params, path = {"type": "OFFLINE"}, "/segments/trips/endReplaceSegmentsTogether"
+
+    def show(name: str, number: object) -> Any:
+        body = {"segmentsFrom": [], "segmentsTo": [name]}
+        begun = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body).json()
+        assert trips.push(make_segment(name, [10]), wait=False).status_code == 200
+        body = {"segmentLineageEntryIds": [begun["segmentLineageEntryId"]], "batch": {"writer": "w", "number": number}}
+        return trips.controller.post(path, params=params, json=body)
+
+    assert show("new_0", 4).status_code == 200
+    for name, number in (("new_1", 4), ("new_2", 3)):
+        refused = show(name, number)
+        assert refused.status_code == 409
+        assert f"batch {number} of writer w is in table trips_OFFLINE: the last one is 4" in refused.json()["error"]
+    assert show("new_3", "5").status_code == 400
+    assert show("new_4", 5).status_code == 200
+    assert trips.controller.get("/segments/trips/lineage", params=params).json()["writers"] == {"w": 5}
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", ["new_0", "new_4"], 60)
+    assert trips.rows(COUNT) == [[2, 20.0]]
+
+
 def test_what_is_not_visible_yet_cannot_be_replaced(trips: Any, make_segment: Callable[..., Path]) -> None:
     """Else the segments of the first replacement would become visible again, beside those of the second."""
     trips.push(make_segment("old_0", [1]))

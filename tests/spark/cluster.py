@@ -97,3 +97,12 @@ def offline_config(table: str, time_column: str, **indexing: Any) -> dict[str, A
         "tableName": table, "tableType": "OFFLINE", "tenants": {}, "tableIndexConfig": indexing,
         "segmentsConfig": {"timeColumnName": time_column, "replication": "1"},
     }  # fmt: skip
+
+
+def forget_last_commit(checkpoint: Path) -> int:
+    """Leave a checkpoint as a driver does that dies before Spark has noted its last batch as done; return the batch."""
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    return last

@@ -22,18 +22,26 @@ TRIPS = {
 
 
 def test_the_tables_name_all_options():
-    reading, writing = GUIDE.split("\n## Writing\n")
-    for text, known in ((reading, source_options.READING), (writing, source_options.WRITING)):
-        rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
-        named = {name for cell in rows for name in re.findall(r"`(\w+)`", cell)}
-        assert named == set(known)
+    sections = dict(zip(["", *re.findall(r"\n## (.*)\n", GUIDE)], re.split(r"\n## .*\n", GUIDE), strict=True))
+    reading, writing = set(source_options.READING), set(source_options.WRITING)
+    known = {
+        "Reading": reading,
+        "Writing": writing,
+        "Streams in": set(source_options.STREAM_WRITING) - writing | {"jobId", "replaceWhere"},  # what is not as for writing
+        "Streams out": set(source_options.STREAM_READING) - reading | {"pushDown", "tableType"},
+    }
+    for title, names in known.items():
+        rows = [line.split("|") for line in sections[title].splitlines() if line.startswith(("| `", "| all of"))]
+        named = {name for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+        assert named | {name for row in rows[:1] for name in re.findall(r"`(\w+)`", row[2])} >= names
+        assert named <= names
 
 
 def test_the_examples_run(spark, tmp_path, capsys):
     cluster = Cluster(tmp_path)
     try:
         cluster.create(TRIPS, offline_config("trips", "ts"))
-        names = {"spark": spark, "URL": cluster.url}
+        names = {"spark": spark, "URL": cluster.url, "CHECKPOINT": str(tmp_path / "checkpoint")}
         for example in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
             exec(example, names)
         assert names["morning"].columns == ["ts", "fare"]

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.waiting import eventually
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.spark import register
 from gamay.spark.source import GamayDataSource
+from gamay.spark.writing.hidden import upload_hidden
 from gamay.spark.writing.segment_writer import TaskWriter
 
 pytestmark = pytest.mark.spark
@@ -135,7 +137,8 @@ def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, wr
     options = {"controller": cluster.url, "table": "killed", "jobId": "again"}
     rows = frame(spark, 50, 60, 1)
     writer = GamayDataSource(options).writer(rows.schema, False)
-    parts = (writer._options, *writer._read_documents(), cluster.client, "killed_job-again_00000_0")
+    put = partial(upload_hidden, cluster.client, writer._options)
+    parts = (writer._options, *writer._read_documents(), put, "killed_job-again_00000_0")
     (one,) = TaskWriter(*parts).write(iter(rows.toArrow().to_batches()))  # the driver dies before it commits
     assert one.num_docs == 10
     assert len(cluster.segments("killed")) == 3
@@ -152,7 +155,7 @@ def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, wr
         ({"replaceWhere": "n = 1"}, InvalidConfigError, "the option 'replaceWhere' is for mode('overwrite') only"),
         ({"timeColumn": "ts"}, InvalidConfigError, "are for createTable=true only"),
         ({"jobId": "a b"}, InvalidConfigError, "the option 'jobId' must consist of letters"),
-        ({"tableType": "REALTIME"}, InvalidConfigError, "those of REALTIME tables come from their stream"),
+        ({"tableType": "REALTIME", "createTable": "true"}, InvalidConfigError, "REALTIME ones are appended to"),
         ({"createTable": "true", "timeColumn": "when"}, InvalidConfigError, "names no column of the DataFrame: 'when'"),
         ({"createTable": "true", "timeColumn": "n"}, InvalidConfigError, "timeColumn 'n' are no timestamps"),
         ({}, NotFoundError, "nowhere"),

@@ -318,16 +318,29 @@ class ControllerClient(HttpService):
         path = f"/segments/{quote(table, safe='')}/endReplaceSegments"
         self.request("POST", path, params=params, timeout=UPLOAD_TIMEOUT_S)
 
-    def end_replaces(self, table: str, entry_ids: Sequence[str], table_type: str = "OFFLINE") -> None:
-        """End several replacements in one step; the first id is that of the entry which remains of them."""
+    def end_replaces(
+        self, table: str, entry_ids: Sequence[str], table_type: str = "OFFLINE", batch: tuple[str, int] | None = None
+    ) -> None:
+        """End several replacements in one step; the first id is that of the entry which remains of them.
+
+        batch: the id of a streaming writer and the number of its batch that these show. Raises ConflictError when that batch
+        was shown before, by other replacements.
+        """
         path = f"/segments/{quote(table, safe='')}/endReplaceSegmentsTogether"
-        body = {"segmentLineageEntryIds": list(entry_ids)}
+        body: dict[str, Any] = {"segmentLineageEntryIds": list(entry_ids)}
+        if batch is not None:
+            body["batch"] = {"writer": batch[0], "number": batch[1]}
         self.request("POST", path, params={"type": table_type}, json=body, timeout=UPLOAD_TIMEOUT_S)
 
     def lineage(self, table: str, table_type: str = "OFFLINE") -> dict[str, dict[str, Any]]:
         """Return the replacements of a table's segments by id: `{"segmentsFrom", "segmentsTo", "state", "timestamp"}`."""
         response = self.request("GET", f"/segments/{quote(table, safe='')}/lineage", params={"type": table_type})
         return dict(orjson.loads(response.content)["lineageEntries"]) if response.content else {}
+
+    def shown_batches(self, table: str, table_type: str = "OFFLINE") -> dict[str, int]:
+        """Return the number of the last batch that each streaming writer has shown, by the writer's id."""
+        response = self.request("GET", f"/segments/{quote(table, safe='')}/lineage", params={"type": table_type})
+        return dict(orjson.loads(response.content).get("writers", {})) if response.content else {}
 
     def revert_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
         """Undo a replacement that was started."""

@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.limits.budget import ON_SPARK
 from gamay.query.limits.spill_files import SPILL_SETTING, SpillSpace
 from gamay.relational.functions import ArrowFunction
 
@@ -193,7 +194,7 @@ def _told(error: "duckdb.Error", sql: str) -> QueryError:
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
             "The joins, groups and sorts of the query fit neither its memory (maxQueryMemoryBytes) nor the disk that "
-            f"queries may take ({SPILL_SETTING}); filter more, or select fewer columns",
+            f"queries may take ({SPILL_SETTING}); filter more, select fewer columns, or {ON_SPARK}",
         )
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
         # an error of a function of Gamay comes with where it was raised, and the name of its class

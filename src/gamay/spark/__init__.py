@@ -6,7 +6,7 @@ A job: `gamay.ingest.job.spec.load_job_spec` reads its file and `gamay.spark.job
 controllers.
 
 Tables as DataFrames: `gamay.spark.source.register` makes the format `gamay` known, to read and write;
-`gamay.spark.read.read_table` reads a table in one call.
+`gamay.spark.read.read_table` reads a table in one call, and `gamay.spark.queries.run.sql` runs a query over tables.
 """
 
 import importlib
@@ -14,11 +14,13 @@ from typing import Any
 
 _EXPORTS = {
     "build_segments": "gamay.spark.building.segments",
+    "dry_run": "gamay.spark.writing.dry_run",
     "local_session": "gamay.spark.session.local",
     "push_segments": "gamay.spark.building.push",
     "read_table": "gamay.spark.read",
     "register": "gamay.spark.source",
     "run_job": "gamay.spark.jobs",
+    "sql": "gamay.spark.queries.run",
     "write_dataframe": "gamay.spark.building.segments",
 }
 

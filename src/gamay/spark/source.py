@@ -28,6 +28,8 @@ from gamay.spark.reading.types import struct_type
 from gamay.spark.source_options import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
+    from gamay.spark.streaming.sink import GamayStreamWriter
+    from gamay.spark.streaming.source import GamayStreamReader
     from gamay.spark.writing.sink import GamayWriter
 
 FORMAT = "gamay"
@@ -42,7 +44,10 @@ def register(spark: Any, controller: str | None = None, **options: str) -> list[
     spark.dataSource.register(GamayDataSource)
     if controller is None:
         return []
+    from gamay.spark.queries.run import remember
+
     given = {"controller": controller, **options}
+    remember(spark, given)
     with ReadOptions.of({**given, "table": "any"}).cluster.client() as client:
         tables = client.list_tables()
     views = []
@@ -60,7 +65,7 @@ class GamayDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        options = ReadOptions.of(_plain(self.options))
+        options = ReadOptions.of_any(_plain(self.options))
         schema = table_schema(options.cluster)
         check_columns(options.columns, schema, options.cluster.table)
         check_where(options.where, schema, options.cluster.table)
@@ -72,12 +77,23 @@ class GamayDataSource(DataSource):
         options = ReadOptions.of(_plain(self.options))
         return (PushingReader if options.push_down else GamayReader)(options, schema)
 
+    def streamReader(self, schema: StructType) -> "GamayStreamReader":
+        from gamay.spark.streaming.options import StreamReadOptions
+        from gamay.spark.streaming.source import GamayStreamReader
+
+        return GamayStreamReader(StreamReadOptions.of(_plain(self.options)), schema)
+
     def writer(self, schema: StructType, overwrite: bool) -> "GamayWriter":
         from gamay.spark.writing.sink import (
             GamayWriter,  # not for those who read: planning is a process of its own each time
         )
 
         return GamayWriter(WriteOptions.of(_plain(self.options), RANDOM_IDS.new), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "GamayStreamWriter":
+        from gamay.spark.streaming.sink import GamayStreamWriter
+
+        return GamayStreamWriter(WriteOptions.of_stream(_plain(self.options)), schema, overwrite)
 
 
 class GamayReader(DataSourceReader):

@@ -22,10 +22,17 @@ READING = (
     *CONNECTION, "columns", "where", "pushDown", "nullHandling", "bigDecimal", "bytesPerPartition", "fetch", "cacheDir",
     "cacheBytes",
 )  # fmt: skip
-WRITING = (
-    *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "createTable", "timeColumn", "timeFormat", "tableConfig",
-    "pushAttempts",
+STREAM_READING = (
+    *(name for name in READING if name != "pushDown"), "startingSegments", "onReplace", "failOnDataLoss",
+    "maxSegmentsPerTrigger",
 )  # fmt: skip
+WRITING = (
+    *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "partitionBy", "sortBy", "createTable", "timeColumn",
+    "timeFormat", "tableConfig", "pushAttempts",
+)  # fmt: skip
+STREAM_WRITING = (*(name for name in WRITING if name not in ("jobId", "replaceWhere")), "checkpointLocation", "queryName")
+STARTS = ("earliest", "latest")
+ON_REPLACE = ("fail", "skip", "read")
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
 BYTES_PER_PARTITION = 128 << 20
@@ -173,7 +180,16 @@ class ReadOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "ReadOptions":
         """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
-        given = Given(options, READING, "reading")
+        return cls.read_from(Given(options, READING, "reading"))
+
+    @classmethod
+    def of_any(cls, options: Mapping[str, str]) -> "ReadOptions":
+        """Read the options of a read that may be that of a stream. Raises InvalidConfigError."""
+        return cls.read_from(Given(options, tuple(dict.fromkeys((*READING, *STREAM_READING))), "reading"))
+
+    @classmethod
+    def read_from(cls, given: Given) -> "ReadOptions":
+        """Read those of given options that are for all reads. Raises InvalidConfigError."""
         return cls(
             Cluster.of(given),
             given.names("columns"),
@@ -202,7 +218,8 @@ class WriteOptions:
     job_id: of this write: done once, it is not done again. replace_where: of an overwrite, the condition of SQL for the rows
     that are replaced; empty for all. rows_per_segment: at most. create_table: whether a table that does not exist is made of
     the DataFrame's columns, with time_column, whose numbers or texts are as time_format says, and table_config, keys of its
-    config. push_attempts: how often each upload is tried.
+    config. push_attempts: how often each upload is tried. partition_by: the column of whose partitions each segment has one.
+    sort_by: the columns by which rows are in order in a segment; None and empty for what the table's config says.
     """
 
     cluster: Cluster
@@ -214,12 +231,27 @@ class WriteOptions:
     time_format: str | None = None
     table_config: Mapping[str, Any] = field(default_factory=dict)
     push_attempts: int = PUSH_ATTEMPTS
+    partition_by: str | None = None
+    sort_by: tuple[str, ...] = ()
+
+    @property
+    def table_type(self) -> str:
+        """Return the type of the table that is written to."""
+        return self.cluster.table_type or TableType.OFFLINE.value
 
     @classmethod
     def of(cls, options: Mapping[str, str], new_id: Callable[[], str]) -> "WriteOptions":
         """Read the options. new_id: makes the id of a job that has none. Raises InvalidConfigError as `ReadOptions.of`."""
         given = Given(options, WRITING, "writing")
-        job_id = given.text("jobId") or new_id()
+        return cls._of(given, given.text("jobId") or new_id())
+
+    @classmethod
+    def of_stream(cls, options: Mapping[str, str]) -> "WriteOptions":
+        """Read the options of a streaming write; its batches have ids of their own. Raises InvalidConfigError."""
+        return cls._of(Given(options, STREAM_WRITING, "writing a stream"), "stream")
+
+    @classmethod
+    def _of(cls, given: Given, job_id: str) -> "WriteOptions":
         if not _JOB_ID.fullmatch(job_id):
             raise InvalidConfigError(f"the option 'jobId' must consist of letters, digits, '-' and '.', not '{job_id}'")
         made_of = {name: given.text(name) or None for name in ("timeColumn", "timeFormat")}
@@ -227,8 +259,8 @@ class WriteOptions:
         if not create_table and (table_config or any(made_of.values())):
             raise InvalidConfigError("timeColumn, timeFormat and tableConfig are for createTable=true only")
         cluster = Cluster.of(given)
-        if cluster.table_type == TableType.REALTIME.value:
-            raise InvalidConfigError("rows are written to OFFLINE tables; those of REALTIME tables come from their stream")
+        if cluster.table_type == TableType.REALTIME.value and (create_table or given.text("replaceWhere")):
+            raise InvalidConfigError("createTable and replaceWhere are for OFFLINE tables; REALTIME ones are appended to")
         return cls(
             cluster,
             job_id,
@@ -239,4 +271,6 @@ class WriteOptions:
             made_of["timeFormat"],
             table_config,
             given.whole("pushAttempts", PUSH_ATTEMPTS),
+            given.text("partitionBy") or None,
+            given.names("sortBy"),
         )

@@ -283,6 +283,8 @@ class LineageState(Enum):
 
 
 _SEGMENT = "segment"
+_WRITER = "writer/"
+_WRITERS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +304,20 @@ class LineageEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class WriterBatch:
+    """The last batch that a streaming writer has shown, and when."""
+
+    number: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lineage:
-    """The replacements of one table, by entry id."""
+    """The replacements of one table, by entry id, and how far its streaming writers have come, by their ids."""
 
     table: str
     entries: Mapping[str, LineageEntry] = field(default_factory=dict)
+    writers: Mapping[str, WriterBatch] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "Lineage":
@@ -319,14 +330,19 @@ class Lineage:
             before = (*_names(from_text), *apart.get(f"{entry_id}/from", ()))
             after = (*_names(to_text), *apart.get(f"{entry_id}/to", ()))
             entries[entry_id] = LineageEntry(entry_id, before, after, LineageState(state), int(timestamp))
-        return cls(record.id, entries)
+        writers = {}
+        for key, text in record.simple.items():
+            if key.startswith(_WRITER):
+                number, _, timestamp = text.partition(" ")
+                writers[key.removeprefix(_WRITER)] = WriterBatch(int(number), int(timestamp))
+        return cls(record.id, entries, writers)
 
     def to_record(self) -> ZNRecord:
         lists = {
             e.id: [",".join(e.segments_from), ",".join(e.segments_to), e.state.value, str(e.timestamp_ms)]
             for e in self.entries.values()
         }
-        return ZNRecord(self.table, lists=lists)
+        return ZNRecord(self.table, self._simple(), lists=lists)
 
     def to_large_record(self) -> ZNRecord:
         """Return a record with the segments in map fields, `<entry>/from/<n>` and `…/to/<n>`, which buckets can hold."""
@@ -337,7 +353,10 @@ class Lineage:
             for side, names in (("from", e.segments_from), ("to", e.segments_to))
             for n, name in enumerate(names)
         }
-        return ZNRecord(self.table, maps=maps, lists=lists)
+        return ZNRecord(self.table, self._simple(), maps=maps, lists=lists)
+
+    def _simple(self) -> dict[str, str]:
+        return {f"{_WRITER}{name}": f"{batch.number} {batch.timestamp_ms}" for name, batch in self.writers.items()}
 
     def with_entry(self, entry: LineageEntry) -> "Lineage":
         """Return a copy with one entry added or replaced."""
@@ -346,6 +365,12 @@ class Lineage:
     def without(self, entry_ids: frozenset[str]) -> "Lineage":
         """Return a copy without some entries."""
         return replace(self, entries={k: e for k, e in self.entries.items() if k not in entry_ids})
+
+    def with_writer(self, name: str, batch: WriterBatch) -> "Lineage":
+        """Return a copy with what a writer has shown last; those stay that have shown something most lately."""
+        writers = {**self.writers, name: batch}
+        kept = sorted(writers, key=lambda one: writers[one].timestamp_ms)[-_WRITERS_MAX:]
+        return replace(self, writers={one: writers[one] for one in kept})
 
     def hidden_segments(self) -> frozenset[str]:
         """Return the segments that queries must not see."""

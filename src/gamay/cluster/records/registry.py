@@ -271,7 +271,7 @@ class Registry:
         def apply(record: ZNRecord | None) -> ZNRecord | None:
             before = Lineage(table) if record is None else Lineage.from_record(record)
             after = invariants.check(change(before), invariants.LINEAGE)
-            if record is None and not after.entries:
+            if record is None and not after.entries and not after.writers:
                 return None
             plain = after.to_record()
             return plain if len(encode(plain)) <= MAX_VALUE_BYTES else after.to_large_record()

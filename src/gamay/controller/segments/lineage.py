@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gamay.base.errors import GamayError
-from gamay.cluster.records.records import Lineage, LineageEntry, LineageState
+from gamay.base.errors import ConflictError, GamayError
+from gamay.cluster.records.records import Lineage, LineageEntry, LineageState, WriterBatch
 from gamay.cluster.records.views import SegmentStatus, segment_status
 from gamay.controller.context import ControllerContext
 from gamay.controller.segments.segments import SegmentManager
@@ -16,6 +16,10 @@ class ReplaceError(GamayError):
     """A replacement that cannot be started, ended or reverted; Pinot's clients expect status 500."""
 
     http_status = 500
+
+
+class BatchShownError(ConflictError):
+    """A batch of a streaming writer that queries see already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +91,21 @@ class ReplaceManager:
         done = replace(entry, segments_to=wanted, state=LineageState.COMPLETED, timestamp_ms=self.context.clock.now_ms())
         self._switch(table, entry, done)
 
-    def end_together(self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object]) -> None:
+    def end_together(
+        self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object],
+        batch: tuple[str, int] | None = None,
+    ) -> None:  # fmt: skip
         """End several replacements in one step, once every server has loaded the segments of all; one entry remains.
 
-        The first id is that of the entry that remains: ended once, it may be ended again. Raises ReplaceError.
+        The first id is that of the entry that remains: ended once, it may be ended again. batch: the id of a streaming
+        writer and the number of its batch that the entries show; shown together with a note of that, in one step, so that
+        a batch and those before it are never shown again.
+        Raises ReplaceError, and BatchShownError for a batch that was shown, by other entries.
         """
         first = self._entry(table, entry_ids[0])
         if first.state is LineageState.COMPLETED:
             return
+        _refuse_shown(self.context.registry.get_lineage(table), batch)
         entries = [self._entry(table, entry_id) for entry_id in entry_ids]
         if reverted := [entry.id for entry in entries if entry.state is not LineageState.IN_PROGRESS]:
             raise ReplaceError(f"entries {reverted} of table {table} are not in progress any more, they cannot be ended")
@@ -109,9 +120,11 @@ class ReplaceManager:
         )
 
         def change(lineage: Lineage) -> Lineage:
+            _refuse_shown(lineage, batch)
             if changed := [entry.id for entry in entries if lineage.entries.get(entry.id) != entry]:
                 raise ReplaceError(f"entries {changed} of table {table} were changed by someone else")
-            return lineage.without(frozenset(entry_ids)).with_entry(ended)
+            after = lineage.without(frozenset(entry_ids)).with_entry(ended)
+            return after if batch is None else after.with_writer(batch[0], WriterBatch(batch[1], ended.timestamp_ms))
 
         self.context.registry.update_lineage(table, change)
 
@@ -147,7 +160,7 @@ class ReplaceManager:
     def document(self, table: str) -> Mapping[str, object] | None:
         """Return the lineage as JSON, None when there is none."""
         lineage = self.context.registry.get_lineage(table)
-        if not lineage.entries:
+        if not lineage.entries and not lineage.writers:
             return None
         return {
             "tableNameWithType": table,
@@ -160,6 +173,7 @@ class ReplaceManager:
                 }
                 for entry in lineage.entries.values()
             },
+            "writers": {name: batch.number for name, batch in lineage.writers.items()},
         }
 
     def _entry(self, table: str, entry_id: str) -> LineageEntry:
@@ -191,3 +205,12 @@ class ReplaceManager:
             if clock.monotonic_s() >= give_up:
                 raise ReplaceError(f"Segments {waiting[:5]} of table {table} are not online after {timeout_s:g} s")
             sleep(_POLL_S)
+
+
+def _refuse_shown(lineage: Lineage, batch: tuple[str, int] | None) -> None:
+    """Raise BatchShownError when a batch of a writer, or a later one, was shown."""
+    if batch is None or batch[0] not in lineage.writers:
+        return
+    last = lineage.writers[batch[0]].number
+    if batch[1] <= last:
+        raise BatchShownError(f"batch {batch[1]} of writer {batch[0]} is in table {lineage.table}: the last one is {last}")

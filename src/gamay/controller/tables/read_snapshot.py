@@ -6,13 +6,14 @@ from typing import Any
 import orjson
 
 from gamay.base.errors import ConflictError, NotFoundError
-from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, Lineage, SegmentRecord
+from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, Lineage, LineageState, SegmentRecord
 from gamay.cluster.records.views import servers_of
 from gamay.controller.context import ControllerContext
 from gamay.controller.tables.hybrid_boundary import present_boundary
 from gamay.model.table.table_name import raw_table_name
 
 _ATTEMPTS = 20
+_MERGED = ".mergedSegments"
 
 
 def read_snapshot(context: ControllerContext, tables: Sequence[str]) -> dict[str, Any]:
@@ -20,10 +21,12 @@ def read_snapshot(context: ControllerContext, tables: Sequence[str]) -> dict[str
 
     tables: of one raw name. `hidden`: the segments of each that queries do not see. Of each other segment: `name`, `crc`,
     `totalDocs`, `sizeInBytes`, `columns` (what its record tells of them, `gamay.cluster.records.column_stats`), `uri` of its
-    copy (null where there is none: its rows are on servers only), and `servers`, the ids of those that have it. `servers`
-    beside: the URLs of all of these. `timeBoundary`: {column, value}, null where there is none: then of a hybrid table the
-    REALTIME half alone has rows to read. Raises NotFoundError for a table that is gone, ConflictError when records change
-    faster than they are read.
+    copy (null where there is none: its rows are on servers only), `servers`, the ids of those that have it, and
+    `mergedFrom`, the segments whose rows a task has put together in it. `replacements`: the segments, `from`, that others
+    replaced, `to`, as far as that is kept. `servers` beside: the URLs of all of these. `timeBoundary`: {column, value}, null
+    where there is
+    none: then of a hybrid table the REALTIME half alone has rows to read.
+    Raises NotFoundError for a table that is gone, ConflictError when records change faster than they are read.
     """
     for _ in range(_ATTEMPTS):
         before = _versions(context, tables)
@@ -57,7 +60,8 @@ def _document(context: ControllerContext, tables: Sequence[str], versions: _Vers
         used.update(server for segment in segments for server in segment["servers"])
         shown = {segment["name"] for segment in segments}
         hidden = sorted(set(versions[table][0].states) - shown)
-        halves.append({"table": table, "config": configs[table], "segments": segments, "hidden": hidden})
+        half = {"table": table, "config": configs[table], "segments": segments, "hidden": hidden}
+        halves.append({**half, "replacements": _replacements(versions[table][1])})
     found = {name: registry.get_instance(name) for name in sorted(used)}
     boundary = present_boundary(registry, raw) if len(tables) > 1 else None
     return {
@@ -83,6 +87,15 @@ def _segments(context: ControllerContext, table: str, ideal: Assignment, lineage
     return told
 
 
+def _replacements(lineage: Lineage) -> list[dict[str, list[str]]]:
+    ended = [entry for entry in lineage.entries.values() if entry.state is LineageState.COMPLETED]
+    return [
+        {"from": list(entry.segments_from), "to": list(entry.segments_to)}
+        for entry in ended
+        if entry.segments_from and entry.segments_to
+    ]
+
+
 def _is_off(states: Mapping[str, str]) -> bool:
     """Whether a segment is switched off: queries do not see it."""
     return not {ONLINE, CONSUMING} & set(states.values())
@@ -102,4 +115,5 @@ def _told(context: ControllerContext, record: SegmentRecord, is_consuming: bool,
         "columns": orjson.loads(record.column_stats) if record.column_stats else {},
         "uri": uri,
         "servers": list(servers),
+        "mergedFrom": [name for key, names in record.custom.items() if key.endswith(_MERGED) for name in names.split(",")],
     }

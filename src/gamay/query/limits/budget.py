@@ -18,6 +18,7 @@ from gamay.query.stats import QueryStats
 
 _log = logging.getLogger(__name__)
 
+ON_SPARK = "run it on Spark with gamay.spark.sql"
 MEMORY_OPTION = "maxQueryMemoryBytes"
 QUERY_SETTING = "gamay.query.memory.max.bytes"
 TOTAL_SETTING = "gamay.query.memory.total.bytes"
@@ -92,7 +93,9 @@ class ScanLimits:
                 continue
             text = f"The query read {count:,} {what}, more than the {limit:,} that {name} allows"
             if self.is_enforced:
-                raise QueryError(ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED, f"{text}; filter more, or on columns with an index")
+                raise QueryError(
+                    ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED, f"{text}; filter more, or on columns with an index, or {ON_SPARK}"
+                )
             _log.warning("%s; scanKillingMode is logOnly", text)
 
 
@@ -240,7 +243,7 @@ class Budget:
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
             f"The query needs more memory than it may have: {megabytes(needed)} of {megabytes(self.limit)} "
-            f"({MEMORY_OPTION}); {self._most()}, or allow more with {MEMORY_OPTION}",
+            f"({MEMORY_OPTION}); {self._most()}, or allow more with {MEMORY_OPTION}, or {ON_SPARK}",
         )
 
     def killed(self) -> QueryError:

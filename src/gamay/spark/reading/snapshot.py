@@ -131,6 +131,16 @@ def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] 
     raise AssertionError("the last attempt returns or raises")
 
 
+def plan_named(
+    options: ReadOptions, wanted: Wanted, snapshot: Mapping[str, Any], segments: Sequence[Mapping[str, Any]]
+) -> list[TablePart]:
+    """Return the parts of some segments of a snapshot of one typed table; all of their rows count."""
+    (half,) = snapshot["halves"]
+    sql = wanted.sql(half["table"], options.null_handling)
+    part = TablePart(half["table"], orjson.dumps(half["config"]), sql)
+    return list(_groups(options, part, _with_copies(segments, sql, stored_schema(snapshot["schema"]))))
+
+
 def plan_segments(snapshot: Mapping[str, Any], where: str) -> list[SegmentPart]:
     """Return those segments of a snapshot of one typed table that may have rows for which a condition holds."""
     (half,) = snapshot["halves"]
@@ -177,7 +187,7 @@ class _Planner:
                     rows |= counting
                     if arrow is not None:
                         parts.append(replace(part, arrow=arrow))
-            parts += self._groups(part, [replace(one, rows=rows.get(one.name)) for one in stored])
+            parts += _groups(self._options, part, [replace(one, rows=rows.get(one.name)) for one in stored])
         return parts
 
     def _halves(self) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
@@ -226,18 +236,19 @@ class _Planner:
         except (ServiceError, NotFoundError) as error:
             raise _ServerFailedError(server, error) from error
 
-    def _groups(self, part: TablePart, segments: Sequence[SegmentPart]) -> Iterator[TablePart]:
-        """Yield parts of about as many bytes as a Spark partition is to read."""
-        group: list[SegmentPart] = []
-        size = 0
-        for segment in segments:
-            if group and size + max(segment.size_bytes, 0) > self._options.bytes_per_partition:
-                yield replace(part, segments=tuple(group))
-                group, size = [], 0
-            group.append(segment)
-            size += max(segment.size_bytes, 0)
-        if group:
+
+def _groups(options: ReadOptions, part: TablePart, segments: Sequence[SegmentPart]) -> Iterator[TablePart]:
+    """Yield parts of about as many bytes as a Spark partition is to read."""
+    group: list[SegmentPart] = []
+    size = 0
+    for segment in segments:
+        if group and size + max(segment.size_bytes, 0) > options.bytes_per_partition:
             yield replace(part, segments=tuple(group))
+            group, size = [], 0
+        group.append(segment)
+        size += max(segment.size_bytes, 0)
+    if group:
+        yield replace(part, segments=tuple(group))
 
 
 def _check_same(

@@ -11,9 +11,6 @@ from gamay.spark.building.target import ARCHIVE_SUFFIX
 from gamay.spark.source_options import WriteOptions
 from gamay.storage.archive import pack
 
-OFFLINE = "OFFLINE"
-
-
 IN_PROGRESS = "IN_PROGRESS"
 
 
@@ -38,12 +35,12 @@ def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path,
     entries: list[str] = []
 
     def start() -> None:
-        entries[:] = [client.start_replace(table, [], [name], OFFLINE)]
+        entries[:] = [client.start_replace(table, [], [name], options.table_type)]
 
     with_attempts(start, push)
-    with_attempts(lambda: client.upload_tar(table, archive, table_type=OFFLINE), push)
+    with_attempts(lambda: client.upload_tar(table, archive, table_type=options.table_type), push)
     archive.unlink()
-    if client.lineage(table, OFFLINE).get(entries[0], {}).get("state") != IN_PROGRESS:
-        client.delete_segments(f"{table}_{OFFLINE}", [name])
+    if client.lineage(table, options.table_type).get(entries[0], {}).get("state") != IN_PROGRESS:
+        client.delete_segments(f"{table}_{options.table_type}", [name])
         raise ConflictError(f"the write of segment '{name}' was given up while it was uploaded")
     return Announced(name, entries[0], num_docs)

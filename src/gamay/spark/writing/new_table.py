@@ -25,15 +25,21 @@ def create_table(client: ControllerClient, options: WriteOptions, columns: pa.Sc
     table = options.cluster.table
     if table in client.list_tables():
         return
-    schema = Schema.from_json(_with_time(infer_schema(table, columns), options)).value
-    config = TableConfig.from_json(_config(options)).value
-    validate_schema(schema)
-    validate_table_config(config, schema)
+    schema, config = new_documents(options, columns)
     try:
         client.add_table_configs({"tableName": table, "schema": schema.to_json(), "offline": config.to_json()})
     except ConflictError:
         if table not in client.list_tables():  # else another one was faster
             raise
+
+
+def new_documents(options: WriteOptions, columns: pa.Schema) -> tuple[Schema, TableConfig]:
+    """Return the schema and config that a new table has. Raises InvalidConfigError as `create_table`."""
+    schema = Schema.from_json(_with_time(infer_schema(options.cluster.table, columns), options)).value
+    config = TableConfig.from_json(_config(options)).value
+    validate_schema(schema)
+    validate_table_config(config, schema)
+    return schema, config
 
 
 def _with_time(schema: Schema, options: WriteOptions) -> dict[str, Any]:

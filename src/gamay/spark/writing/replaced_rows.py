@@ -7,7 +7,7 @@ tell. Of a segment with both, the rows that stay are written anew, into a segmen
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from gamay.spark.building.target import scratch_folder
 from gamay.spark.reading.scan import Scan
 from gamay.spark.reading.snapshot import check_where, plan_segments
 from gamay.spark.source_options import ReadOptions, WriteOptions
+from gamay.spark.writing.hidden import Announced, upload_hidden
 from gamay.sql.parser import parse_query
-
-if TYPE_CHECKING:
-    from gamay.spark.writing.hidden import Announced
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Replaced:
     """segments: those that go. rewritten: those that have the rows which stay."""
 
     segments: tuple[str, ...]
-    rewritten: "tuple[Announced, ...]"
+    rewritten: tuple[Announced, ...]
 
 
 def check_condition(where: str, schema: Schema, config: TableConfig) -> None:
@@ -62,8 +60,6 @@ def replaced_by(
     options: WriteOptions, client: ControllerClient, schema: Schema, config: TableConfig, prefix: str
 ) -> Replaced:
     """Return what goes; the rows of it that stay are uploaded, hidden, in segments named by a prefix."""
-    from gamay.spark.writing.hidden import upload_hidden
-
     read = ReadOptions(options.cluster)
     snapshot = client.read_snapshot(options.cluster.table, "OFFLINE")
     touched = plan_segments(snapshot, options.replace_where)

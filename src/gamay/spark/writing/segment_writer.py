@@ -1,11 +1,13 @@
 """What one task writes: its rows as segments, each uploaded, announced to be hidden, as soon as it is full."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gamay.client.controller import ControllerClient
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
@@ -14,31 +16,32 @@ from gamay.spark.building import shuffle
 from gamay.spark.building.segment_task import finish
 from gamay.spark.building.target import scratch_folder
 from gamay.spark.source_options import WriteOptions
-from gamay.spark.writing.hidden import Announced, upload_hidden
+from gamay.spark.writing.hidden import Announced
+from gamay.spark.writing.layout import WriteLayout
 from gamay.spark.writing.replaced_rows import check_inside
+
+Put: TypeAlias = Callable[[Path, str, int], Announced]
+"""What is done with a segment in a folder of its name, of so many rows."""
 
 
 class TaskWriter:
     """Writes the rows of one Spark partition.
 
-    Rows go through the table's ingestion config. Within a segment they are in the order of the table's sorted column, if it
-    has one; of a table with primary keys each segment has the rows of one of its partitions.
+    Rows go through the table's ingestion config, and into segments by a `WriteLayout`.
     """
 
-    def __init__(
-        self, options: WriteOptions, schema: Schema, config: TableConfig, client: ControllerClient, prefix: str
-    ) -> None:
-        """prefix: of the names of the segments."""
+    def __init__(self, options: WriteOptions, schema: Schema, config: TableConfig, put: Put, prefix: str) -> None:
+        """put: keeps a segment that is built. prefix: of the names of the segments."""
         self._options = options
         self._schema = schema
         self._config = config
-        self._client = client
+        self._put = put
         self._prefix = prefix
         self._pending: dict[int, list[pa.RecordBatch]] = {}
         self._rows: dict[int, int] = {}
         self._number = 0
-        partitioning = config.indexing.segment_partition
-        by = None if partitioning is None or config.active_upsert is None else next(iter(partitioning.columns), None)
+        self._layout = WriteLayout.of(options, schema, config)
+        by = self._layout.partition_column
         self._partitions = None if by is None else shuffle.partitioner(schema, config, by)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Announced]:
@@ -75,7 +78,8 @@ class TaskWriter:
     def _upload(self, partition: int) -> Announced:
         rows = pa.Table.from_batches(self._pending.pop(partition))
         self._rows.pop(partition)
-        name = f"{self._prefix}_{self._number}"
+        base = f"{self._prefix}_{self._number}"
+        name = self._layout.name(base, self._config.raw_name, partition, SYSTEM_CLOCK.now_ms())
         self._number += 1
         with scratch_folder() as scratch:
             builder = SegmentBuilder(self._schema, self._config, name, scratch)
@@ -84,10 +88,9 @@ class TaskWriter:
             folder, metadata, _ = finish(builder, self._schema, self._config)
             if self._options.replace_where:
                 check_inside(folder, self._options.replace_where, self._schema)
-            return upload_hidden(self._client, self._options, folder, name, metadata.num_docs)
+            return self._put(folder, name, metadata.num_docs)
 
     def _ordered(self, rows: pa.Table) -> pa.Table:
-        column = self._config.sorted_column
-        if column is None or column not in self._schema or not self._schema.field(column).single_value:
+        if not self._layout.sort_columns:
             return rows
-        return rows.take(pc.sort_indices(rows, [(column, "ascending", "at_start")]))
+        return rows.take(pc.sort_indices(rows, [(name, "ascending", "at_start") for name in self._layout.sort_columns]))

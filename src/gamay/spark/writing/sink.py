@@ -9,6 +9,7 @@ came second, is told by their names and removed; and a job that finds segments o
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -22,14 +23,16 @@ from gamay.client.controller import ControllerClient
 from gamay.ingest.job.spec import PushJobSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType
 from gamay.spark.building.push import with_attempts
 from gamay.spark.source_options import WriteOptions
-from gamay.spark.writing.hidden import IN_PROGRESS, OFFLINE, Announced
+from gamay.spark.writing.hidden import IN_PROGRESS, Announced, upload_hidden
+from gamay.spark.writing.layout import WriteLayout
 from gamay.spark.writing.new_table import create_table
 from gamay.spark.writing.replaced_rows import Replaced, check_condition, replaced_by
 from gamay.spark.writing.segment_writer import TaskWriter
 
-_ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
+ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
 
 
 @dataclass
@@ -37,6 +40,39 @@ class Written(WriterCommitMessage):
     """What one task has uploaded."""
 
     segments: tuple[Announced, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenJob:
+    """The segments of one write, by their names, from their upload to the moment when all of them are shown."""
+
+    table: str
+    table_type: str
+    job_id: str
+
+    @property
+    def prefix(self) -> str:
+        """Return how the names of its segments begin."""
+        return f"{self.table}_job-{self.job_id}_"
+
+    def is_visible(self, client: ControllerClient) -> bool:
+        """Return whether queries see segments of it."""
+        return any(
+            name.startswith(self.prefix) for name in client.list_segments(self.table, self.table_type, queried_only=True)
+        )
+
+    def remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
+        """Remove its segments that nobody sees and that are not to be kept, and what announced them."""
+        stay = set(kept)
+        for entry_id, entry in client.lineage(self.table, self.table_type).items():
+            ours = [name for name in entry["segmentsTo"] if name.startswith(self.prefix) and name not in stay]
+            if ours and entry["state"] == IN_PROGRESS:
+                client.revert_replace(self.table, entry_id, self.table_type)
+        stay.update(client.list_segments(self.table, self.table_type, queried_only=True))
+        found = client.list_segments(self.table, self.table_type)
+        left = [name for name in found if name.startswith(self.prefix) and name not in stay]
+        if left:
+            client.delete_segments(f"{self.table}_{self.table_type}", left)
 
 
 class GamayWriter(DataSourceArrowWriter):
@@ -50,21 +86,24 @@ class GamayWriter(DataSourceArrowWriter):
         self._overwrite = overwrite
         if options.replace_where and not overwrite:
             raise InvalidConfigError("the option 'replaceWhere' is for mode('overwrite') only")
+        if overwrite and options.table_type == TableType.REALTIME.value:
+            raise InvalidConfigError(f"REALTIME table '{options.cluster.table}' has what its stream has: only append to it")
         arrow_schema = to_arrow_schema(struct, timezone="UTC")
         with options.cluster.client() as client:
             if options.create_table:
                 create_table(client, options, arrow_schema)
-            schema, config = _documents(client, options)
+            schema, config = read_documents(client, options)
+            WriteLayout.of(options, schema, config)
             if options.replace_where:
                 check_condition(options.replace_where, schema, config)
-            self._is_done = self._is_visible(client)
+            self._is_done = self._job.is_visible(client)
             if not self._is_done:
-                self._remove_left(client, ())
+                self._job.remove_left(client, ())
         self._documents = (orjson.dumps(schema.to_json()), orjson.dumps(config.to_json()))
 
     @property
-    def _prefix(self) -> str:
-        return f"{self._options.cluster.table}_job-{self._options.job_id}_"
+    def _job(self) -> HiddenJob:
+        return HiddenJob(self._options.cluster.table, self._options.table_type, self._options.job_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Build and upload the segments of one Spark partition, in an executor."""
@@ -73,34 +112,36 @@ class GamayWriter(DataSourceArrowWriter):
         from pyspark import TaskContext
 
         context: Any = TaskContext.get()
-        prefix = f"{self._prefix}{context.partitionId():05d}_{context.attemptNumber()}"
+        prefix = f"{self._job.prefix}{context.partitionId():05d}_{context.attemptNumber()}"
         schema, config = self._read_documents()
         with self._options.cluster.client() as client:
-            return Written(tuple(TaskWriter(self._options, schema, config, client, prefix).write(iterator)))
+            put = partial(upload_hidden, client, self._options)
+            return Written(tuple(TaskWriter(self._options, schema, config, put, prefix).write(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Show what was written, and hide what it replaces, in one step; remove what failed attempts have left."""
         if self._is_done:
             return
+        table, kind = self._options.cluster.table, self._options.table_type
         written = [one for message in messages if isinstance(message, Written) for one in message.segments]
         with self._options.cluster.client() as client:
             try:
-                self._remove_left(client, [one.name for one in written])
+                self._job.remove_left(client, [one.name for one in written])
                 replaced = self._replaced(client)
                 entries = [*(one.entry for one in written), *(one.entry for one in replaced.rewritten)]
                 if replaced.segments:
-                    entries.append(client.start_replace(self._options.cluster.table, replaced.segments, [], OFFLINE))
+                    entries.append(client.start_replace(table, replaced.segments, [], kind))
                 if entries:  # ended once, they may be ended again: an answer may be lost
-                    with_attempts(lambda: client.end_replaces(self._options.cluster.table, entries, OFFLINE), _ATTEMPTS)
+                    with_attempts(lambda: client.end_replaces(table, entries, kind), ATTEMPTS)
             except BaseException:
-                self._remove_left(client, ())
+                self._job.remove_left(client, ())
                 raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have uploaded; nobody has seen it."""
         if not self._is_done:
             with self._options.cluster.client() as client:
-                self._remove_left(client, ())
+                self._job.remove_left(client, ())
 
     def _replaced(self, client: ControllerClient) -> Replaced:
         """Return what the new segments take the place of; the rows of it that stay are uploaded, hidden."""
@@ -108,38 +149,25 @@ class GamayWriter(DataSourceArrowWriter):
         if not self._overwrite:
             return Replaced((), ())
         if not self._options.replace_where:
-            return Replaced(tuple(client.list_segments(table, OFFLINE, queried_only=True)), ())
-        return replaced_by(self._options, client, *self._read_documents(), f"{self._prefix}kept")
-
-    def _is_visible(self, client: ControllerClient) -> bool:
-        names = client.list_segments(self._options.cluster.table, OFFLINE, queried_only=True)
-        return any(name.startswith(self._prefix) for name in names)
-
-    def _remove_left(self, client: ControllerClient, kept: Sequence[str]) -> None:
-        """Remove the segments of this job that nobody sees and that are not to be kept, and what announced them."""
-        table = self._options.cluster.table
-        stay = set(kept)
-        for entry_id, entry in client.lineage(table, OFFLINE).items():
-            ours = [name for name in entry["segmentsTo"] if name.startswith(self._prefix) and name not in stay]
-            if ours and entry["state"] == IN_PROGRESS:
-                client.revert_replace(table, entry_id, OFFLINE)
-        stay.update(client.list_segments(table, OFFLINE, queried_only=True))
-        found = client.list_segments(table, OFFLINE)
-        left = [name for name in found if name.startswith(self._prefix) and name not in stay]
-        if left:
-            client.delete_segments(f"{table}_{OFFLINE}", left)
+            return Replaced(tuple(client.list_segments(table, self._options.table_type, queried_only=True)), ())
+        return replaced_by(self._options, client, *self._read_documents(), f"{self._job.prefix}kept")
 
     def _read_documents(self) -> tuple[Schema, TableConfig]:
         schema, config = (orjson.loads(text) for text in self._documents)
         return Schema.from_json(schema).value, TableConfig.from_json(config).value
 
 
-def _documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
+def read_documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
+    """Return the schema and config of the table to write to.
+
+    Raises NotFoundError when it is not there, ConflictError when it has primary keys and rows of a condition are replaced.
+    """
     table = options.cluster.table
-    configs = client.table_config(table, OFFLINE)
-    if OFFLINE not in configs:
-        raise NotFoundError(f"there is no OFFLINE table '{table}'; say .option('createTable', 'true') to create it")
-    config = TableConfig.from_json(configs[OFFLINE]).value
+    configs = client.table_config(table, options.table_type)
+    if options.table_type not in configs:
+        hint = "; say .option('createTable', 'true') to create it" if options.table_type == TableType.OFFLINE.value else ""
+        raise NotFoundError(f"there is no {options.table_type} table '{table}'{hint}")
+    config = TableConfig.from_json(configs[options.table_type]).value
     if config.active_upsert is not None and options.replace_where:
         raise ConflictError(f"table '{table}' has primary keys: rows replace those of their keys; append to it")
     return Schema.from_json(client.table_schema(table)).value, config

@@ -173,7 +173,7 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         typed, entries = tables.resolve_one(table, table_type), _text_list(body, "segmentLineageEntryIds")
         if not entries:
             raise InvalidConfigError("'segmentLineageEntryIds' must be a list of at least one id")
-        replacements.end_together(typed, entries, _REPLACE_TIMEOUT_S, services.sleep)
+        replacements.end_together(typed, entries, _REPLACE_TIMEOUT_S, services.sleep, _batch(body))
         return Response(status_code=200)
 
     @router.post("/segments/{table}/revertReplaceSegments", summary="Show the old segments again")
@@ -185,6 +185,17 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
     ) -> Response:
         replacements.revert(tables.resolve_one(table, table_type), entry, force=force)
         return Response(status_code=200)
+
+
+def _batch(body: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the streaming writer and the number of its batch, None where a request says none. Raises InvalidConfigError."""
+    given = body.get("batch")
+    if given is None:
+        return None
+    writer, number = (given.get("writer"), given.get("number")) if isinstance(given, dict) else (None, None)
+    if not isinstance(writer, str) or not writer or type(number) is not int or number < 0:
+        raise InvalidConfigError(""""batch" must look like {"writer": "a name", "number": 0}""")
+    return writer, number
 
 
 def _by_instance(text: str) -> Mapping[str, list[str]] | None:

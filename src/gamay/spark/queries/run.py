@@ -1,0 +1,87 @@
+"""`gamay.spark.sql`: a query over tables of a cluster, run by Spark."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+from zoneinfo import ZoneInfo
+
+from sqlglot import exp
+
+from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+from gamay.model.schema.schema import Schema
+from gamay.spark.queries.needs import Need, needs, parse, table_name, tables_of
+from gamay.spark.source import FORMAT, GamayDataSource
+from gamay.spark.source_options import ReadOptions
+
+_registered: "WeakKeyDictionary[Any, Mapping[str, str]]" = WeakKeyDictionary()
+
+
+def remember(spark: Any, options: Mapping[str, str]) -> None:
+    """Keep the options, `controller` among them, that queries of a session are run with unless they say others."""
+    _registered[spark] = options
+
+
+def sql(spark: Any, text: str, controller: str | None = None, **options: str) -> Any:
+    """Return the result of a query as a DataFrame; it is computed when that is used.
+
+    text: of Spark's SQL; names may be in double quotes as in Gamay's. Tables are those of the cluster, as they are now, and
+    where it has none of a name, tables and views of the session. controller, options: of the format `gamay`, such as
+    `token`; without a controller those that `register` was given.
+    Raises QueryError for what is no query, InvalidConfigError for wrong options, NotFoundError for a table that neither
+    has, Spark's AnalysisException, and the errors of `HttpService.request`.
+    """
+    given = dict(options) if controller is None else {"controller": controller, **options}
+    if controller is None:
+        if spark not in _registered:
+            raise InvalidConfigError(
+                "which cluster? Say gamay.spark.sql(spark, text, 'http://localhost:9000'), or before that "
+                "gamay.spark.register(spark, 'http://localhost:9000')"
+            )
+        given = {**_registered[spark], **given}
+    for name in ("table", "where", "columns"):
+        if name in given:
+            raise InvalidConfigError(f"the option '{name}' is not for gamay.spark.sql: the query says it")
+    spark.dataSource.register(GamayDataSource)
+    query = parse(text)
+    places = tables_of(query)
+    wanted = {table_name(place) for place in places}
+    schemas, known = _schemas(given, wanted)
+    others = {name: _columns(spark, name, known) for name in wanted - set(schemas)}
+    needed = needs(query, schemas, others, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
+    names = {name: f"gamay_{number}" for number, name in enumerate(sorted(schemas))}
+    for place in places:
+        if table_name(place) in names:
+            name = names[table_name(place)]
+            if not place.alias:
+                place.set("alias", exp.TableAlias(this=exp.to_identifier(place.name, quoted=True)))
+            for part in ("catalog", "db"):
+                place.set(part, None)
+            place.set("this", exp.to_identifier(f"__{name}__"))
+    run = query.sql("spark").replace("{", "{{").replace("}", "}}")
+    for name in names.values():
+        run = run.replace(f"__{name}__", f"{{{name}}}")
+    frames = {names[name]: _frame(spark, {**given, "table": name}, needed[name]) for name in schemas}
+    return spark.sql(run, **frames)
+
+
+def _schemas(given: Mapping[str, str], wanted: set[str]) -> tuple[dict[str, Schema], list[str]]:
+    """Return the schemas of those tables that the cluster has, and the names of all its tables."""
+    with ReadOptions.of({**given, "table": "any"}).cluster.client() as client:
+        known = client.list_tables()
+        found = sorted(wanted & set(known))
+        return {name: Schema.from_json(client.table_schema(name)).value for name in found}, known
+
+
+def _columns(spark: Any, name: str, known: Sequence[str]) -> list[str]:
+    if not spark.catalog.tableExists(name):
+        raise NotFoundError(f"neither the cluster nor the session has a table '{name}'.{nearest(name, known)}")
+    return list(spark.table(name).columns)
+
+
+def _frame(spark: Any, options: Mapping[str, str], need: Need) -> Any:
+    reader = spark.read.format(FORMAT).options(**options)
+    if need.columns:
+        reader = reader.option("columns", ",".join(need.columns))
+    if need.where:
+        reader = reader.option("where", need.where)
+    return reader.load()

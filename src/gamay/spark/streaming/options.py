@@ -1,0 +1,45 @@
+"""What `spark.readStream.format("gamay")` is told beyond what reads are told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gamay.base.errors import InvalidConfigError
+from gamay.spark.source_options import ON_REPLACE, STARTS, STREAM_READING, Given, ReadOptions
+
+_NO_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReadOptions:
+    """The options of a stream of a table's committed segments.
+
+    starts_latest: whether segments are left out that are there when a query begins. on_replace: what is done with segments
+    that have taken the place of some that were read: `fail`, `skip` or `read`. fails_on_data_loss: whether a segment of a
+    batch that is gone is an error. segments_max: of a batch.
+    """
+
+    read: ReadOptions
+    starts_latest: bool = False
+    on_replace: str = "fail"
+    fails_on_data_loss: bool = True
+    segments_max: int = _NO_LIMIT
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "StreamReadOptions":
+        """Read the options. Raises InvalidConfigError, with the nearest name for one that is not known."""
+        given = Given(options, STREAM_READING, "reading a stream")
+        return cls(
+            ReadOptions.read_from(given),
+            given.choice("startingSegments", STARTS, "earliest") == "latest",
+            given.choice("onReplace", ON_REPLACE, "fail"),
+            given.flag("failOnDataLoss", True),
+            given.whole("maxSegmentsPerTrigger", _NO_LIMIT),
+        )
+
+    def check_one_type(self, halves: int) -> None:
+        """Raise InvalidConfigError for a hybrid table of which no half was chosen."""
+        if halves != 1:
+            raise InvalidConfigError(
+                f"table '{self.read.cluster.table}' has an OFFLINE and a REALTIME half, which have the same rows at times: "
+                f"say .option('tableType', 'OFFLINE') or 'REALTIME' to stream one of them"
+            )

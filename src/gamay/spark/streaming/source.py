@@ -1,0 +1,82 @@
+"""`spark.readStream.format("gamay")`: the rows of a table's segments, as segments are committed.
+
+The driver compares what was read with what there is (`gamay.spark.streaming.feed`); executors read segments as those of a
+DataFrame (`gamay.spark.reading.scan`). Of tables with primary keys each row is a change: all rows of new segments come,
+whichever count by then. Rows that are still consumed come once their segment is committed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from gamay.base.errors import ConflictError
+from gamay.model.table.stored import stored_table_config
+from gamay.spark.reading.snapshot import Wanted, plan_named
+from gamay.spark.source import GamayReader
+from gamay.spark.streaming.feed import Feed, from_offset, to_offset, to_read
+from gamay.spark.streaming.options import StreamReadOptions
+
+
+class GamayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream of some columns of a table, made on the driver; batches are read by executors.
+
+    Raises as `GamayReader`, and InvalidConfigError for a hybrid table of which no half was chosen.
+    """
+
+    def __init__(self, options: StreamReadOptions, struct: StructType) -> None:
+        self._options = options
+        self._reader = GamayReader(options.read, struct)
+        self._wanted = Wanted(tuple(struct.fieldNames()), (options.read.where,) if options.read.where else ())
+        self._target: set[str] | None = None  # of a query that ends: the segments that there were when it began
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return where a new query begins."""
+        return to_offset(self._feed()[0].committed() if self._options.starts_latest else {})
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return how much a batch reads at most."""
+        return ReadMaxFiles(self._options.segments_max)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Return where the next batch ends. Raises ConflictError for segments that replace some that were read."""
+        seen = from_offset(start)
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else len(seen) + 2**31
+        after = self._feed()[0].after(seen, most, self._target)
+        return start if after == seen else to_offset(after)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note what there is: a query that ends reads no more than that."""
+        self._target = set(self._feed()[0].committed())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return what executors read of the segments between two offsets.
+
+        Raises ConflictError for segments that are gone, unless they may be.
+        """
+        feed, snapshot = self._feed()
+        wanted = to_read(from_offset(start), from_offset(end))
+        found = [one for one in feed.half["segments"] if wanted.get(one["name"]) == one["crc"]]
+        if len(found) < len(wanted) and self._options.fails_on_data_loss:
+            gone = min(wanted.keys() - {one["name"] for one in found})
+            raise ConflictError(
+                f"segment '{gone}' of table '{feed.half['table']}' is gone, or was replaced, before this stream has "
+                f"read it: say .option('failOnDataLoss', 'false') to go on without its rows"
+            )
+        return [InputPartition(part) for part in plan_named(self._options.read, self._wanted, snapshot, found)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one of the partitions."""
+        return self._reader.read(partition)
+
+    def _feed(self) -> tuple[Feed, dict[str, Any]]:
+        cluster = self._options.read.cluster
+        with cluster.client() as client:
+            snapshot = client.read_snapshot(cluster.table, cluster.table_type)
+        self._options.check_one_type(len(snapshot["halves"]))
+        (half,) = snapshot["halves"]
+        has_keys = stored_table_config(half["config"]).active_upsert is not None
+        return Feed(half, self._options.on_replace, has_keys), snapshot

@@ -1,0 +1,94 @@
+"""By what the rows of a write are parted into segments, and in which order they are there."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gamay.base.errors import InvalidConfigError, nearest
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType
+from gamay.spark.source_options import WriteOptions
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLayout:
+    """The layout of segments.
+
+    partition_column: of whose partitions each segment has one, None for any rows. sort_columns: by which rows are in order.
+    names_partition: whether the names of segments tell their partition, by which REALTIME tables know where keys belong.
+    """
+
+    partition_column: str | None
+    sort_columns: tuple[str, ...]
+    names_partition: bool
+
+    @classmethod
+    def of(cls, options: WriteOptions, schema: Schema, config: TableConfig) -> "WriteLayout":
+        """Return the layout that options ask for, and without them the table's config.
+
+        Raises InvalidConfigError for columns that are not there or do not fit the config, and for a table with primary keys
+        whose partitions cannot be known.
+        """
+        is_realtime = config.table_type is TableType.REALTIME
+        by = _partition_column(options, schema, config)
+        if by is None and is_realtime and config.has_keys:
+            raise InvalidConfigError(
+                f"table '{config.typed_name}' has primary keys, and rows must go to the partitions of its stream: say "
+                f"in its segmentPartitionConfig how a column of the primary key tells them"
+            )
+        if is_realtime and "__" in config.raw_name:
+            raise InvalidConfigError(f"no segments can be written to '{config.typed_name}': there is a '__' in its name")
+        return cls(by, _sort_columns(options, schema, config), is_realtime)
+
+    def name(self, base: str, table: str, partition: int, now_ms: int) -> str:
+        """Return the name of a segment. base: what tells it from others. table: raw.
+
+        >>> WriteLayout(None, (), True).name("trips_job-1_0", "trips", 3, 0)
+        'trips_job-1_0__trips__3__19700101T0000Z__spark'
+        """
+        if not self.names_partition:
+            return base
+        time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%MZ")
+        return f"{base}__{table}__{partition}__{time}__spark"
+
+
+def _partition_column(options: WriteOptions, schema: Schema, config: TableConfig) -> str | None:
+    partitioning = config.indexing.segment_partition
+    configured = [] if partitioning is None else list(partitioning.columns)
+    if options.partition_by is None:
+        keyed = [name for name in configured if name in schema.primary_key_columns]
+        return next(iter((*keyed, *configured)), None) if config.has_keys else None
+    _check_columns("partitionBy", (options.partition_by,), schema, config)
+    if options.partition_by not in configured:
+        raise InvalidConfigError(
+            f"partitionBy: table '{config.typed_name}' does not say how '{options.partition_by}' is partitioned; its "
+            f"segmentPartitionConfig must have the column, as "
+            f'{{"columnPartitionMap": {{"{options.partition_by}": {{"functionName": "Murmur", "numPartitions": 8}}}}}}'
+        )
+    if config.has_keys and options.partition_by not in schema.primary_key_columns:
+        raise InvalidConfigError(
+            f"partitionBy: '{options.partition_by}' is no column of the primary key of table '{config.typed_name}', by "
+            f"which its rows are partitioned"
+        )
+    return options.partition_by
+
+
+def _sort_columns(options: WriteOptions, schema: Schema, config: TableConfig) -> tuple[str, ...]:
+    own = config.sorted_column
+    if not options.sort_by:
+        return (own,) if own is not None and own in schema and schema.field(own).single_value else ()
+    _check_columns("sortBy", options.sort_by, schema, config)
+    if own is not None and options.sort_by[0] != own:
+        raise InvalidConfigError(
+            f"sortBy: rows of table '{config.typed_name}' are in the order of '{own}' (sortedColumn); name it first"
+        )
+    return options.sort_by
+
+
+def _check_columns(option: str, names: tuple[str, ...], schema: Schema, config: TableConfig) -> None:
+    stored = [spec.name for spec in schema.stored_fields]
+    for name in names:
+        if name not in stored:
+            raise InvalidConfigError(f"{option}: table '{config.typed_name}' has no column '{name}'.{nearest(name, stored)}")
+        if not schema.field(name).single_value:
+            raise InvalidConfigError(f"{option}: column '{name}' has several values in a row")
