@@ -20,6 +20,7 @@ from gamay.broker.answer.outcome import add_done, end_span, of_failure, processo
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.planning import QueryPlanner, check_may_use, part_of
 from gamay.broker.answer.query_log import QueryLog
+from gamay.broker.answer.recent_queries import RecentQueries
 from gamay.broker.answer.row_filters import without_values
 from gamay.broker.answer.running import RunningQueries
 from gamay.broker.metrics import Phases, QueryCounters
@@ -76,6 +77,7 @@ class QueryRunner:
         """Whether queries without LIMIT get one row more than they are given, so that `has_more` can be told."""
         self.routing = routing
         self.running = RunningQueries()
+        self.recent = RecentQueries()
         self.counters = QueryCounters(clock.now_ms)
         self.memory = memory or ProcessBudget.of_machine()
         self.quotas = Quotas(broker_id)
@@ -157,6 +159,7 @@ class QueryRunner:
         response, table, took_s, ended_s = found
         response.broker_id = self.broker_id
         self.counters.count(table, response, Phases(execution_s=took_s))
+        self.recent.note(sql, (table,), principal, response, self._clock.now_ms())
         if response.time_used_ms >= self._query_log.from_ms:
             self._query_log.write(sql, table, response, ended_s)
         return response
@@ -296,6 +299,9 @@ class QueryRunner:
             end_span(pending, response)
         # a client that did not wait for the query to end has been told already
         was_told = pending.failure is not None and response is not pending.failure
+        if not was_told:
+            tables = response.tables_queried or [route.table for route in pending.routes]
+            self.recent.note(pending.sql, tables, pending.principal, response, self._clock.now_ms())
         if response.time_used_ms >= self._query_log.from_ms and not was_told:
             table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)

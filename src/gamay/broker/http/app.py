@@ -60,6 +60,7 @@ _PARAMETERS = {
     "/query/sql": ("sql", "trace", "queryOptions", "getCursor", "numRows"),
     "/query": ("sql", "pql"),
     "/query/{query_id}": ("client",),
+    "/queries/recent": ("table",),
     "/responseStore": ("expiredBefore",),
     "/responseStore/{request_id}/results": ("offset", "numRows"),
     "/debug/routingTable/sql": ("query",),
@@ -103,6 +104,7 @@ class BrokerApp:
             Route("/query/sql/queryFingerprint", self.query_fingerprint, methods=["POST"]),
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/queries", self.queries),
+            Route("/queries/recent", self.recent_queries),
             *CursorRoutes(self._runner.answers).routes(),
             *(Route(path, self.not_offered, methods=[method]) for path, (method, _) in _NOT_OFFERED.items()),
             Route("/health", self.health),
@@ -198,6 +200,10 @@ class BrokerApp:
     async def queries(self, request: Request) -> Response:
         """List the running queries, of others only to those who see all tables."""
         return JSONResponse(self._runner.running.snapshot(sender_of(request.scope)))
+
+    async def recent_queries(self, request: Request) -> Response:
+        """List the last queries with what they cost, of others only to those who see all tables."""
+        return JSONResponse(self._runner.recent.told(sender_of(request.scope), request.query_params.get("table")))
 
     async def not_offered(self, request: Request) -> Response:
         """Refused: say why, and what to do instead."""

@@ -16,6 +16,7 @@ POST   /query/timeseries                              NotOffered            read
 GET    /timeseries/api/v1/query_range                 NotOffered            read        -
 DELETE /query/{query_id}                              CancelQuery           write       found
 GET    /queries                                       GetRunningQuery       read        listed
+GET    /queries/recent                                GetRecentQuery        read        listed
 GET    /responseStore                                 GetResponse           read        listed
 DELETE /responseStore                                 DeleteResponse        write       listed
 GET    /responseStore/{request_id}                    GetResponse           read        found

@@ -291,6 +291,7 @@ _QUERIES = """
 POST   /sql                                                Query                    read        found
 GET    /sql                                                Query                    read        found
 GET    /queries                                            GetRunningQuery          read        listed
+GET    /queries/recent                                     GetRecentQuery           read        listed
 DELETE /query/{broker}/{query_id}                          CancelQuery              write       found
 DELETE /clientQuery/{broker}/{query_id}                    CancelQuery              write       found
 DELETE /clientQuery/{query_id}                             CancelQuery              write       found

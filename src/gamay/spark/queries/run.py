@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 from sqlglot import exp
@@ -10,15 +9,9 @@ from sqlglot import exp
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 from gamay.model.schema.schema import Schema
 from gamay.spark.queries.needs import Need, needs, parse, table_name, tables_of
+from gamay.spark.session.clusters import remembered
 from gamay.spark.source import FORMAT, GamayDataSource
 from gamay.spark.source_options import ReadOptions
-
-_registered: "WeakKeyDictionary[Any, Mapping[str, str]]" = WeakKeyDictionary()
-
-
-def remember(spark: Any, options: Mapping[str, str]) -> None:
-    """Keep the options, `controller` among them, that queries of a session are run with unless they say others."""
-    _registered[spark] = options
 
 
 def sql(spark: Any, text: str, controller: str | None = None, **options: str) -> Any:
@@ -30,14 +23,8 @@ def sql(spark: Any, text: str, controller: str | None = None, **options: str) ->
     Raises QueryError for what is no query, InvalidConfigError for wrong options, NotFoundError for a table that neither
     has, Spark's AnalysisException, and the errors of `HttpService.request`.
     """
-    given = dict(options) if controller is None else {"controller": controller, **options}
-    if controller is None:
-        if spark not in _registered:
-            raise InvalidConfigError(
-                "which cluster? Say gamay.spark.sql(spark, text, 'http://localhost:9000'), or before that "
-                "gamay.spark.register(spark, 'http://localhost:9000')"
-            )
-        given = {**_registered[spark], **given}
+    cluster = remembered(spark) if controller is None else {"controller": controller}
+    given = {**cluster, **options}
     for name in ("table", "where", "columns"):
         if name in given:
             raise InvalidConfigError(f"the option '{name}' is not for gamay.spark.sql: the query says it")

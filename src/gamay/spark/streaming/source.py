@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from gamay.base.errors import ConflictError
 from gamay.model.table.stored import stored_table_config
+from gamay.spark.reading.reader import GamayReader
 from gamay.spark.reading.snapshot import Wanted, plan_named
-from gamay.spark.source import GamayReader
 from gamay.spark.streaming.feed import Feed, from_offset, to_offset, to_read
 from gamay.spark.streaming.options import StreamReadOptions
 

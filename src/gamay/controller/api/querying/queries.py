@@ -8,7 +8,7 @@ import httpx
 import orjson
 from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, NotFoundError, QueryError
 from gamay.base.urls import url_parameters
@@ -110,6 +110,21 @@ def _running_routes(router: GuardedRouter, services: Services, brokers: Brokers)
             answer = await brokers.ask(request, "GET", broker, "/queries", {}, timeout)
             found[broker.id] = orjson.loads(answer.content)
         return found
+
+    @router.get("/queries/recent", summary="List the last queries with what they cost, by broker")
+    async def recent(
+        request: Request,
+        table: Annotated[str | None, Query(description="Only queries of this one")] = None,
+        timeout: timeout_ms = _RUNNING_TIMEOUT_MS,
+    ) -> Response:
+        params = {} if table is None else {"table": table}
+        found = {}
+        for broker in brokers.live():
+            answer = await brokers.ask(request, "GET", broker, "/queries/recent", params, timeout)
+            if answer.status_code != 200:
+                return _passed_on(answer)
+            found[broker.id] = orjson.loads(answer.content)
+        return JSONResponse(found)
 
     @router.delete("/query/{broker}/{query_id}", summary="Cancel a query that a broker runs")
     @router.delete("/clientQuery/{broker}/{query_id}", summary="Cancel a query that a broker runs, by its client's id")

@@ -1,0 +1,84 @@
+"""The last queries, whatever they took; the log (`gamay.broker.answer.query_log`) has the slow ones, and for longer."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from gamay.cluster.access.principals import ANYONE, Principal
+from gamay.model.table.table_name import raw_table_name
+from gamay.query.answer.response import BrokerResponse
+from gamay.query.stats import QueryStats
+
+KEPT_MAX = 500
+TEXT_MAX = 2000
+
+
+class RecentQuery(NamedTuple):  # which takes a fraction of the time to make that a dataclass takes
+    """A query that has ended. ended_ms: since 1970. user: name of its principal. tables: typed or raw names."""
+
+    request_id: str
+    ended_ms: int
+    sql: str
+    tables: tuple[str, ...]
+    user: str
+    time_used_ms: int
+    reduce_time_ms: int
+    stats: QueryStats
+    exceptions: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what REST tells of it, by the names of a query's response."""
+        stats = self.stats
+        return {
+            "requestId": self.request_id,
+            "endedMs": self.ended_ms,
+            "sql": self.sql,
+            "tables": sorted({raw_table_name(table) for table in self.tables}),
+            "user": self.user,
+            "timeUsedMs": self.time_used_ms,
+            "brokerReduceTimeMs": self.reduce_time_ms,
+            "cpuMs": round((stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns) / 1e6, 3),
+            "numDocsScanned": stats.num_docs_scanned,
+            "totalDocs": stats.total_docs,
+            "numEntriesScannedInFilter": stats.num_entries_scanned_in_filter,
+            "numEntriesScannedPostFilter": stats.num_entries_scanned_post_filter,
+            "numSegmentsQueried": stats.num_segments_queried,
+            "numSegmentsProcessed": stats.num_segments_processed,
+            "exceptions": list(self.exceptions),
+        }
+
+
+class RecentQueries:
+    """The last queries of a broker, at most `KEPT_MAX`; methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._kept: deque[RecentQuery] = deque(maxlen=KEPT_MAX)
+
+    def note(self, sql: str, tables: Iterable[str], principal: Principal, response: BrokerResponse, now_ms: int) -> None:
+        """Keep a query that has ended; its text is cut after `TEXT_MAX` characters, and its rows are not kept."""
+        self._kept.append(
+            RecentQuery(
+                response.request_id,
+                now_ms,
+                sql if len(sql) <= TEXT_MAX else sql[:TEXT_MAX] + "…",
+                tuple(tables),
+                principal.name,
+                response.time_used_ms,
+                response.reduce_time_ms,
+                response.stats,
+                tuple([code for code, _ in response.exceptions]),
+            )
+        )
+
+    def told(self, principal: Principal = ANYONE, table: str | None = None) -> list[dict[str, Any]]:
+        """Return the queries that a principal may know of, the latest first: its own, or all if it sees all tables.
+
+        table: raw or typed name; only queries that name it.
+        """
+        wanted = None if table is None else raw_table_name(table)
+        found = [
+            query.to_json()
+            for query in reversed(self._kept.copy())
+            if principal.sees_all_tables or query.user == principal.name
+        ]
+        return found if wanted is None else [query for query in found if wanted in query["tables"]]
