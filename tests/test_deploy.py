@@ -24,12 +24,13 @@ from gamay.roles.settings import DEFAULT_PORTS
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 MEASURING = (
-    *sorted(str(path.relative_to(ROOT / "src/gamay")) for path in (ROOT / "src/gamay").glob("*/*metrics.py")),
-    "broker/quota.py",
+    *(str(path.relative_to(ROOT / "src/gamay")) for path in sorted((ROOT / "src/gamay").rglob("metrics/*.py"))),
+    *(str(path.relative_to(ROOT / "src/gamay")) for path in sorted((ROOT / "src/gamay").rglob("*metrics.py"))),
+    "broker/admit/quota.py",
     "controller/counts.py",
-    "controller/periodic.py",
-    "controller/stale_instances.py",
-    "controller/status_gauges.py",
+    "controller/health/periodic.py",
+    "controller/instances/stale_instances.py",
+    "controller/metrics/status_gauges.py",
     "server/query_counts.py",
 )
 # what prometheus_client measures of a process, and what Prometheus knows of a target

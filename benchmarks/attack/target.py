@@ -204,4 +204,4 @@ def _settings(role: str) -> Iterator[str]:
         yield from (f"{prefix}.principals.{name}.{right}" for right in rights.splitlines())
     yield from (f"{key}={token('admin')}" for key in _TOKENS.get(role, ()))
     if role in ("broker", "server"):
-        yield f"gamay.cluster.store.secret={SECRET}"
+        yield f"gamay.cluster.secret={SECRET}"

@@ -391,7 +391,7 @@ def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_s
 
 def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_segment: Callable[..., Path]) -> None:
     config = cluster.folder / "stranger.conf"
-    config.write_text("gamay.cluster.store.secret=a secret of another cluster\n")
+    config.write_text("gamay.cluster.secret=a secret of another cluster\n")
     ours, stranger = cluster.add("broker"), cluster.add("broker", "--config-file", str(config))
     controller, server = cluster.controller(), cluster.server()
     for process in cluster.processes:
@@ -403,7 +403,7 @@ def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_se
     eventually(lambda: _ask(ours)[0] == 3, lambda: _ask(ours))
     count, answer = _ask(stranger)
     assert count is None
-    assert "do not have the same cluster secret: gamay.cluster.store.secret must be" in str(answer["exceptions"]), answer
+    assert "do not have the same cluster secret: gamay.cluster.secret must be" in str(answer["exceptions"]), answer
     eventually(lambda: "do not have the same cluster secret" in server.log, lambda: server.log)
     path = "/Test/PROPERTYSTORE/CLUSTER_SECRET"
     assert controller.http.get("/zk/get", params={"path": path}).status_code == 403

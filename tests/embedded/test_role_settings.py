@@ -71,12 +71,12 @@ def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None
 def test_the_secret_of_a_cluster_is_configured_or_read_from_a_file(tmp_path: Path) -> None:
     file, held = tmp_path / "role.conf", tmp_path / "secret"
     assert load_settings(Role.BROKER, None, ZK).secret == b""
-    file.write_text("gamay.cluster.store.secret=correct horse battery\n")
+    file.write_text("gamay.cluster.secret=correct horse battery\n")
     found = load_settings(Role.BROKER, file, ZK)
     assert found.secret == b"correct horse battery"
     assert "horse" not in repr(found)
     held.write_text("from a mounted file\n")
-    file.write_text(f"gamay.cluster.store.secret.file={held}\n")
+    file.write_text(f"gamay.cluster.secret.file={held}\n")
     assert load_settings(Role.BROKER, file, ZK).secret == b"from a mounted file"
     held.write_text("short\n")
     with pytest.raises(InvalidConfigError, match=r"gamay\.cluster\.secret has 5 characters; 16 are the least"):

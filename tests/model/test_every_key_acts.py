@@ -33,9 +33,6 @@ from gamay.sql.options import option_values
 from gamay.sql.options.option_values import NULL_HANDLING, OPTIONS, SKIP_INDEXES
 
 _SOURCE = Path(gamay.__file__).parent
-_NO_ACTION = {"parse", "without_effect", "unused_index_settings", "upsert_changes", "validation", "rules"}
-"""Modules of `gamay.model` that read keys to parse, judge or tell of them; `*_rules` belong to them."""
-
 _ALSO_HELD_AS = {
     "UpsertConfig": {"settings", "UpsertSettings"},
     "DedupConfig": {"settings", "DedupSettings"},
@@ -124,7 +121,7 @@ def _reads() -> dict[str, set[str]]:
     """Return for each attribute that is read the names of what it is read from."""
     found: dict[str, set[str]] = {}
     for path in sorted(_SOURCE.rglob("*.py")):
-        if path.parent.name == "model" and (path.stem in _NO_ACTION or path.stem.endswith("_rules")):
+        if path.is_relative_to(_SOURCE / "model/rules") or path == _SOURCE / "model/parse.py":
             continue
         tree = ast.parse(path.read_text())
         origins = _origins(tree)

@@ -20,6 +20,7 @@ from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.scalar.json.match import json_filter, number_in
 from gamay.functions.vector import Vector
+from gamay.kernels.json import leaves as json_leaves
 from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
@@ -313,7 +314,7 @@ def test_numbers_of_texts_are_those_of_ranges(texts: list[str]) -> None:
 
 
 def test_documents_are_read_no_deeper_than_the_other_reader_does() -> None:
-    levels = leaves.LEVELS_MAX
+    levels = json_leaves.LEVELS_MAX
     documents = ["[" * depth + "7" + "]" * depth for depth in (1, levels - 1, levels, levels + 1)]
     agrees(find(documents, lambda index: index.find(matching('"$.x" IS NULL'))), documents, '"$.x" IS NULL')
 

@@ -5,7 +5,7 @@ import sys
 
 _SCRIPT = """
 import importlib, sys, threading, time
-from gamay.segment.verify import shape
+from gamay.segment.encode import shape
 
 sys.setswitchinterval(1e-6)
 column = {"name": "x", "dataType": "INT", "singleValue": True, "encoding": "e", "idBits": 3, "packed": False}

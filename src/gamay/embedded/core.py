@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError, NotFoundError
 from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.broker.answer.query_log import SLOW_QUERY_MS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
 from gamay.cluster.records.records import ONLINE, Instance, Role
@@ -29,7 +30,6 @@ from gamay.roles.layout import Layout
 from gamay.roles.lock import FolderLock
 from gamay.roles.pandas_import import keep_arrow_from_importing_pandas
 from gamay.roles.server_role import ServerRole, consuming_resources
-from gamay.roles.settings import SLOW_QUERY_MS
 from gamay.server.http.describe import describe_segment
 from gamay.server.http.key_counts import upsert_keys
 from gamay.server.http.valid_docs import valid_doc_counts

@@ -22,6 +22,7 @@ from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.machine import usable_processors
 from gamay.base.rng import new_rng
 from gamay.base.tls import TlsSettings
+from gamay.broker.answer.query_log import SLOW_QUERY_MS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight.port import FlightPort
 from gamay.broker.http.app import BrokerApp
@@ -52,7 +53,7 @@ from gamay.roles.membership import connect, join, set_shutting_down, take_place
 from gamay.roles.memory import memory_tasks, use_one_allocator
 from gamay.roles.pandas_import import keep_arrow_from_importing_pandas
 from gamay.roles.server_role import ServerRole, consuming_resources
-from gamay.roles.settings import SLOW_QUERY_MS, RoleSettings
+from gamay.roles.settings import RoleSettings
 from gamay.roles.starting import starting
 from gamay.roles.switching import switch_threads_often
 from gamay.roles.warming import Warming

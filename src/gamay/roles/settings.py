@@ -103,7 +103,6 @@ class RoleSettings:
 
 DEFAULT_PORTS = {Role.CONTROLLER: 9000, Role.BROKER: 8099, Role.SERVER: 8098, Role.MINION: 9514}
 DEFAULT_QUERY_PORT = 8097
-SLOW_QUERY_MS = 1000  # queries that take longer are logged
 
 # When the lead controller dies, another takes over after so long; ZooKeeper's own minimum at its usual tick of 2 s.
 _LEAD_SESSION_S = 4.0

@@ -24,7 +24,7 @@ from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 
 _WRITE_BYTES_HIGH = 4 << 20
 
-SECRET_KEY = "gamay.cluster.store.secret"
+SECRET_KEY = "gamay.cluster.secret"
 """The setting of processes that says what they have to know."""
 
 _NAME_MAX = 200

@@ -20,6 +20,7 @@ LOGGER = "gamay.queries"
 RATE_SETTING = "pinot.broker.query.log.maxRatePerSecond"
 LENGTH_SETTING = "pinot.broker.query.log.length"
 SLOW_SETTING = "gamay.broker.query.log.slowMs"
+SLOW_QUERY_MS = 1000  # from when on queries are logged where no setting says another time
 _SLOW_LINES_PER_S = 20.0
 _LENGTH_MAX = 10_000
 _NEVER_MS = 1 << 62

@@ -9,11 +9,11 @@ from gamay.controller.context import ControllerContext
 from gamay.controller.tables.schemas import SchemaManager
 from gamay.controller.tables.tables import TableManager, passed_over, refuse_changes
 from gamay.model.parse import Parsed
-from gamay.model.rules.tuning import tuned
 from gamay.model.rules.upsert_changes import forbidden_changes
 from gamay.model.schema.schema import Schema, check_backward_compatible
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType, table_type_of, typed_table_name
+from gamay.model.table.tuning import tuned
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
 _SLOTS = {"offline": TableType.OFFLINE, "realtime": TableType.REALTIME}
