@@ -28,7 +28,7 @@ from benchmarks import report
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
-from gamay.broker.scatter.remote import RemoteServers
+from gamay.broker.scatter.remote import QueryConnections
 from gamay.embedded.core import LocalCluster
 from gamay.query.answer.response import encode_short
 from gamay.server.answering.executor import QueryExecutor
@@ -105,7 +105,7 @@ async def measure(folder: Path, port: int, other: psutil.Process, queries: int) 
     cluster = LocalCluster(folder, threads=1)
     cluster.prepare()
     cluster.start()
-    servers = RemoteServers("Broker_bench_1", lambda _: ("127.0.0.1", port), SYSTEM_CLOCK)
+    servers = QueryConnections("Broker_bench_1", lambda _: ("127.0.0.1", port), SYSTEM_CLOCK)
     routing = RoutingTables(cluster.registry)  # of its own, as another broker's: it holds what is known of queries
     routing.start()
     remote = QueryRunner("Broker_bench_1", routing, servers, SYSTEM_CLOCK)
@@ -152,7 +152,7 @@ def summary(rounds: "list[tuple[list[int], float]]") -> "np.ndarray[Any, np.dtyp
 
 async def ask(runner: QueryRunner, text: str) -> None:
     """Answer a query as a broker's HTTP interface does."""
-    response = runner.at_once(text)
+    response = runner.fast_answer(text)
     if response is None:
         pending = runner.begin(text, {})
         if runner.is_remote:

@@ -20,17 +20,17 @@ from benchmarks.attack.wire import judge_bytes
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
-from gamay.broker.scatter.remote import RemoteServers
+from gamay.broker.scatter.remote import QueryConnections
 from gamay.embedded.core import LocalCluster
 from gamay.query.wire.request import decode_request_header, encode_header
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import CallFailedError, CallTimeoutError, RpcError
-from gamay.rpc.frames import VERSION, Header, Hello, Kind, pack, pack_hello
+from gamay.rpc.frames import VERSION, FrameKind, Header, Hello, pack, pack_hello
 from gamay.rpc.handshake import NO_SECRET, NONCE_BYTES, ClusterSecret
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import ConnectionLimits
 from gamay.rpc.server import Call, Server
 
-_LIMITS = Limits(connect_s=LATE_S, silence_s=60)
+_LIMITS = ConnectionLimits(connect_s=LATE_S, silence_s=60)
 _QUERIES = (
     "SELECT COUNT(*) FROM t WHERE i > 1 AND s IN ('a', 'b')",
     "SELECT s, SUM(x), DISTINCTCOUNTHLL(i) FROM t WHERE x < 2 GROUP BY s ORDER BY 2 DESC LIMIT 5",
@@ -50,7 +50,9 @@ class Frames:
         self._loop = asyncio.new_event_loop()
         self._calls = self._loop.run_until_complete(_recorded_calls())
         hello = b"".join(pack_hello(Hello(VERSION, VERSION, "Broker_x", 1 << 20, 10, bytes(NONCE_BYTES))))
-        self._hellos = [hello + frame for frame in (_frame(Kind.PROOF, bytes(32)), _frame(Kind.CALL, *self._calls[0]), b"")]
+        self._hellos = [
+            hello + frame for frame in (_frame(FrameKind.PROOF, bytes(32)), _frame(FrameKind.CALL, *self._calls[0]), b"")
+        ]
         secret = ClusterSecret(SECRET.encode())
         self._channel = Channel("127.0.0.1", doors.query_port, "Broker_attack", _LIMITS, secret=secret)
 
@@ -87,8 +89,8 @@ class Frames:
         findings.took(time.monotonic() - began_s, call)
 
 
-def _frame(kind: Kind, *buffers: bytes) -> bytes:
-    return b"".join(pack(Header(kind, 1 if kind is Kind.CALL else 0, tuple(map(len, buffers)), 10_000), buffers))
+def _frame(kind: FrameKind, *buffers: bytes) -> bytes:
+    return b"".join(pack(Header(kind, 1 if kind is FrameKind.CALL else 0, tuple(map(len, buffers)), 10_000), buffers))
 
 
 async def _recorded_calls() -> list[list[bytes]]:
@@ -111,7 +113,7 @@ async def _recorded_calls() -> list[list[bytes]]:
         cluster = LocalCluster(Path(folder), threads=1)
         cluster.prepare()
         cluster.start()
-        servers = RemoteServers("Broker_notes", lambda _: ("127.0.0.1", listening.getsockname()[1]), SYSTEM_CLOCK)
+        servers = QueryConnections("Broker_notes", lambda _: ("127.0.0.1", listening.getsockname()[1]), SYSTEM_CLOCK)
         routing = RoutingTables(cluster.registry)
         routing.start()
         runner = QueryRunner("Broker_notes", routing, servers, SYSTEM_CLOCK)

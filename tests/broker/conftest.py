@@ -14,7 +14,7 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.http.app import BrokerApp
 from gamay.broker.routes.routing import RoutingTables
-from gamay.broker.scatter.remote import RemoteServers
+from gamay.broker.scatter.remote import QueryConnections
 from gamay.cluster.records.records import ONLINE, Assignment, SegmentRecord
 from gamay.cluster.records.registry import Registry, announce
 from gamay.cluster.store.embedded_store import EmbeddedStore
@@ -26,7 +26,7 @@ from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.queue import QueryQueue
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import ConnectionLimits
 from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.answering.executor import QueryExecutor
@@ -36,7 +36,7 @@ from gamay.server.loading.table import LoadedSegment, TableData
 from gamay.server.query_counts import ServerCounts
 
 # a server that works may still be silent for long where others keep the processor busy
-PATIENT = Limits(connect_s=10, silence_s=60)
+PATIENT = ConnectionLimits(connect_s=10, silence_s=60)
 DAY_MS = 86_400_000
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",
@@ -130,7 +130,7 @@ class TestServer:
 class Cluster:
     """A broker, and servers that host what they are told to."""
 
-    def __init__(self, folder: Path, num_servers: int, limits: Limits = PATIENT) -> None:
+    def __init__(self, folder: Path, num_servers: int, limits: ConnectionLimits = PATIENT) -> None:
         self.folder = folder
         self.schema = Schema.from_json(SCHEMA).value
         self.config = TableConfig.offline("t")
@@ -144,7 +144,7 @@ class Cluster:
             announce(self.store, server.name)
         self.routing = RoutingTables(self.registry)
         self.routing.start()
-        self.remote = RemoteServers(
+        self.remote = QueryConnections(
             "Broker_x_1", lambda name: ("127.0.0.1", self.by_name[name].port), SYSTEM_CLOCK, limits=limits
         )
         self.runner = QueryRunner("Broker_x_1", self.routing, self.remote, SYSTEM_CLOCK)
@@ -234,7 +234,7 @@ NewCluster: TypeAlias = Callable[..., Cluster]
 def new_cluster(tmp_path: Path) -> Iterator[NewCluster]:
     made: list[Cluster] = []
 
-    def new(num_servers: int, limits: Limits = PATIENT) -> Cluster:
+    def new(num_servers: int, limits: ConnectionLimits = PATIENT) -> Cluster:
         made.append(Cluster(tmp_path / str(len(made)), num_servers, limits))
         return made[-1]
 

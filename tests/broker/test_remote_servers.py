@@ -13,7 +13,7 @@ from tests.waiting import eventually
 from gamay.base.errors import NotFoundError
 from gamay.broker.scatter.remote import RemoteServer
 from gamay.controller.tables.hybrid_boundary import fix_boundary, release_boundary
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import ConnectionLimits
 from gamay.server.http.app import ServerApp
 
 COUNT = "SELECT COUNT(*), SUM(n), MAX(x) FROM t"
@@ -193,7 +193,7 @@ def test_a_query_is_ended_at_its_servers(replicated: Cluster) -> None:
 def test_a_server_that_stands_still_is_replaced_while_it_does(
     new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replicated = replicate(new_cluster(3, Limits(connect_s=1, silence_s=2)))
+    replicated = replicate(new_cluster(3, ConnectionLimits(connect_s=1, silence_s=2)))
     asked: list[str] = []
     ask = RemoteServer.ask
 

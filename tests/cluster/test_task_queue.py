@@ -12,7 +12,7 @@ from gamay.cluster.store.store import MetadataStore
 from gamay.cluster.store.znrecord import encode
 from gamay.cluster.tasks.machine import GRACE_MS, LOSSES_MAX, LeaseLostError
 from gamay.cluster.tasks.queue import FAILED_KEPT_MS, FINISHED_KEPT_MS, Leased, TaskQueues
-from gamay.cluster.tasks.records import Job, JobState, Limits, SubtaskState, Target, Trigger
+from gamay.cluster.tasks.records import Job, JobState, SubtaskLimits, SubtaskState, Target, Trigger
 
 KIND = "PurgeTask"
 
@@ -28,7 +28,7 @@ def queues(store: MetadataStore, clock: ManualClock) -> TaskQueues:
 
 
 def submit(queues: TaskQueues, clock: ManualClock, number: int, name: str = "a", **limits: int) -> Job:
-    job = Job(f"Task_{KIND}_{name}", KIND, ("t_OFFLINE",), number, clock.now_ms(), Trigger.MANUAL, Limits(**limits))
+    job = Job(f"Task_{KIND}_{name}", KIND, ("t_OFFLINE",), number, clock.now_ms(), Trigger.MANUAL, SubtaskLimits(**limits))
     clock.advance(1)
     return queues.submit(job, [("t_OFFLINE", {"segmentName": f"s{i}"}) for i in range(number)])
 
@@ -147,7 +147,7 @@ def test_a_cancelled_job_is_gone(queues: TaskQueues, clock: ManualClock) -> None
 
 
 def test_what_was_to_be_done_for_a_table_ends_with_it(queues: TaskQueues, clock: ManualClock) -> None:
-    both = Job(f"Task_{KIND}_both", KIND, ("t_OFFLINE", "u_OFFLINE"), 3, clock.now_ms(), Trigger.MANUAL, Limits())
+    both = Job(f"Task_{KIND}_both", KIND, ("t_OFFLINE", "u_OFFLINE"), 3, clock.now_ms(), Trigger.MANUAL, SubtaskLimits())
     both = queues.submit(both, [("t_OFFLINE", {}), ("u_OFFLINE", {}), ("t_OFFLINE", {})])
     leased = taken(join(queues, "one"))
     queues.cancel_table("t_OFFLINE")

@@ -21,7 +21,7 @@ from gamay.cluster.store import paths
 from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.cluster.store.znrecord import encode
 from gamay.cluster.tasks.queue import TaskQueues
-from gamay.cluster.tasks.records import Job, Limits, job_name
+from gamay.cluster.tasks.records import Job, SubtaskLimits, job_name
 from gamay.controller.tasks.history import note_run
 from gamay.embedded import EmbeddedCluster
 
@@ -63,7 +63,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert answer.is_success, answer.text
     store = EmbeddedStore.open(folder / "metadata.db", SYSTEM_CLOCK)
     # no minion has this tag: the job stays as it is
-    job = Job(job_name(TASK, "1"), TASK, ("trips_OFFLINE",), 2, SYSTEM_CLOCK.now_ms(), limits=Limits(tag="nobody"))
+    job = Job(job_name(TASK, "1"), TASK, ("trips_OFFLINE",), 2, SYSTEM_CLOCK.now_ms(), limits=SubtaskLimits(tag="nobody"))
     TaskQueues(store, SYSTEM_CLOCK).submit(job, [("trips_OFFLINE", {"a": "b"})] * 2)
     partitions = InstancePartitions("trips_OFFLINE", ((("Server_gone",),),)).to_record()
     store.create(paths.instance_partitions("trips_OFFLINE"), encode(partitions))

@@ -20,7 +20,7 @@ from gamay.cli.app import app
 from gamay.client.controller import ControllerClient
 from gamay.cluster.store.store import MetadataStore
 from gamay.cluster.tasks.queue import TaskQueues
-from gamay.cluster.tasks.records import Job, Limits, Target, job_name
+from gamay.cluster.tasks.records import Job, SubtaskLimits, Target, job_name
 from gamay.embedded import EmbeddedCluster
 
 ROWS = pa.table({"id": [1, 2, 3], "city": ["a", "b", "c"]})
@@ -139,7 +139,7 @@ def test_records_of_a_running_cluster_are_mended(damaged: EmbeddedCluster, path:
     store = damaged.core.registry.store
     queues = TaskQueues(store, SYSTEM_CLOCK)
     of_others = Job(job_name("Other", "2"), "Other", ("first_OFFLINE",), 1, SYSTEM_CLOCK.now_ms())
-    mine = Job(JOB, "UpsertCompactionTask", ("first_OFFLINE",), 2, SYSTEM_CLOCK.now_ms(), limits=Limits(tag="nobody"))
+    mine = Job(JOB, "UpsertCompactionTask", ("first_OFFLINE",), 2, SYSTEM_CLOCK.now_ms(), limits=SubtaskLimits(tag="nobody"))
     queues.submit(mine, [("first_OFFLINE", {})] * 2)
     queues.submit(of_others, [("first_OFFLINE", {})])
     (server,) = (one for one in store.children(f"{ROOT}INSTANCES") if one.startswith("Server_"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.waiting import eventually
 
-from gamay.cluster.tasks.records import Job, Limits, Trigger
+from gamay.cluster.tasks.records import Job, SubtaskLimits, Trigger
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "places",
@@ -84,7 +84,7 @@ def test_clients_find_the_brokers_of_tables_in_the_store(trips: Any) -> None:
 def test_a_table_with_tasks_under_way_is_not_deleted_unasked(trips: Any) -> None:
     http, queues = trips.controller, trips.cluster.core.controller.tasks.queues
     name = "Task_SomeTask_one"
-    queues.submit(Job(name, "SomeTask", ("trips_OFFLINE",), 1, 0, Trigger.MANUAL, Limits()), [("trips_OFFLINE", {})])
+    queues.submit(Job(name, "SomeTask", ("trips_OFFLINE",), 1, 0, Trigger.MANUAL, SubtaskLimits()), [("trips_OFFLINE", {})])
     for path in ("/tables/trips", "/tableConfigs/trips"):
         refused = http.delete(path)
         assert (refused.status_code, name in refused.json()["error"]) == (500, True), path

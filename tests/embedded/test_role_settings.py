@@ -20,7 +20,7 @@ from gamay.cluster.store.znrecord import ZNRecord, encode
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.spark_settings import SparkSettings
 from gamay.model.table.upsert_defaults import ServerDefaults
-from gamay.roles.membership import AUTO_JOIN, join, set_shutting_down, take_place
+from gamay.roles.membership import AUTO_JOIN, claim_instance_id, join, set_shutting_down
 from gamay.roles.settings import RoleSettings, known_keys, load_settings, log_format_in
 
 ZK = {"zk": "zk:2181/gamay"}
@@ -61,8 +61,8 @@ def test_processes_that_pay_for_processor_time_may_sleep(tmp_path: Path) -> None
     file = tmp_path / "role.conf"
     file.write_text("gamay.query.awake.us.max=0\n")
     for role in (Role.BROKER, Role.SERVER):
-        assert load_settings(role, file, {**ZK, "data_dir": Path("/d")}).awake_us == 0
-        assert load_settings(role, None, {**ZK, "data_dir": Path("/d")}).awake_us is None
+        assert load_settings(role, file, {**ZK, "data_dir": Path("/d")}).busy_poll_us == 0
+        assert load_settings(role, None, {**ZK, "data_dir": Path("/d")}).busy_poll_us is None
     file.write_text("gamay.query.awake.us.max=-1\n")
     with pytest.raises(InvalidConfigError, match=r"gamay\.query\.awake\.us\.max"):
         load_settings(Role.BROKER, file, ZK)
@@ -206,14 +206,14 @@ def test_taking_the_place_of_a_process_that_is_gone(store: EmbeddedStore) -> Non
 
     for gone in (f"{os.getpid()}@{here}", f"4194303@{here}"):
         alive_as(gone)
-        take_place(store, name, SYSTEM_CLOCK, session_timeout_s=0)
+        claim_instance_id(store, name, SYSTEM_CLOCK, session_timeout_s=0)
         assert store.get(path) is None
     for running in (f"1@{here}", "1@another-machine", ""):
         alive_as(running)
         with pytest.raises(ConflictError, match=f"'{name}' is already running"):
-            take_place(store, name, SYSTEM_CLOCK, session_timeout_s=-5)
+            claim_instance_id(store, name, SYSTEM_CLOCK, session_timeout_s=-5)
     other.close()
-    take_place(store, name, SYSTEM_CLOCK, session_timeout_s=0)
+    claim_instance_id(store, name, SYSTEM_CLOCK, session_timeout_s=0)
 
 
 def test_where_the_deep_store_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

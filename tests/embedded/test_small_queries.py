@@ -22,7 +22,7 @@ import gamay
 from gamay.base.clock import SystemClock
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
-from gamay.broker.scatter.remote import RemoteServers
+from gamay.broker.scatter.remote import QueryConnections
 from gamay.cluster.access.principals import Principal
 from gamay.embedded import Database
 from gamay.query.answer.response import BrokerResponse, encode_short
@@ -118,7 +118,7 @@ def connect(folder: Path) -> Database:
     """Return a database whose broker has that clock, and gives queries without LIMIT what brokers of clusters do."""
     db = gamay.connect(folder, threads=1)
     db._cluster.runner.looks_ahead = False
-    db._cluster.runner._at_once._clock = IDLE
+    db._cluster.runner._fast_path._clock = IDLE
     return db
 
 
@@ -150,7 +150,7 @@ class Far:
         self.routing = RoutingTables(cluster.registry)
         self.routing.start()
         self.start()
-        self.servers = RemoteServers("b", lambda _: ("127.0.0.1", self.listener.port), clock)
+        self.servers = QueryConnections("b", lambda _: ("127.0.0.1", self.listener.port), clock)
         self.runner = QueryRunner(cluster.runner.broker_id, self.routing, self.servers, clock)
 
     def start(self, port: int = 0) -> None:
@@ -201,7 +201,7 @@ def check(db: Database, sql: str, nulls: bool = False) -> bool:
     """Compare the two ways; return whether there were two. nulls: with null handling."""
     runner = db._cluster.runner
     expected = shown(ordinary(runner, sql, nulls))
-    found = runner.at_once(sql, null_handling=nulls)
+    found = runner.fast_answer(sql, null_handling=nulls)
     assert found is None or shown(found) == expected, sql
     assert shown(ordinary(runner, sql, nulls)) == expected, sql
     return found is not None
@@ -296,7 +296,7 @@ def test_answers_follow_the_table(tmp_path: Path) -> None:
         db.create_table("t", rows(0, 400), schema=SCHEMA, config=CONFIG)
 
         def changed(*, is_known: bool = False) -> list[tuple[Any, ...]]:
-            assert (cluster.runner.at_once(sql.format(1)) is not None) is is_known
+            assert (cluster.runner.fast_answer(sql.format(1)) is not None) is is_known
             # the route may be rebuilt once more, by what is told late of the segments
             assert any(check(db, sql.format(1)) for _ in range(10))
             assert any(check(db, sql.format(2)) for _ in range(10))
@@ -320,7 +320,7 @@ def test_answers_follow_the_table(tmp_path: Path) -> None:
         assert cluster.routing.wait_until(lambda: cluster.routing.find("t")[0] is not before, 60)
         changed()
         db.drop_table("t")
-        assert cluster.runner.at_once(sql.format(1)) is None
+        assert cluster.runner.fast_answer(sql.format(1)) is None
         db.create_table("t", rows(5, 450), schema=SCHEMA, config=CONFIG)
         changed()
 
@@ -331,13 +331,13 @@ def test_what_limits_queries_keeps_them_from_being_answered_at_once(filled: Data
     check(filled, sql)
     assert check(filled, sql)
     guest = Principal("guest", "", tables=frozenset({"other"}))
-    assert runner.at_once(sql, guest) is None
-    assert runner.at_once(sql, Principal("user", "", tables=frozenset({"t"}))) is not None
+    assert runner.fast_answer(sql, guest) is None
+    assert runner.fast_answer(sql, Principal("user", "", tables=frozenset({"t"}))) is not None
     routing.default_options = {"enableNullHandling": "true"}
-    assert runner.at_once(sql) is None
+    assert runner.fast_answer(sql) is None
     routing.default_options = {}
     runner.quotas.has_shared = True
-    assert runner.at_once(sql) is None
+    assert runner.fast_answer(sql) is None
     runner.quotas.has_shared = False
     assert check(filled, sql)
     assert runner.run(sql, {"timeoutMs": "7000"}).request_id != runner.run(sql).request_id
@@ -350,7 +350,7 @@ def test_a_query_that_is_answered_at_once_can_be_cancelled_and_is_counted(
     runner = filled._cluster.runner
     check(filled, sql)
     executor = filled._cluster._executor
-    answer = executor.answer_at_once
+    answer = executor.answer_prepared
 
     def cancelled(*arguments: Any) -> Any:
         ((number, text),) = runner.running.snapshot().items()
@@ -358,15 +358,15 @@ def test_a_query_that_is_answered_at_once_can_be_cancelled_and_is_counted(
         assert runner.running.cancel(number)
         return answer(*arguments)
 
-    monkeypatch.setattr(executor, "answer_at_once", cancelled)
-    response = runner.at_once(sql)
+    monkeypatch.setattr(executor, "answer_prepared", cancelled)
+    response = runner.fast_answer(sql)
     assert response is not None
     assert [code for code, _ in response.exceptions] == [503]
     assert not runner.running.snapshot()
     monkeypatch.undo()
     counts, served = runner.counters._of("t_OFFLINE"), executor._instance.counts.of("t_OFFLINE")
     before = counts.queries, counts.documents_scanned, served.queries
-    response = runner.at_once(sql)
+    response = runner.fast_answer(sql)
     assert response is not None
     after = counts.queries, counts.documents_scanned, served.queries
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, response.stats.num_docs_scanned, 1]

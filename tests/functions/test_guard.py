@@ -15,7 +15,7 @@ from gamay.query.pool import WorkPool
 CANCELLED = QueryError(ErrorCode.QUERY_CANCELLATION, "cancelled")
 
 
-class AfterSome(guard.Nobody):
+class AfterSome(guard.NullGuard):
     """Ends the work at the `count`-th check."""
 
     def __init__(self, count: int) -> None:

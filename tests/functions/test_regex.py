@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.base.guard import Nobody
+from gamay.base.guard import NullGuard
 from gamay.functions.regex.java_syntax import java_regex
 from gamay.functions.regex.matching import captured, compiled, re2_counted, re2_matches
 from gamay.functions.scalar.text.patterns import find
@@ -80,7 +80,7 @@ def test_no_pattern(pattern: str) -> None:
 _BACKTRACKING = [(r"(a|aa)+$", "a" * 60 + "b"), (r"^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 5000)]
 
 
-class _EndsSoon(Nobody):
+class _EndsSoon(NullGuard):
     """A guard that ends the work when it is asked for the fourth time."""
 
     def __init__(self) -> None:

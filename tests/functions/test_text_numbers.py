@@ -34,7 +34,7 @@ def test_many_texts_are_numbered_beyond_every_growth() -> None:
 
 
 def test_memory_is_asked_for_before_it_is_taken() -> None:
-    class Strict(guard.Nobody):
+    class Strict(guard.NullGuard):
         def reserve(self, what: str, num_bytes: int) -> None:
             raise QueryError(ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED, f"{what}: {num_bytes} bytes")
 

@@ -16,7 +16,7 @@ from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job, JobState, SubtaskState
 from gamay.minion import rebuild
 from gamay.minion.context import TaskContext
-from gamay.minion.progress import Progress
+from gamay.minion.progress import AttemptProgress
 from gamay.minion.worker import TaskWorker
 
 TYPE = "UpsertCompactionTask"
@@ -120,7 +120,7 @@ def test_another_minion_does_what_a_killed_one_had(
     me = Instance("Minion_other_1", "other", 1, ("minion_untagged",))
     done: list[str] = []
 
-    def run(leased: Leased, progress: Progress, folder: Path) -> str:
+    def run(leased: Leased, progress: AttemptProgress, folder: Path) -> str:
         done.append(leased.subtask.name)
         return "done at last"
 

@@ -24,7 +24,7 @@ from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.pool import WorkPool
 from gamay.query.reduce.merge import reduce
-from gamay.query.view.matches import DocScan, most_rows
+from gamay.query.view.matches import DocScan, max_block_rows
 from gamay.segment.read.reader import open_segment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
@@ -255,6 +255,6 @@ def test_blocks_are_smaller_for_queries_that_may_hold_little(limit: int | None, 
     budget = None if limit is None else Budget(limit, ProcessBudget(1 << 40, 1 << 40))
     before = guard.enter(Deadline.after_ms(1000, SYSTEM_CLOCK, budget))
     try:
-        assert most_rows() == rows
+        assert max_block_rows() == rows
     finally:
         guard.enter(before)

@@ -45,7 +45,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"BLOCK_ROWS": 17, "_FIRST_ROWS": 11, "_ROWS_PER_THREAD": 40}
     for name, rows in sizes.items():
         monkeypatch.setattr(segment_module, name, rows)
-    monkeypatch.setattr(segment_module, "most_rows", lambda: 24)
+    monkeypatch.setattr(segment_module, "max_block_rows", lambda: 24)
 
 
 # -- segments made of Python values

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gamay.query.startree.lattice import Limits, candidates, grow
+from gamay.query.startree.lattice import LatticeLimits, candidates, grow
 
 
 class Sizes:
@@ -47,7 +47,7 @@ def test_cuboids_are_worth_their_room(
 ) -> None:
     sizes = Sizes(cardinalities, num_docs)
     unstarred = data.draw(st.integers(0, (1 << len(cardinalities)) - 1))
-    limits = Limits(leaf_records, num_docs, max_bytes)
+    limits = LatticeLimits(leaf_records, num_docs, max_bytes)
     chosen = grow(len(cardinalities), unstarred, limits, sizes.reduce, lambda kept: 8 * sizes.of(kept), sizes.forget)
     assert sizes.most_held <= 4 * max_bytes  # when the next one is computed
     assert sizes.held.keys() >= set(chosen)

@@ -11,14 +11,14 @@ import uvloop
 
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import CallFailedError, CallTimeoutError, ConnectionLostError, NotSentError, ProtocolError
-from gamay.rpc.frames import VERSION, Frame, FrameReader, Header, Hello, Kind, pack, pack_hello, unpack_hello
+from gamay.rpc.frames import VERSION, Frame, FrameKind, FrameReader, Header, Hello, pack, pack_hello, unpack_hello
 from gamay.rpc.handshake import NO_SECRET, NONCE_BYTES, Side
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import ConnectionLimits
 from gamay.rpc.server import Call, Server
 
 # A busy machine may hold a process up for longer than the hurried limits; only tests about them have them.
-PATIENT = Limits(connect_s=15, silence_s=60)
-HURRIED = Limits(connect_s=0.5, silence_s=0.6)
+PATIENT = ConnectionLimits(connect_s=15, silence_s=60)
+HURRIED = ConnectionLimits(connect_s=0.5, silence_s=0.6)
 
 
 def free_socket(port: int = 0) -> socket.socket:
@@ -31,7 +31,7 @@ def free_socket(port: int = 0) -> socket.socket:
 class World:
     """A server whose calls do what their first buffer says."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.held: list[Call] = []
         self.cancelled: list[int] = []
         self.server = Server("server", self.handle, limits)
@@ -52,7 +52,7 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(limits: Limits = PATIENT) -> AsyncIterator[tuple[World, Channel]]:
+async def world(limits: ConnectionLimits = PATIENT) -> AsyncIterator[tuple[World, Channel]]:
     made = World(limits)
     await made.server.start(made.socket)
     channel = Channel("127.0.0.1", made.port, "client", limits)
@@ -173,11 +173,11 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
             while len(heard) < 2:  # a hello and a proof
                 heard += list(frames.filled(await loop.sock_recv_into(accepted, frames.space())))
             proof = NO_SECRET.proof(Side.ANSWERER, own, unpack_hello(heard[0]).nonce)
-            await loop.sock_sendall(accepted, b"".join(pack(Header(Kind.PROOF, 0, (len(proof),)), [proof])))
+            await loop.sock_sendall(accepted, b"".join(pack(Header(FrameKind.PROOF, 0, (len(proof),)), [proof])))
             await asyncio.sleep(60)
 
         standing = asyncio.ensure_future(greet_and_stop())
-        channel = Channel("127.0.0.1", listening.getsockname()[1], "client", Limits(connect_s=15, silence_s=0.6))
+        channel = Channel("127.0.0.1", listening.getsockname()[1], "client", ConnectionLimits(connect_s=15, silence_s=0.6))
         with pytest.raises(ConnectionLostError, match="silent"):  # not that the call's own time is over
             await channel.call([b"x"], 60)
         standing.cancel()
@@ -188,7 +188,7 @@ def test_a_server_that_stands_still_counts_as_gone() -> None:
 
 def test_a_server_that_works_for_long_answers_pings() -> None:
     async def test() -> None:
-        async with world(Limits(connect_s=15, silence_s=0.6)) as (made, channel):
+        async with world(ConnectionLimits(connect_s=15, silence_s=0.6)) as (made, channel):
             task = asyncio.ensure_future(channel.call([b"hold"], 15))
             while not made.held:
                 await asyncio.sleep(0.005)
@@ -261,7 +261,7 @@ def test_versions_that_do_not_meet() -> None:
 
 def test_what_is_too_large_is_not_sent() -> None:
     async def test() -> None:
-        async with world(Limits(frame_bytes=50_000, connect_s=15)) as (_, channel):
+        async with world(ConnectionLimits(frame_bytes=50_000, connect_s=15)) as (_, channel):
             with pytest.raises(ProtocolError, match="takes frames of 50000 bytes"):
                 await channel.call([b"echo", bytes(60_000)], 15)
             assert await channel.call([b"echo"], 15) == []
@@ -271,7 +271,7 @@ def test_what_is_too_large_is_not_sent() -> None:
 
 def test_no_more_calls_than_the_other_side_takes() -> None:
     async def test() -> None:
-        async with world(Limits(calls=2, connect_s=15)) as (made, channel):
+        async with world(ConnectionLimits(calls=2, connect_s=15)) as (made, channel):
             held = [asyncio.ensure_future(channel.call([b"hold"], 15)) for _ in range(2)]
             while len(made.held) < 2:
                 await asyncio.sleep(0.005)

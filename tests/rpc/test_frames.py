@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 
 from gamay.rpc.errors import ProtocolError
-from gamay.rpc.frames import ALIGNMENT, Buffer, Frame, FrameReader, Header, Hello, Kind, pack, pack_hello, unpack_hello
+from gamay.rpc.frames import ALIGNMENT, Buffer, Frame, FrameKind, FrameReader, Header, Hello, pack, pack_hello, unpack_hello
 
 LIMIT = 1 << 20
 
 buffers_of = st.lists(st.binary(max_size=200) | st.integers(0, 90_000).map(bytes), max_size=4)
 frames_of = st.builds(
     lambda kind, id_, number, text, buffers: (Header(kind, id_, tuple(map(len, buffers)), number, text), buffers),
-    st.sampled_from(list(Kind)).map(int),
+    st.sampled_from(list(FrameKind)).map(int),
     st.integers(0, 2**63 - 1),
     st.floats(allow_nan=False),
     st.text(max_size=40),
@@ -45,7 +45,7 @@ def test_what_is_sent_arrives_wherever_it_is_cut(frames: Any, random: Any, longe
     stream = b"".join(joined(pack(header, buffers)) for header, buffers in frames)
     if longest == 1:
         stream, frames = stream[:0], []
-        for header, buffers in [(Header(Kind.CALL, 1, (3,)), [b"abc"])] * 3:
+        for header, buffers in [(Header(FrameKind.CALL, 1, (3,)), [b"abc"])] * 3:
             stream += joined(pack(header, buffers))
             frames.append((header, buffers))
     received = feed(FrameReader(LIMIT), stream, lambda: random.randint(1, longest))
@@ -57,7 +57,7 @@ def test_what_is_sent_arrives_wherever_it_is_cut(frames: Any, random: Any, longe
 def test_buffers_are_aligned_writable_and_of_one_owner(sizes: list[int]) -> None:
     import numpy as np
 
-    data = joined(pack(Header(Kind.REPLY, 1, tuple(sizes)), [bytes(size) for size in sizes]))
+    data = joined(pack(Header(FrameKind.REPLY, 1, tuple(sizes)), [bytes(size) for size in sizes]))
     first, second = feed(FrameReader(LIMIT), data * 2)
     for buffer in first.buffers:
         if len(buffer):
@@ -82,7 +82,7 @@ def test_garbage_is_refused_or_waited_for_but_never_taken(data: bytes) -> None:
 @given(st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_damaged_frame_is_refused_or_read_as_what_it_says(data: st.DataObject) -> None:
-    sent = bytearray(joined(pack(Header(Kind.CALL, 5, (3, 20)), [b"abc", bytes(20)])))
+    sent = bytearray(joined(pack(Header(FrameKind.CALL, 5, (3, 20)), [b"abc", bytes(20)])))
     for _ in range(data.draw(st.integers(1, 3))):
         sent[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))
     try:
@@ -93,7 +93,7 @@ def test_a_damaged_frame_is_refused_or_read_as_what_it_says(data: st.DataObject)
 
 
 def test_a_frame_that_is_too_large_is_refused_before_it_is_read() -> None:
-    data = joined(pack(Header(Kind.CALL, 1, (5000,)), [bytes(5000)]))
+    data = joined(pack(Header(FrameKind.CALL, 1, (5000,)), [bytes(5000)]))
     with pytest.raises(ProtocolError, match="more than the 1000 allowed"):
         feed(FrameReader(1000), data[:8])
 
@@ -110,9 +110,9 @@ def test_hello() -> None:
     hello = Hello(1, 3, "Server_a_1", 1000, 10)
     (frame,) = feed(FrameReader(LIMIT), joined(pack_hello(hello)))
     assert unpack_hello(frame) == hello
-    (other,) = feed(FrameReader(LIMIT), joined(pack(Header(Kind.PING))))
+    (other,) = feed(FrameReader(LIMIT), joined(pack(Header(FrameKind.PING))))
     with pytest.raises(ProtocolError, match="does not begin with a hello"):
         unpack_hello(other)
-    (bad,) = feed(FrameReader(LIMIT), joined(pack(Header(Kind.HELLO, 0, (1,)), [b"\xc1"])))
+    (bad,) = feed(FrameReader(LIMIT), joined(pack(Header(FrameKind.HELLO, 0, (1,)), [b"\xc1"])))
     with pytest.raises(ProtocolError, match="cannot be read"):
         unpack_hello(bad)

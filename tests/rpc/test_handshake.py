@@ -19,20 +19,20 @@ from gamay.rpc.frames import (
     VERSION,
     Buffer,
     Frame,
+    FrameKind,
     FrameReader,
     Header,
     Hello,
-    Kind,
     pack,
     pack_hello,
     unpack_hello,
 )
 from gamay.rpc.handshake import NO_SECRET, NONCE_BYTES, ClusterSecret, Side
-from gamay.rpc.peer import Limits, Peer
+from gamay.rpc.peer import ConnectionLimits, Peer
 from gamay.rpc.server import Call, Server
 
 SECRET, OTHER = ClusterSecret(b"the secret of this cluster"), ClusterSecret(b"the secret of another")
-LIMITS = Limits(connect_s=15, silence_s=60)
+LIMITS = ConnectionLimits(connect_s=15, silence_s=60)
 
 
 def joined(pieces: list[Buffer]) -> bytes:
@@ -43,8 +43,8 @@ def hello_of(nonce: bytes, name: str = "caller") -> bytes:
     return joined(pack_hello(Hello(VERSION, VERSION, name, 1 << 20, 10, nonce)))
 
 
-def frame_of(kind: Kind, *buffers: bytes) -> bytes:
-    return joined(pack(Header(kind, 1 if kind is Kind.CALL else 0, tuple(map(len, buffers)), 10_000), buffers))
+def frame_of(kind: FrameKind, *buffers: bytes) -> bytes:
+    return joined(pack(Header(kind, 1 if kind is FrameKind.CALL else 0, tuple(map(len, buffers)), 10_000), buffers))
 
 
 # the proofs themselves
@@ -136,7 +136,7 @@ def test_a_server_that_knows_another_secret_is_not_believed() -> None:
         received = bytearray()
 
         async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(hello_of(bytes(32), "Server_x") + frame_of(Kind.PROOF, bytes(32)))
+            writer.write(hello_of(bytes(32), "Server_x") + frame_of(FrameKind.PROOF, bytes(32)))
             received.extend(await reader.read())
 
         server = await asyncio.start_server(pretend, "127.0.0.1", 0)
@@ -152,15 +152,15 @@ def test_a_server_that_knows_another_secret_is_not_believed() -> None:
 
 def test_calls_without_a_proof_are_not_heard() -> None:
     async def test(world: World) -> None:
-        call, number = frame_of(Kind.CALL, b"x"), bytes(range(32))
+        call, number = frame_of(FrameKind.CALL, b"x"), bytes(range(32))
         for said in (
             call,
             hello_of(number) + call,
-            hello_of(number) + frame_of(Kind.PROOF, bytes(32)) + call,
-            hello_of(number) + frame_of(Kind.PROOF, bytes(32)) + frame_of(Kind.PROOF, bytes(32)) + call,
-            hello_of(number) + frame_of(Kind.PROOF) + call,
-            hello_of(b"") + frame_of(Kind.PROOF, SECRET.proof(Side.CALLER, b"", b"")) + call,
-            hello_of(number) + frame_of(Kind.PING) + call,
+            hello_of(number) + frame_of(FrameKind.PROOF, bytes(32)) + call,
+            hello_of(number) + frame_of(FrameKind.PROOF, bytes(32)) + frame_of(FrameKind.PROOF, bytes(32)) + call,
+            hello_of(number) + frame_of(FrameKind.PROOF) + call,
+            hello_of(b"") + frame_of(FrameKind.PROOF, SECRET.proof(Side.CALLER, b"", b"")) + call,
+            hello_of(number) + frame_of(FrameKind.PING) + call,
         ):
             answer = await world.said_to(said)
             assert answer.count(b"server") <= 2  # its hello, and the reason
@@ -216,7 +216,8 @@ def test_a_frame_may_come_with_the_proof_before_it() -> None:
 
         theirs = unpack_hello(await next_frame()).nonce
         writer.write(
-            frame_of(Kind.PROOF, SECRET.proof(Side.CALLER, own, theirs)) + frame_of(Kind.CALL, bytes(8 * GREETING_BYTES_MAX))
+            frame_of(FrameKind.PROOF, SECRET.proof(Side.CALLER, own, theirs))
+            + frame_of(FrameKind.CALL, bytes(8 * GREETING_BYTES_MAX))
         )
         proof = await next_frame()
         assert SECRET.is_proof(bytes(proof.buffers[0]), Side.ANSWERER, theirs, own)
@@ -257,7 +258,7 @@ class Wire:
 @settings(max_examples=300, deadline=None)
 def test_damaged_greetings_end_the_connection_or_wait(data: st.DataObject) -> None:
     """Nothing but an RpcError ends a connection, and no frame is handed on."""
-    sent = bytearray(hello_of(bytes(32)) + frame_of(Kind.PROOF, bytes(32)) + frame_of(Kind.CALL, b"x"))
+    sent = bytearray(hello_of(bytes(32)) + frame_of(FrameKind.PROOF, bytes(32)) + frame_of(FrameKind.CALL, b"x"))
     for _ in range(data.draw(st.integers(0, 4))):
         sent[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))
     side = data.draw(st.sampled_from(Side))
@@ -288,9 +289,9 @@ from struct import pack
 sys.path.insert(0, os.getcwd())
 from gamay.base.allocator import keep_freed_memory
 from gamay.rpc.client import Channel
-from gamay.rpc.frames import Header, Kind
+from gamay.rpc.frames import FrameKind, Header
 from gamay.rpc.handshake import ClusterSecret
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import ConnectionLimits
 from gamay.rpc.server import Server
 
 keep_freed_memory()
@@ -301,7 +302,7 @@ def resident_mb():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 async def main():
-    limits = Limits(frame_bytes=64 << 20, connect_s=1)
+    limits = ConnectionLimits(frame_bytes=64 << 20, connect_s=1)
     server = Server("server", lambda call: call.reply([]), limits, SECRET)
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))

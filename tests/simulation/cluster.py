@@ -39,8 +39,8 @@ from gamay.server.consuming.machine import (
     ConsumerMachine,
     ConsumerState,
     EndCommit,
+    FlushLimits,
     Leave,
-    Limits,
     ReportConsumed,
     ReportStopped,
     Serve,
@@ -557,7 +557,7 @@ class SimServer:
         start = int(record.start_offset)
         machine = ConsumerMachine(
             IntegerOffset(start),
-            Limits(record.flush_threshold_rows, record.creation_time_ms, 300_000),
+            FlushLimits(record.flush_threshold_rows, record.creation_time_ms, 300_000),
             now,
             pauseless=profile.pauseless,
         )

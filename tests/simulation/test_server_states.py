@@ -40,16 +40,16 @@ class Loader:
         self.most_at_once = 0
         self._draw = draw
         self._lock = threading.Lock()
-        self._at_once = 0
+        self._fast_path = 0
 
     def load(self, table: str, record: SegmentRecord, **_: Any) -> LoadedSegment:
         with self._lock:
-            self._at_once += 1
-            self.most_at_once = max(self.most_at_once, self._at_once)
+            self._fast_path += 1
+            self.most_at_once = max(self.most_at_once, self._fast_path)
             fails = self._draw.random() < self.failing
         time.sleep(0.0005)
         with self._lock:
-            self._at_once -= 1
+            self._fast_path -= 1
         if fails:
             raise GamayError("the disk is full")
         segment: Any = None

@@ -16,7 +16,7 @@ from gamay.cluster.store.store import StoreUnavailableError
 from gamay.cluster.store.znrecord import decode
 from gamay.cluster.tasks.machine import LeaseLostError
 from gamay.cluster.tasks.queue import Leased, TaskQueues
-from gamay.cluster.tasks.records import Job, Limits, Subtask, SubtaskState, Target, Trigger
+from gamay.cluster.tasks.records import Job, Subtask, SubtaskLimits, SubtaskState, Target, Trigger
 
 SEEDS = count_of("GAMAY_TASK_SEEDS", 20)
 KIND = "PurgeTask"
@@ -192,7 +192,7 @@ def test_each_subtask_ends_once_whatever_dies(some: range) -> None:
         world = World(seed)
         queues = TaskQueues(SimStore(world.tree), world.clock)
         for number in range(JOBS):
-            limits = Limits(TIMEOUT_MS, attempts=1 + number)
+            limits = SubtaskLimits(TIMEOUT_MS, attempts=1 + number)
             job = Job(f"Task_{KIND}_{number}", KIND, ("t",), 0, world.clock.now_ms() + number, Trigger.CRON, limits)
             queues.submit(job, [("t", {}) for _ in range(SUBTASKS)])
         minions = [Minion(world, f"m{number}") for number in range(MINIONS)]

@@ -17,7 +17,7 @@ from gamay.base.errors import NotFoundError
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.minion import on_spark, staged
 from gamay.minion.on_spark import SparkBuilder
-from gamay.minion.progress import Progress, TaskCancelledError
+from gamay.minion.progress import AttemptProgress, TaskCancelledError
 from gamay.minion.rebuild import Input, OtherCopyError, Rebuild, rebuild
 from gamay.minion.spark_settings import SparkSettings
 from gamay.minion.staged import ExecutorError
@@ -57,10 +57,10 @@ class Minion:
         inputs = tuple(Input(name, kept, self.crcs[name]) for name in names)
         return Rebuild(TABLE, inputs, output, created_ms, *self._documents, self.controller.url)
 
-    def rebuild(self, work: Rebuild, progress: Progress | None = None) -> Any:
+    def rebuild(self, work: Rebuild, progress: AttemptProgress | None = None) -> Any:
         folder = self.folder / "attempt"
         folder.mkdir(exist_ok=True)
-        return self.builder.rebuild(work, folder, progress or Progress("Task_X_1_0", SYSTEM_CLOCK, 60))
+        return self.builder.rebuild(work, folder, progress or AttemptProgress("Task_X_1_0", SYSTEM_CLOCK, 60))
 
     def left(self) -> list[Path]:
         return [path for path in self.staging.rglob("*") if path.is_file()]
@@ -139,7 +139,7 @@ def test_archives_may_go_by_an_object_store(minion, spark, s3):
 
 
 def test_a_cancelled_subtask_ends_its_job_at_spark(minion, spark):
-    progress, asked, end = Progress("Task_X_1_0", SYSTEM_CLOCK, 60), threading.Event(), threading.Event()
+    progress, asked, end = AttemptProgress("Task_X_1_0", SYSTEM_CLOCK, 60), threading.Event(), threading.Event()
 
     async def hold():
         asked.set()
@@ -168,7 +168,9 @@ def test_spark_that_fails_is_said_so(minion):
 
     builder = SparkBuilder(SparkSettings("spark://nowhere:1", str(minion.staging)), "Minion_test_1", session=no_session)
     with pytest.raises(ExecutorError, match=r"segment s0 could not be built, for Spark failed: no master$"):
-        builder.rebuild(minion.work(["s0"], "s0"), minion.folder / "attempt", Progress("Task_X_1_0", SYSTEM_CLOCK, 60))
+        builder.rebuild(
+            minion.work(["s0"], "s0"), minion.folder / "attempt", AttemptProgress("Task_X_1_0", SYSTEM_CLOCK, 60)
+        )
 
 
 def test_another_session_follows_one_that_has_ended(minion, spark, monkeypatch):

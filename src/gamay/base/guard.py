@@ -53,13 +53,13 @@ class Guard(Protocol):
         ...
 
 
-class Nobody:
-    """Watches over nothing: lets everything pass."""
+class NullGuard:
+    """Guard that lets everything pass."""
 
     def check(self) -> None:
         return
 
-    def holder(self, what: str) -> "Nobody":
+    def holder(self, what: str) -> "NullGuard":
         return self
 
     @property
@@ -85,11 +85,11 @@ class Nobody:
         return
 
 
-NOBODY = Nobody()
+NULL_GUARD = NullGuard()
 
 
 class _Local(threading.local):
-    guard: Guard = NOBODY
+    guard: Guard = NULL_GUARD
 
 
 _local = _Local()

@@ -18,7 +18,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OPEN_METRICS = "application/openmetrics-text"
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """A gauge goes up and down, a counter only up, a histogram counts observations by size."""
 
     GAUGE = "gauge"
@@ -38,7 +38,7 @@ class Measured:
     value: float
     help: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    kind: Kind = Kind.GAUGE
+    kind: MetricKind = MetricKind.GAUGE
     buckets: Sequence[int] = ()
 
 
@@ -64,7 +64,7 @@ class Histogram:
 
     def measured(self, name: str, help_: str, labels: Mapping[str, str]) -> Measured:
         """Return what was counted so far."""
-        return Measured(name, self._sum_s, help_, labels, Kind.HISTOGRAM, tuple(accumulate(self._counts)))
+        return Measured(name, self._sum_s, help_, labels, MetricKind.HISTOGRAM, tuple(accumulate(self._counts)))
 
 
 Measure: TypeAlias = Callable[[], Iterable[Measured]]
@@ -101,9 +101,9 @@ class _Collector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         kinds = {
-            Kind.GAUGE: GaugeMetricFamily,
-            Kind.COUNTER: CounterMetricFamily,
-            Kind.HISTOGRAM: HistogramMetricFamily,
+            MetricKind.GAUGE: GaugeMetricFamily,
+            MetricKind.COUNTER: CounterMetricFamily,
+            MetricKind.HISTOGRAM: HistogramMetricFamily,
         }
         families: dict[str, Any] = {}
         for measure in self._measures:
@@ -112,7 +112,7 @@ class _Collector:
                 if family is None:
                     family = families[one.name] = kinds[one.kind](one.name, one.help, labels=list(one.labels))
                 labels = list(one.labels.values())
-                if one.kind is Kind.HISTOGRAM:
+                if one.kind is MetricKind.HISTOGRAM:
                     family.add_metric(labels, list(zip(_BOUND_TEXTS, one.buckets, strict=True)), one.value)
                 else:
                     family.add_metric(labels, one.value)

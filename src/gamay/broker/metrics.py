@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from gamay.base.errors import ErrorCode
-from gamay.base.metrics import Histogram, Kind, Measured
+from gamay.base.metrics import Histogram, Measured, MetricKind
 from gamay.broker.routes.routing import RoutingTables
 from gamay.cluster.store.store_metrics import measure_store
 from gamay.model.table.table_name import raw_table_name
@@ -144,7 +144,7 @@ class QueryCounters:
                 found[raw] = found.get(raw, 0) + value
         for (name, text), tables in by_name.items():
             for table, value in tables.items():
-                yield Measured(f"pinot_broker_{name}", value, text, {"table": table}, Kind.COUNTER)
+                yield Measured(f"pinot_broker_{name}", value, text, {"table": table}, MetricKind.COUNTER)
         for table, histogram in took.items():
             text = "Seconds from the text of a query to its answer"
             yield histogram.measured("pinot_broker_queryExecutionSeconds", text, {"table": table})
@@ -175,7 +175,7 @@ def measure_routes(routing: RoutingTables, now_ms: Callable[[], int]) -> Iterato
     yield from measure_store("broker", routing.store)
     for table, seconds in list(routing.update_s.items()):
         text = "Milliseconds of working out which servers are asked for which segments"
-        yield Measured("pinot_broker_routingTableUpdateTime", seconds * 1000, text, {"table": table}, Kind.COUNTER)
+        yield Measured("pinot_broker_routingTableUpdateTime", seconds * 1000, text, {"table": table}, MetricKind.COUNTER)
     every = routing.routes()
     realtime = {raw_table_name(route.table) for route in every if not route.is_offline}
     for route in every:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Measured, MetricKind
 from gamay.cluster.records.failed_access import FailedAccess
 
 _PREFIX = "pinot_controller_"
@@ -38,16 +38,16 @@ class ControllerCounts:
         """Yield the counters of a table that consumes a stream, from 0 on, so that an alert sees the first event, too."""
         for event in Counted:
             name, text = event.value
-            yield Measured(f"{_PREFIX}{name}", self.of(event, table), text, {"table": table}, Kind.COUNTER)
+            yield Measured(f"{_PREFIX}{name}", self.of(event, table), text, {"table": table}, MetricKind.COUNTER)
 
 
 def measure_failures(table: str, failed: FailedAccess, *, is_realtime: bool) -> Iterator[Measured]:
     """Yield how often the records of a typed table could not be read or written."""
     labels, ideal = {"table": table}, "Changes of the ideal state that failed"
-    yield Measured(f"{_PREFIX}idealStateUpdateFailure", failed.ideal_states[table], ideal, labels, Kind.COUNTER)
+    yield Measured(f"{_PREFIX}idealStateUpdateFailure", failed.ideal_states[table], ideal, labels, MetricKind.COUNTER)
     if is_realtime:
         for name, count, text in (
             ("llcZookeeperFetchFailures", failed.reads[table], "Reads of the table's records that failed"),
             ("llcZookeeperUpdateFailures", failed.writes[table], "Changes of segment records that failed"),
         ):
-            yield Measured(f"{_PREFIX}{name}", count, text, labels, Kind.COUNTER)
+            yield Measured(f"{_PREFIX}{name}", count, text, labels, MetricKind.COUNTER)

@@ -16,7 +16,7 @@ from gamay.cluster.records.records import Role, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.store.election import leader_of
 from gamay.cluster.tasks.queue import Leased, TaskQueues
-from gamay.minion.progress import Progress, TaskCancelledError
+from gamay.minion.progress import AttemptProgress, TaskCancelledError
 from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Builder, Input, Rebuild, Rebuilt
 from gamay.model.table.table_name import raw_table_name, table_type_of
 
@@ -66,7 +66,7 @@ class TaskContext:
     """One attempt at a subtask. folder: its own, gone afterwards. builder: has segments built, here or elsewhere."""
 
     leased: Leased
-    progress: Progress
+    progress: AttemptProgress
     folder: Path
     access: MinionAccess
     queues: TaskQueues

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Measured, MetricKind
 from gamay.minion.worker import TaskWorker
 
 
@@ -21,4 +21,4 @@ def measure_minion(worker: TaskWorker) -> Iterator[Measured]:
         ("numberTasksCancelled", counts.cancelled, "Subtasks given up or given back"),
     ):
         for task_type, number in sorted(by_type.items()):
-            yield Measured(f"pinot_minion_{name}", number, text, {"taskType": task_type}, Kind.COUNTER)
+            yield Measured(f"pinot_minion_{name}", number, text, {"taskType": task_type}, MetricKind.COUNTER)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.base.tls import TlsSettings
-from gamay.minion.progress import Progress
+from gamay.minion.progress import AttemptProgress
 from gamay.minion.spark_settings import MASTER, SparkSettings
 from gamay.spark.session.gateway import end_session, has_ended, java_path
 from gamay.storage.fetchers import Fetchers
@@ -60,7 +60,7 @@ class SparkBuilder:
             raise InvalidConfigError(f"'{MASTER}' needs PySpark: pip install 'gamay[spark]'")
         java_path()
 
-    def rebuild(self, work: "Rebuild", folder: Path, progress: Progress) -> "Rebuilt":
+    def rebuild(self, work: "Rebuild", folder: Path, progress: AttemptProgress) -> "Rebuilt":
         """See `Builder`. folder: named uniquely among all attempts of this minion. Raises ExecutorError when Spark fails."""
         from gamay.minion.rebuild import ARCHIVE_SUFFIX
         from gamay.minion.staged import ExecutorError, StagedRebuild, read_outcome, rebuild_staged
@@ -128,9 +128,9 @@ class SparkBuilder:
 
 
 class _Watch:
-    """A `gamay.spark.building.progress.Progress` that ends the job once the subtask is not to go on."""
+    """A `gamay.spark.building.progress.JobProgress` that ends the job once the subtask is not to go on."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: AttemptProgress) -> None:
         self._progress = progress
 
     def update(self, what: str, done: int, total: int) -> None:

@@ -19,8 +19,8 @@ class TaskTimeoutError(GamayError):
     """The subtask has taken longer than it may."""
 
 
-class Progress:
-    """What is known of one attempt. limit_s: how long it may take. Any thread may ask; the executor's notes and checks."""
+class AttemptProgress:
+    """Progress of one attempt. limit_s: how long it may take. Any thread may ask; the executor's notes and checks."""
 
     def __init__(self, subtask: str, clock: Clock, limit_s: float) -> None:
         self.subtask = subtask

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from gamay.base.errors import ConflictError
 from gamay.client.controller import ControllerClient
-from gamay.minion.progress import Progress
+from gamay.minion.progress import AttemptProgress
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.read.reader import ImmutableSegment, open_segment
@@ -72,7 +72,7 @@ class OtherCopyError(ConflictError):
         self.crc = crc
 
 
-Builder = Callable[[Rebuild, Path, Progress], Rebuilt]
+Builder = Callable[[Rebuild, Path, AttemptProgress], Rebuilt]
 """Has a segment built; its archive is a file in the folder. Raises as `rebuild`, and when the subtask is not to go on."""
 
 

@@ -8,7 +8,7 @@ from gamay.base.ids import Ids
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.on_spark import SparkBuilder
-from gamay.minion.progress import Progress
+from gamay.minion.progress import AttemptProgress
 from gamay.minion.worker import TaskWorker
 from gamay.model.task_settings import TASK_TYPES
 
@@ -29,12 +29,12 @@ def task_worker(
     """
     queues = TaskQueues(registry.store, clock)
 
-    def run(leased: Leased, progress: Progress, scratch: Path) -> str:
+    def run(leased: Leased, progress: AttemptProgress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
         from gamay.minion.executors import load_executor
         from gamay.minion.rebuild import Rebuild, Rebuilt, rebuild
 
-        def build_here(work: Rebuild, folder: Path, progress: Progress) -> Rebuilt:
+        def build_here(work: Rebuild, folder: Path, progress: AttemptProgress) -> Rebuilt:
             return rebuild(work, folder, progress.step, tls)
 
         access = MinionAccess(registry, auth_token, tls)

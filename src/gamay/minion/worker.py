@@ -20,7 +20,7 @@ from gamay.cluster.store.store import MetadataStore
 from gamay.cluster.tasks.machine import LeaseLostError
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.cluster.tasks.records import Job
-from gamay.minion.progress import Progress, TaskCancelledError, TaskTimeoutError
+from gamay.minion.progress import AttemptProgress, TaskCancelledError, TaskTimeoutError
 
 _log = logging.getLogger(__name__)
 
@@ -29,14 +29,14 @@ POLL_S = 10.0
 _REPORT_RETRY_S = 1.0
 _REMEMBERED = 200  # subtasks that have ended
 
-Run = Callable[[Leased, Progress, Path], str]
+Run = Callable[[Leased, AttemptProgress, Path], str]
 """Does a subtask in a folder of its own, and says in words what came of it."""
 
 
 @dataclass
 class _Running:
     leased: Leased
-    progress: Progress
+    progress: AttemptProgress
     thread: threading.Thread | None = None
 
 
@@ -83,25 +83,25 @@ class TaskWorker:
         self._draining = self._stopping = False
         self._lease = ""
         self._running: dict[str, _Running] = {}
-        self._ended: dict[str, Progress] = {}
+        self._ended: dict[str, AttemptProgress] = {}
         self._threads: list[threading.Thread] = []
         self._cancels: list[Callable[[], None]] = []
         self.counts = WorkerCounts()
 
     # what others ask
 
-    def running(self) -> dict[str, Progress]:
+    def running(self) -> dict[str, AttemptProgress]:
         """Return how far the subtasks are that run now, by name."""
         with self._wake:
             return {name: running.progress for name, running in self._running.items()}
 
-    def progress(self, subtask: str) -> Progress | None:
+    def progress(self, subtask: str) -> AttemptProgress | None:
         """Return how far a subtask is, or went, that this process has run."""
         with self._wake:
             running = self._running.get(subtask)
             return self._ended.get(subtask) if running is None else running.progress
 
-    def ended(self) -> dict[str, Progress]:
+    def ended(self) -> dict[str, AttemptProgress]:
         """Return how the last subtasks went that this process has run, by name."""
         with self._wake:
             return dict(self._ended)
@@ -199,7 +199,7 @@ class TaskWorker:
 
     def _begin(self, leased: Leased) -> None:
         limit_s = leased.job.limits.timeout_ms / 1000
-        progress = Progress(leased.subtask.name, self._clock, limit_s)
+        progress = AttemptProgress(leased.subtask.name, self._clock, limit_s)
         running = _Running(leased, progress)
         running.thread = threading.Thread(
             target=self._work, args=(running,), name=f"task-{leased.subtask.name}", daemon=True

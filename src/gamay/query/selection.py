@@ -18,7 +18,7 @@ from gamay.query.columns.order import Bound, CommonBound, Indices, SortArray, bo
 from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.view.match_spans import cut, span_of
-from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches, most_rows
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches, max_block_rows
 from gamay.query.view.read import as_vector, is_raw_text, raw_text_rows, read_values, segment_reader
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Dictionary, Segment
@@ -87,7 +87,7 @@ def _full_block_rows(segment: Segment, order_by: Sequence[SortKey]) -> int:
     texts = [column for column in map(segment.column, names) if is_raw_text(column)]
     if texts:
         return raw_text_rows(lambda block: (read_values(column, block) for column in texts), segment.num_docs)
-    return min(most_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
+    return min(max_block_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
 
 
 def _rising_blocks(matches: Matches, limit: int, full: int) -> Iterator[Block]:
@@ -124,7 +124,7 @@ def _rising_spans(matches: Matches, limit: int, full: int) -> Iterator[Block]:
         part, rest = cut(rest, rows)
         yield from part.blocks()
         rows *= 8
-    yield from rest.blocks(full, most_rows())
+    yield from rest.blocks(full, max_block_rows())
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:

@@ -86,7 +86,7 @@ def set_shutting_down(registry: Registry, name: str) -> None:
         registry.put_instance(replace(known, shutting_down=True))
 
 
-def take_place(store: MetadataStore, name: str, clock: Clock, session_timeout_s: float) -> None:
+def claim_instance_id(store: MetadataStore, name: str, clock: Clock, session_timeout_s: float) -> None:
     """Wait until nobody else is alive as this instance.
 
     The session of a process that was killed lives on for a while; where that process is known to be gone, its sign of life

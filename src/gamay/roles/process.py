@@ -27,7 +27,7 @@ from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight.port import FlightPort
 from gamay.broker.http.app import BrokerApp
 from gamay.broker.routes.routing import RoutingTables
-from gamay.broker.scatter.remote import RemoteServers as QueryConnections
+from gamay.broker.scatter.remote import QueryConnections
 from gamay.cluster.access.principals import AccessControl
 from gamay.cluster.access.users import resolve_access
 from gamay.cluster.records.broker_resource import BrokerResource
@@ -39,7 +39,7 @@ from gamay.cluster.store.secret import shared_secret
 from gamay.cluster.store.zookeeper_store import ZooKeeperStore
 from gamay.controller.api.app import create_app
 from gamay.controller.health.periodic import PeriodicTask, PeriodicTasks
-from gamay.controller.instances.remote_servers import RemoteServers
+from gamay.controller.instances.remote_servers import HttpServers
 from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
 from gamay.minion.on_spark import SparkBuilder
@@ -49,7 +49,7 @@ from gamay.query.limits.queue import QueryQueue
 from gamay.roles.controller_role import ControllerRole
 from gamay.roles.layout import Layout
 from gamay.roles.lock import FolderLock
-from gamay.roles.membership import connect, join, set_shutting_down, take_place
+from gamay.roles.membership import claim_instance_id, connect, join, set_shutting_down
 from gamay.roles.memory import memory_tasks, use_one_allocator
 from gamay.roles.pandas_import import keep_arrow_from_importing_pandas
 from gamay.roles.server_role import ServerRole, consuming_resources
@@ -123,7 +123,7 @@ class RoleProcess(ABC):
         try:
             self.registry = Registry(self.store, self.settings.cluster)
             apps = self._build()
-            take_place(self.store, self.id, self.clock, self.settings.session_timeout_s)
+            claim_instance_id(self.store, self.id, self.clock, self.settings.session_timeout_s)
             join(self.settings, self.registry, self.id, self._member_port(), self._http.port)
             self._prepare()
             for http in self._listeners:
@@ -216,7 +216,7 @@ class ControllerProcess(RoleProcess):
         folder = self.settings.data_dir
         assert folder is not None
         self._election = LeadElection(self.store, self.id, self._lead, self._resign)
-        self._servers = RemoteServers(self.registry, self.settings.auth_token, self._tls_client)
+        self._servers = HttpServers(self.registry, self.settings.auth_token, self._tls_client)
         self._role = ControllerRole(
             self.registry,
             Registry(self._election.store, self.settings.cluster, self.registry.failed),
@@ -298,7 +298,7 @@ class BrokerProcess(RoleProcess):
             self._address_of,
             self.clock,
             self._query_tls,
-            awake_us=self.settings.awake_us,
+            busy_poll_us=self.settings.busy_poll_us,
             secret=self._secret(),
         )
         self._runner = QueryRunner(
@@ -401,7 +401,7 @@ class ServerProcess(RoleProcess):
             host=self.settings.address,
             memory=self._budget,
             tls=self._tls_server if self.settings.query_tls else None,
-            awake_us=self.settings.awake_us,
+            busy_poll_us=self.settings.busy_poll_us,
             secret=self._secret(),
         )
         more = process_routes(self.registry, self.id, self.clock)

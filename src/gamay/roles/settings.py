@@ -52,7 +52,7 @@ class RoleSettings:
     long a server that leaves waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what
     queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
-    server decides about tables with primary keys. awake_us: of brokers and servers, how long they stay awake at most for
+    server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they stay awake at most for
     what follows when a query went between them; None is the usual. spark: where a minion has segments built; None: in
     its own process. secret: what brokers and servers prove to each other that they know; empty: what the metadata store has.
     """
@@ -85,7 +85,7 @@ class RoleSettings:
     access: ListedAccess | StoredUsers = EVERYBODY
     auth_token: str = field(default="", repr=False)
     key_defaults: ServerDefaults = DEFAULTS
-    awake_us: int | None = None
+    busy_poll_us: int | None = None
     spark: SparkSettings | None = None
     secret: bytes = field(default=b"", repr=False)
     log_format: LogFormat = LogFormat.TEXT
@@ -170,7 +170,7 @@ _LIMITS: Mapping[str, tuple[str, Read]] = {
 }
 
 _OF_QUERIES: Mapping[str, tuple[str, Read]] = {
-    "gamay.query.awake.us.max": ("awake_us", _natural),
+    "gamay.query.awake.us.max": ("busy_poll_us", _natural),
     SECRET_KEY: ("secret", _secret),
     f"{SECRET_KEY}.file": ("secret", _secret_in),
 }

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 
-from gamay.rpc.awake import Awake
+from gamay.rpc.busy_poll import BusyPoll
 from gamay.rpc.errors import (
     BusyError,
     CallFailedError,
@@ -14,9 +14,9 @@ from gamay.rpc.errors import (
     ProtocolError,
     RpcError,
 )
-from gamay.rpc.frames import Buffer, Frame, Header, Kind
+from gamay.rpc.frames import Buffer, Frame, FrameKind, Header
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
-from gamay.rpc.peer import Limits, Peer
+from gamay.rpc.peer import ConnectionLimits, Peer
 
 # looks without a sign of life before a server that was asked for one counts as gone
 _MISSED_MAX = 3
@@ -33,15 +33,15 @@ class Channel:
         host: str,
         port: int,
         name: str,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         tls: ssl.SSLContext | None = None,
         secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self.address = f"{host}:{port}"
         self.host, self.port = host, port
         self._name, self._tls, self._secret = name, tls, secret
-        self._limits = limits or Limits()
-        self.awake = Awake(self._limits.awake_us)
+        self._limits = limits or ConnectionLimits()
+        self.busy_poll = BusyPoll(self._limits.busy_poll_us)
         self._peer: Peer | None = None
         self._connecting: asyncio.Task[Peer] | None = None
         self._is_silent = False  # the last attempt to connect got no answer at all, as from a machine that is off
@@ -113,13 +113,13 @@ class Channel:
         number, self._next_id = self._next_id, self._next_id + 1
         left_s = expires_s - loop.time() - (0.0 if server_s is None else timeout_s - server_s)
         try:
-            peer.send(Header(Kind.CALL, number, tuple(map(_size, buffers)), left_s * 1000, context), buffers)
+            peer.send(Header(FrameKind.CALL, number, tuple(map(_size, buffers)), left_s * 1000, context), buffers)
         except ConnectionLostError as error:
             raise NotSentError(str(error)) from error
         answer: asyncio.Future[list[memoryview]] = loop.create_future()
         self._calls[number] = answer
         if len(self._calls) == 1:
-            self.awake.expect()
+            self.busy_poll.expect()
         if self._watch is None:
             self._watch = loop.call_later(self._limits.silence_s / 4, self._check_silence)
         timer = loop.call_at(expires_s, self._expire, number)
@@ -127,9 +127,9 @@ class Channel:
             return await answer
         finally:
             timer.cancel()
-            self.awake.came()
+            self.busy_poll.arrived()
             if self._calls.pop(number, None) is not None and peer.is_open and not _came(answer):
-                peer.send(Header(Kind.CANCEL, number))
+                peer.send(Header(FrameKind.CANCEL, number))
 
     def close(self) -> None:
         """End the connection; calls under way fail."""
@@ -170,17 +170,17 @@ class Channel:
 
     def _on_frame(self, peer: Peer, frame: Frame) -> None:
         header = frame.header
-        if header.kind == Kind.LEAVE:
+        if header.kind == FrameKind.LEAVE:
             self.is_leaving = True
-        elif header.kind in (Kind.REPLY, Kind.FAIL):
+        elif header.kind in (FrameKind.REPLY, FrameKind.FAIL):
             answer = self._calls.get(header.id)
             if answer is None or answer.done():  # nobody waits for it any more
                 return
-            if header.kind == Kind.REPLY:
+            if header.kind == FrameKind.REPLY:
                 answer.set_result(frame.buffers)
             else:
                 answer.set_exception(CallFailedError(int(header.number), header.text, frame.buffers))
-        elif header.kind != Kind.PONG:
+        elif header.kind != FrameKind.PONG:
             raise ProtocolError(f"{self.address} sent a frame of the unknown kind {header.kind}")
 
     def _on_lost(self, peer: Peer, reason: RpcError) -> None:
@@ -205,7 +205,7 @@ class Channel:
         self._missed = self._missed + 1 if peer.num_received == self._seen else 0
         self._seen = peer.num_received
         if self._missed == 1:
-            peer.send(Header(Kind.PING))
+            peer.send(Header(FrameKind.PING))
         elif self._missed > _MISSED_MAX:
             peer.close(ConnectionLostError(f"it has been silent for {self._limits.silence_s:g} s"))
             return

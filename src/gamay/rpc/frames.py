@@ -35,7 +35,7 @@ _SCRATCH_BYTES = 1 << 16
 _PADDING = bytes(ALIGNMENT)
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is."""
 
     HELLO = 1  # first frame of either side. versions it speaks, what it takes, a random number
@@ -98,12 +98,12 @@ def pack(header: Header, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
 def pack_hello(hello: Hello) -> list[Buffer]:
     """Return the frame that begins a connection."""
     body = _encode(hello)
-    return pack(Header(Kind.HELLO, 0, (len(body),)), (body,))
+    return pack(Header(FrameKind.HELLO, 0, (len(body),)), (body,))
 
 
 def unpack_hello(frame: "Frame") -> Hello:
     """Return what the other side says of itself. Raises ProtocolError."""
-    if frame.header.kind != Kind.HELLO or len(frame.buffers) != 1:
+    if frame.header.kind != FrameKind.HELLO or len(frame.buffers) != 1:
         raise ProtocolError("the other side does not begin with a hello; is it a query port of Gamay?")
     try:
         return _decode_hello(frame.buffers[0])

@@ -12,10 +12,10 @@ from gamay.rpc.frames import (
     VERSION_MIN,
     Buffer,
     Frame,
+    FrameKind,
     FrameReader,
     Header,
     Hello,
-    Kind,
     pack,
     pack_hello,
     unpack_hello,
@@ -29,25 +29,25 @@ SECRET_KEY = "gamay.cluster.secret"
 
 _NAME_MAX = 200
 
-AWAKE_US = 600
-"""See `Limits`."""
+BUSY_POLL_US = 600
+"""See `ConnectionLimits`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one end of a connection takes and waits for.
+class ConnectionLimits:
+    """Limits of one end of a connection: what it takes, and how long it waits.
 
     frame_bytes: the largest frame. calls: under way at once on a connection. connect_s: until both sides have said hello
     and proven that they belong to the cluster.
     silence_s: how long a side that has calls to answer may say nothing before it counts as gone; it is asked in between.
-    awake_us: how long an event loop stays awake for the answer to a call, or for the call after an answer; 0 is never.
+    busy_poll_us: how long an event loop stays awake for the answer to a call, or for the call after an answer; 0 is never.
     """
 
     frame_bytes: int = 1 << 30
     calls: int = 1024
     connect_s: float = 2.0
     silence_s: float = 3.0
-    awake_us: int = AWAKE_US
+    busy_poll_us: int = BUSY_POLL_US
 
 
 OnFrame: TypeAlias = Callable[["Peer", Frame], None]
@@ -65,7 +65,13 @@ class Peer(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, name: str, limits: Limits, side: Side, on_frame: OnFrame, on_lost: OnLost, secret: ClusterSecret = NO_SECRET
+        self,
+        name: str,
+        limits: ConnectionLimits,
+        side: Side,
+        on_frame: OnFrame,
+        on_lost: OnLost,
+        secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self._hello = Hello(VERSION_MIN, VERSION, name, limits.frame_bytes, limits.calls, secret.random())
         self._side, self._secret = side, secret
@@ -158,9 +164,9 @@ class Peer(asyncio.BufferedProtocol):
     def _take(self, frame: Frame) -> None:
         if not self.greeted.done():
             self._greet(frame)
-        elif frame.header.kind == Kind.PING:
+        elif frame.header.kind == FrameKind.PING:
             if self.is_open:
-                self.send(Header(Kind.PONG))
+                self.send(Header(FrameKind.PONG))
         else:
             self._on_frame(self, frame)
 
@@ -168,9 +174,9 @@ class Peer(asyncio.BufferedProtocol):
         """Take a frame of the greeting: a hello, then a proof, or the reason why there is none."""
         if self.other is None:
             self._hear(unpack_hello(frame))
-        elif frame.header.kind == Kind.PROOF and len(frame.buffers) == 1:
+        elif frame.header.kind == FrameKind.PROOF and len(frame.buffers) == 1:
             self._check(self.other, bytes(frame.buffers[0]))
-        elif frame.header.kind == Kind.FAIL and self._side is Side.CALLER:
+        elif frame.header.kind == FrameKind.FAIL and self._side is Side.CALLER:
             raise ProtocolError(frame.header.text)
         else:
             raise ProtocolError("the other side does not prove that it belongs to the cluster")
@@ -187,7 +193,7 @@ class Peer(asyncio.BufferedProtocol):
 
     def _prove(self, hello: Hello) -> None:
         proof = self._secret.proof(self._side, self._hello.nonce, hello.nonce)
-        self.send(Header(Kind.PROOF, 0, (len(proof),)), (proof,))
+        self.send(Header(FrameKind.PROOF, 0, (len(proof),)), (proof,))
 
     def _check(self, hello: Hello, proof: bytes) -> None:
         """Take note that the other side belongs to the cluster. Raises ProtocolError where it has not proven that."""
@@ -198,7 +204,7 @@ class Peer(asyncio.BufferedProtocol):
             )
             if self._side is Side.CALLER:
                 raise ProtocolError(refused)
-            self.send(Header(Kind.FAIL, text=refused))
+            self.send(Header(FrameKind.FAIL, text=refused))
             self._reason = ProtocolError(refused)
             self.close()  # once the reason has been sent
             return

@@ -7,11 +7,11 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from gamay.rpc.awake import Awake
+from gamay.rpc.busy_poll import BusyPoll
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
-from gamay.rpc.frames import Buffer, Frame, Header, Kind
+from gamay.rpc.frames import Buffer, Frame, FrameKind, Header
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
-from gamay.rpc.peer import Limits, Peer
+from gamay.rpc.peer import ConnectionLimits, Peer
 
 _log = logging.getLogger(__name__)
 
@@ -27,11 +27,11 @@ class Call:
     All methods are to be called on the event loop.
     """
 
-    __slots__ = ("_awake", "_peer", "_under_way", "buffers", "context", "id", "on_cancel", "timeout_ms")
+    __slots__ = ("_busy_poll", "_peer", "_under_way", "buffers", "context", "id", "on_cancel", "timeout_ms")
 
-    def __init__(self, peer: Peer, frame: Frame, under_way: "dict[int, Call]", awake: Awake) -> None:
+    def __init__(self, peer: Peer, frame: Frame, under_way: "dict[int, Call]", busy_poll: BusyPoll) -> None:
         self._peer = peer
-        self._awake = awake
+        self._busy_poll = busy_poll
         self._under_way = under_way
         self.id = frame.header.id
         self.timeout_ms = frame.header.number
@@ -44,16 +44,16 @@ class Call:
         """Answer; the answer to a call that was cancelled, or whose caller is gone, is dropped."""
         if self._end():
             try:
-                self._peer.send(Header(Kind.REPLY, self.id, _sizes(buffers)), buffers)
+                self._peer.send(Header(FrameKind.REPLY, self.id, _sizes(buffers)), buffers)
             except ProtocolError as error:
-                self._peer.send(Header(Kind.FAIL, self.id, (), INTERNAL, str(error)))
+                self._peer.send(Header(FrameKind.FAIL, self.id, (), INTERNAL, str(error)))
             if not self._under_way:
-                self._awake.expect()
+                self._busy_poll.expect()
 
     def fail(self, code: int, message: str, buffers: Sequence[Buffer] = ()) -> None:
         """Answer with an error, and what is to be known of it."""
         if self._end():
-            self._peer.send(Header(Kind.FAIL, self.id, _sizes(buffers), code, message), buffers)
+            self._peer.send(Header(FrameKind.FAIL, self.id, _sizes(buffers), code, message), buffers)
 
     def _end(self) -> bool:
         return self._under_way.pop(self.id, None) is not None and self._peer.is_open
@@ -73,16 +73,18 @@ class Server:
     secret: that callers have to know. A connection that does not prove it in time is closed.
     """
 
-    def __init__(self, name: str, handler: Handler, limits: Limits | None = None, secret: ClusterSecret = NO_SECRET) -> None:
+    def __init__(
+        self, name: str, handler: Handler, limits: ConnectionLimits | None = None, secret: ClusterSecret = NO_SECRET
+    ) -> None:
         self._name = name
         self._secret = secret
         self._handler = handler
-        self._limits = limits or Limits()
+        self._limits = limits or ConnectionLimits()
         self._server: asyncio.Server | None = None
         self._peers: dict[Peer, dict[int, Call]] = {}
         self._is_leaving = False
         self._told_s = float("-inf")
-        self.awake = Awake(self._limits.awake_us)
+        self.busy_poll = BusyPoll(self._limits.busy_poll_us)
 
     @property
     def in_flight(self) -> int:
@@ -99,7 +101,7 @@ class Server:
         self._is_leaving = True
         for peer in self._peers:
             if peer.is_open:
-                peer.send(Header(Kind.LEAVE))
+                peer.send(Header(FrameKind.LEAVE))
 
     async def stop(self) -> None:
         """End all connections."""
@@ -131,22 +133,22 @@ class Server:
 
     def _greeted(self, peer: Peer) -> None:
         if self._is_leaving and peer.is_open:
-            peer.send(Header(Kind.LEAVE))
+            peer.send(Header(FrameKind.LEAVE))
 
     def _on_frame(self, peer: Peer, frame: Frame) -> None:
         header, under_way = frame.header, self._peers[peer]
-        if header.kind == Kind.CANCEL:
+        if header.kind == FrameKind.CANCEL:
             call = under_way.pop(header.id, None)
             if call is not None and call.on_cancel is not None:
                 call.on_cancel()
-        elif header.kind == Kind.CALL and header.id not in under_way:
-            self.awake.came()
+        elif header.kind == FrameKind.CALL and header.id not in under_way:
+            self.busy_poll.arrived()
             if len(under_way) >= self._limits.calls:
                 text = f"{len(under_way)} calls of this connection are under way, and no more can be"
-                peer.send(Header(Kind.FAIL, header.id, (), OUT_OF_CAPACITY, text))
+                peer.send(Header(FrameKind.FAIL, header.id, (), OUT_OF_CAPACITY, text))
             else:
-                self._handler(Call(peer, frame, under_way, self.awake))
-        elif header.kind != Kind.PONG:
+                self._handler(Call(peer, frame, under_way, self.busy_poll))
+        elif header.kind != FrameKind.PONG:
             raise ProtocolError(f"a caller sent a frame of the kind {header.kind}, call {header.id}, out of turn")
 
     def _on_lost(self, peer: Peer, reason: RpcError) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from gamay.base.metrics import Histogram, Kind, Measured
+from gamay.base.metrics import Histogram, Measured, MetricKind
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class ServerCounts:
                 ("pinot_server_reloadFailures", counts.reload_failures, "Segments that could not be loaded again"),
                 ("pinot_server_refreshFailures", counts.refresh_failures, "Segments whose new version could not be loaded"),
             ):
-                yield Measured(name, value, text, {"table": table}, Kind.COUNTER)
+                yield Measured(name, value, text, {"table": table}, MetricKind.COUNTER)
             yield counts.took.measured(
                 "pinot_server_queryProcessingSeconds", "Seconds of executing a query", {"table": table}
             )

@@ -17,8 +17,8 @@ _SHOWN_FROM_S = 0.5  # what is faster than that needs no progress
 _GIVEN_UP_S = 5.0
 
 
-class Progress(Protocol):
-    """Something that shows how long a statement has taken."""
+class StatementProgress(Protocol):
+    """Display of how long a statement has taken."""
 
     def show(self, seconds: float) -> None: ...
 
@@ -54,7 +54,7 @@ def ask(
     sql: str,
     params: Parameters = None,
     options: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: StatementProgress | None = None,
     *,
     clock: Clock = SYSTEM_CLOCK,
     ids: Ids = RANDOM_IDS,

@@ -7,7 +7,7 @@ from typing import Any
 from gamay.base.errors import GamayError, QueryError
 from gamay.model.schema.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.shell.catalog import Catalog
-from gamay.sql.text.lexer import Kind, Lexeme, lex
+from gamay.sql.text.lexer import Lexeme, TokenKind, lex
 
 NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
 _KEEPING = ("MIN", "MAX", "FIRSTWITHTIME", "LASTWITHTIME")  # of a time column is a time
@@ -66,11 +66,11 @@ def tables_of(sql: str) -> list[str]:
             expects = False
         elif listed and lexeme.is_op(","):
             expects = True
-        elif lexeme.kind is not Kind.QUOTED and not lexeme.is_word("AS"):
+        elif lexeme.kind is not TokenKind.QUOTED and not lexeme.is_word("AS"):
             expects = False
             listed = (
                 listed
-                and lexeme.kind is Kind.WORD
+                and lexeme.kind is TokenKind.WORD
                 and not lexeme.is_word("WHERE", "GROUP", "ORDER", "LIMIT", "SELECT", "ON")
             )
         i += 1
@@ -95,7 +95,7 @@ def _sources(sql: str) -> list[str]:
     depth = 0
     for lexeme in lexemes[start + 1 :]:
         depth += lexeme.is_op("(") - lexeme.is_op(")")
-        if depth == 0 and (lexeme.is_word("FROM") or lexeme.kind is Kind.END):
+        if depth == 0 and (lexeme.is_word("FROM") or lexeme.kind is TokenKind.END):
             break
         if depth == 0 and lexeme.is_op(","):
             items.append([])

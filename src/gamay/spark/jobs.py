@@ -15,7 +15,7 @@ from gamay.model.rules.validation import validate_schema, validate_table_config
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.spark.building.manifest import Manifest
-from gamay.spark.building.progress import Progress, terminal_progress
+from gamay.spark.building.progress import JobProgress, terminal_progress
 from gamay.spark.building.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
 from gamay.spark.building.report import BuildReport, JobReport, PushReport
 from gamay.spark.building.segments import ROWS_PER_SEGMENT, InputFiles, build_segments
@@ -31,7 +31,7 @@ EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn")
 
 
 def run_job(
-    spec: JobSpec | Mapping[str, Any], spark: Any = None, *, progress: Progress | None = None, clock: Clock = SYSTEM_CLOCK
+    spec: JobSpec | Mapping[str, Any], spark: Any = None, *, progress: JobProgress | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> JobReport:
     """Run a job and return what it did.
 
@@ -48,7 +48,7 @@ def run_job(
         return _run(job, spark, shown, clock)
 
 
-def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobReport:
+def _run(job: JobSpec, spark: Any, progress: JobProgress, clock: Clock) -> JobReport:
     for sentence in job.warnings:
         _log.warning("the job spec: %s", sentence)
     table_config, schema = _documents(job)
@@ -71,7 +71,7 @@ def _run(job: JobSpec, spark: Any, progress: Progress, clock: Clock) -> JobRepor
 
 
 def _build(
-    job: JobSpec, spark: Any, schema: Schema, table_config: TableConfig, progress: Progress, clock: Clock
+    job: JobSpec, spark: Any, schema: Schema, table_config: TableConfig, progress: JobProgress, clock: Clock
 ) -> BuildReport:
     assert job.input_dir_uri is not None
     assert job.output_dir_uri is not None
@@ -179,7 +179,7 @@ def _archives_to_push(job: JobSpec, built: BuildReport | None, manifest: Manifes
     return archives
 
 
-def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress: Progress) -> PushReport:
+def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress: JobProgress) -> PushReport:
     destination = Destination(
         tuple(cluster.controller_uri for cluster in job.clusters),
         table_config.raw_name,
@@ -241,7 +241,7 @@ def _document(job: JobSpec, uri: str) -> Any:
 
 
 @contextmanager
-def _session(job: JobSpec, progress: Progress) -> Iterator[Any]:
+def _session(job: JobSpec, progress: JobProgress) -> Iterator[Any]:
     """Yield the session that is there, or a local one that ends with the job."""
     running = active_session()
     if running is not None:

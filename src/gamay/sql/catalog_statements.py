@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from gamay.functions.expression import Literal
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Kind, Lexeme, lex
+from gamay.sql.text.lexer import Lexeme, TokenKind, lex
 from gamay.sql.text.slots import lift_literals, without_slots
 
 _TABLES = (
@@ -100,7 +100,7 @@ class _Reader:
 
     def take(self) -> Lexeme:
         lexeme = self._lexemes[self._position]
-        self._position += lexeme.kind is not Kind.END
+        self._position += lexeme.kind is not TokenKind.END
         return lexeme
 
     def skip(self, *words: str) -> bool:
@@ -121,12 +121,12 @@ class _Reader:
         return ".".join(parts)
 
     def pattern(self) -> Lexeme:
-        if self._lexemes[self._position].kind is not Kind.STRING:
+        if self._lexemes[self._position].kind is not TokenKind.STRING:
             raise self._expected("a pattern in quotes after LIKE")
         return self.take()
 
     def end(self) -> None:
-        if self._lexemes[self._position].kind is not Kind.END:
+        if self._lexemes[self._position].kind is not TokenKind.END:
             raise self._expected("the end of the statement")
 
     def _part(self) -> str:

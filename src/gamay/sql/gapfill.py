@@ -21,7 +21,7 @@ from gamay.model.schema.datetime_format import DateTimeFormat, Granularity
 from gamay.sql.options.row_limits import LIMIT_MAX
 from gamay.sql.query import Gapfill, OrderBy, Query, SelectItem
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Kind, Lexeme, lex
+from gamay.sql.text.lexer import Lexeme, TokenKind, lex
 
 T = TypeVar("T")
 ParseLevel: TypeAlias = Callable[[str, Mapping[str, str] | None], Query]
@@ -109,7 +109,7 @@ def _blank(text: str) -> str:
 
 def _has_limit(lexemes: Sequence[Lexeme]) -> bool:
     return any(
-        (lexeme.is_word("LIMIT") and following.kind is Kind.NUMBER)
+        (lexeme.is_word("LIMIT") and following.kind is TokenKind.NUMBER)
         or (lexeme.is_word("FETCH") and following.is_word("FIRST", "NEXT"))
         for lexeme, following in pairwise(lexemes)
     )

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Literal
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Kind, Lexeme
+from gamay.sql.text.lexer import Lexeme, TokenKind
 from gamay.sql.text.tokens import KEYWORDS, TokenConverter
 
 INFORMATION_SCHEMA = "information_schema"
@@ -145,17 +145,17 @@ def is_relational(lexemes: Sequence[Lexeme]) -> bool:
     depth, in_from = 0, False
     for place, lexeme in enumerate(lexemes[:-1]):
         following = lexemes[place + 1]
-        if lexeme.kind is Kind.OP:
+        if lexeme.kind is TokenKind.OP:
             depth += (lexeme.text in "([") - (lexeme.text in ")]")
             if depth == 0 and in_from and lexeme.text == ",":
                 return True
             continue
-        if lexeme.kind is not Kind.WORD or (place and lexemes[place - 1].is_op(".")):
+        if lexeme.kind is not TokenKind.WORD or (place and lexemes[place - 1].is_op(".")):
             continue
         begins_from = depth == 0 and lexeme.text == "FROM" and not lexemes[place - 1].is_word("DISTINCT")
         if begins_from and (following.is_op("(") or following.is_word("UNNEST", "LATERAL", "INFORMATION_SCHEMA")):
             return True
-        if begins_from and following.kind is Kind.STRING:
+        if begins_from and following.kind is TokenKind.STRING:
             return True
         if depth == 0:
             in_from = begins_from or (in_from and lexeme.text not in _ENDS_FROM)
@@ -170,7 +170,7 @@ def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme
     if word.text == "SELECT":
         return place > 0
     if word.text in ("JOIN", *_SET_OPERATIONS):
-        return not called or following.kind is Kind.WORD or lexemes[place + 2].is_word("SELECT", *_BEGINNINGS)
+        return not called or following.kind is TokenKind.WORD or lexemes[place + 2].is_word("SELECT", *_BEGINNINGS)
     if word.text == "OVER":
         return (called or following.is_name) and lexemes[place - 1].is_op(")")
     if word.text == "NULLS":  # lag(x) IGNORE NULLS OVER (…)
@@ -216,12 +216,12 @@ class _RelationalTokens(TokenConverter):
         self.files: list[int] = []
 
     def _names_file(self, lexeme: Lexeme) -> bool:
-        return lexeme.kind is Kind.STRING
+        return lexeme.kind is TokenKind.STRING
 
     def _literal(self, lexeme: Lexeme) -> None:
         """A text where a table stands is the name of a file."""
         before = self.tokens[-1].token_type if self.tokens else None
-        if lexeme.kind is Kind.STRING and before in (TokenType.FROM, TokenType.JOIN):
+        if lexeme.kind is TokenKind.STRING and before in (TokenType.FROM, TokenType.JOIN):
             self.files.append(lexeme.literal)
             self._emit(TokenType.IDENTIFIER, lexeme.text, lexeme)
         else:
@@ -261,7 +261,7 @@ class _RelationalTokens(TokenConverter):
 
     def is_call(self, lexeme: Lexeme, following: Lexeme) -> bool:
         """A name right after another, or after a parenthesis, is an alias whose columns are named in parentheses."""
-        if lexeme.kind is Kind.WORD and lexeme.text in _SOFT and lexeme.text != "ROW":
+        if lexeme.kind is TokenKind.WORD and lexeme.text in _SOFT and lexeme.text != "ROW":
             return False
         previous = self.tokens[-1].token_type if self.tokens else None
         if previous in _BEFORE_ALIAS:
@@ -285,4 +285,4 @@ class _RelationalTokens(TokenConverter):
         return False
 
     def name_type(self, lexeme: Lexeme) -> TokenType:
-        return TokenType.VAR if lexeme.kind is Kind.WORD and lexeme.text in _SOFT else TokenType.IDENTIFIER
+        return TokenType.VAR if lexeme.kind is TokenKind.WORD and lexeme.text in _SOFT else TokenType.IDENTIFIER

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 
 from gamay.cluster.records.completion import MAX_HOLD_MS, Status, StopReason
 from gamay.server.consuming import machine as m
-from gamay.server.consuming.machine import ConsumerMachine, ConsumerState, Limits
+from gamay.server.consuming.machine import ConsumerMachine, ConsumerState, FlushLimits
 
 CREATED_MS = 1_000_000
 HOUR_MS = 3_600_000
 
 
 def started(now_ms: int = CREATED_MS, rows: int = 100, flush_ms: int = HOUR_MS, **options: bool) -> ConsumerMachine:
-    return ConsumerMachine(0, Limits(rows, CREATED_MS, flush_ms), now_ms, **options)
+    return ConsumerMachine(0, FlushLimits(rows, CREATED_MS, flush_ms), now_ms, **options)
 
 
 def holding(**options: bool) -> ConsumerMachine:

@@ -11,14 +11,14 @@ from gamay.broker.answer.diagnostics import QueryFacts
 from gamay.broker.answer.literals import literal_row
 from gamay.broker.answer.lookups import looked_up
 from gamay.broker.answer.options import is_on
-from gamay.broker.answer.outcome import tell
+from gamay.broker.answer.outcome import annotate
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.planning import QueryPlanner, restricted
 from gamay.broker.answer.relational import RelationalExecution
 from gamay.broker.answer.running import RunningQueries
 from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.scatter.gather import Gatherer, Result
-from gamay.broker.scatter.state import Gathered
+from gamay.broker.scatter.state import GatheredAnswers
 from gamay.functions.expression import Call, Expression
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.execute.server_result import ServerResult
@@ -154,7 +154,7 @@ class QueryExecution:
         gathered = self._gathered(pending) if pending.routes else None
         if gathered is not None and gathered.problems and not gathered.results:
             response = BrokerResponse()
-            tell(response, pending, gathered, self._clock)
+            annotate(response, pending, gathered, self._clock)
             return response
         results = [literal_row(pending.bound, deadline)] if gathered is None else self._results(pending, gathered)
         route = pending.routes[0] if pending.routes else None
@@ -177,10 +177,10 @@ class QueryExecution:
         if gathered is None:
             response.stats.num_servers_queried = response.stats.num_servers_responded = 0
         else:
-            tell(response, pending, gathered, self._clock)
+            annotate(response, pending, gathered, self._clock)
         return response
 
-    def _gathered(self, pending: PendingQuery) -> Gathered[Result]:
+    def _gathered(self, pending: PendingQuery) -> GatheredAnswers[Result]:
         """Return what the servers found."""
         gathered = pending.gathered
         begun_s = self._clock.monotonic_s()
@@ -199,7 +199,7 @@ class QueryExecution:
         pending.phases.scatter_gather_s += self._clock.monotonic_s() - begun_s
         return gathered
 
-    def _results(self, pending: PendingQuery, gathered: Gathered[Result]) -> list[ServerResult]:
+    def _results(self, pending: PendingQuery, gathered: GatheredAnswers[Result]) -> list[ServerResult]:
         results: list[ServerResult] = []
         for part, server, found in gathered.results:
             result = found.result(part.bound, self._clock) if isinstance(found, Received) else found

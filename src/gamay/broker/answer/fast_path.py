@@ -21,8 +21,8 @@ from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS
 from gamay.broker.answer.running import RunningQueries
 from gamay.broker.routes.route import TableRoute
 from gamay.broker.routes.routing import RoutingTables
-from gamay.broker.scatter.connection import AnswersAtOnce, Connections
-from gamay.broker.scatter.known_shapes import Here, Prepared, RoutedQuery
+from gamay.broker.scatter.connection import AnswersPrepared, Connections
+from gamay.broker.scatter.known_shapes import LocalTarget, Prepared, RoutedQuery
 from gamay.broker.scatter.server_stats import ServerStats
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.model.table.table_name import raw_table_name
@@ -77,8 +77,8 @@ class _Running:
         self.is_cancelled = True
 
 
-class AtOnce:
-    """Answers such queries, or finds who does; its methods may be called from any thread.
+class FastPath:
+    """Fast path for such queries: answers them, or finds who does; its methods may be called from any thread.
 
     next_number: gives request ids. is_remote: whether servers are in other processes.
     """
@@ -132,7 +132,7 @@ class AtOnce:
             known = self._known[place] = _Known(itemgetter(*template.fixed) if template.fixed else None, {})
         known.shapes[None if known.fixed is None else known.fixed(sources)] = prepared
 
-    def _who_answers(self, bound: BoundQuery, route: TableRoute) -> "Here | KnownShape | None":
+    def _who_answers(self, bound: BoundQuery, route: TableRoute) -> "LocalTarget | KnownShape | None":
         """Return what is known of queries like this one where they are answered; None where they go the ordinary way."""
         if self._is_remote:
             from gamay.query.wire.shape import KnownShape
@@ -140,10 +140,10 @@ class AtOnce:
             return KnownShape.of(bound)
         server = _only_server(route)
         connection = None if server is None else self._connections.get(server)
-        if server is None or not isinstance(connection, AnswersAtOnce):
+        if server is None or not isinstance(connection, AnswersPrepared):
             return None
         query = PreparedQuery.of(bound)
-        return None if query is None else Here(server, connection, query)
+        return None if query is None else LocalTarget(server, connection, query)
 
     def find(self, sql: str, principal: Principal, null_handling: bool = False) -> RoutedQuery | None:
         """Return a query without options if it is of a known shape; None to leave it to the runner."""
@@ -192,7 +192,7 @@ class AtOnce:
         """
         started_s = self._clock.monotonic_s()
         routed = self.find(sql, principal, null_handling)
-        if routed is None or not isinstance(here := routed.prepared.answers, Here):
+        if routed is None or not isinstance(here := routed.prepared.answers, LocalTarget):
             return None
         response = self._answer(routed, here, sql, principal)
         if response is None:
@@ -206,7 +206,7 @@ class AtOnce:
         response.time_used_ms = round(took_s * 1000)
         return response, routed.route.table, took_s, ended_s
 
-    def _answer(self, routed: RoutedQuery, here: Here, sql: str, principal: Principal) -> BrokerResponse | None:
+    def _answer(self, routed: RoutedQuery, here: LocalTarget, sql: str, principal: Principal) -> BrokerResponse | None:
         if self._connections.get(here.server) is not here.connection:
             return None
         route = routed.route
@@ -214,7 +214,7 @@ class AtOnce:
         number = self._next_number()
         running = self._running.queries[number] = _Running(number, sql, principal)
         try:
-            answer = here.connection.answer_at_once(route.table, here.query, routed.filter, names, self._clock)
+            answer = here.connection.answer_prepared(route.table, here.query, routed.filter, names, self._clock)
         except GamayError:
             return None  # the runner meets it again, and tells
         finally:

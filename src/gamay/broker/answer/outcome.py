@@ -11,7 +11,7 @@ from gamay.broker.answer.options import is_on
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.scatter.connection import UnreachableServerError
 from gamay.broker.scatter.gather import Result
-from gamay.broker.scatter.state import Gathered
+from gamay.broker.scatter.state import GatheredAnswers
 from gamay.model.table.table_name import raw_table_name
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.stats import QueryStats
@@ -42,7 +42,7 @@ def of_failure(pending: PendingQuery, error: Exception) -> BrokerResponse:
     )
 
 
-def tell(response: BrokerResponse, pending: PendingQuery, gathered: Gathered[Result], clock: Clock) -> None:
+def annotate(response: BrokerResponse, pending: PendingQuery, gathered: GatheredAnswers[Result], clock: Clock) -> None:
     """Say what the answer is made of, and what is lacking."""
     response.exceptions = list(_told_once(gathered.problems))
     stats = response.stats

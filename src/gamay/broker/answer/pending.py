@@ -9,7 +9,7 @@ from gamay.broker.routes.route import TableRoute
 from gamay.broker.routes.selection import Turn
 from gamay.broker.scatter.gather import Result
 from gamay.broker.scatter.known_shapes import RoutedQuery
-from gamay.broker.scatter.state import Gathered, Part
+from gamay.broker.scatter.state import GatheredAnswers, Part
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.binder import BoundQuery
@@ -56,7 +56,7 @@ class PendingQuery:
     turn: Turn = field(init=False)
     routed: RoutedQuery | None = None
     answered: BrokerResponse | None = None
-    gathered: Gathered[Result] | None = None
+    gathered: GatheredAnswers[Result] | None = None
     span: Any = None
     phases: Phases = field(default_factory=Phases)
     warnings: Sequence[str] = ()

@@ -13,7 +13,7 @@ from gamay.broker.admit.quota import Quotas
 from gamay.broker.admit.text_limit import TextLimit
 from gamay.broker.answer.answer_store import AnswerStore
 from gamay.broker.answer.execution import QueryExecution
-from gamay.broker.answer.fast_path import AtOnce
+from gamay.broker.answer.fast_path import FastPath
 from gamay.broker.answer.hybrid import halves
 from gamay.broker.answer.options import option_warnings
 from gamay.broker.answer.outcome import add_done, end_span, of_failure, processor_ns
@@ -28,7 +28,7 @@ from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.routes.selection import FIRST_TURN
 from gamay.broker.scatter.connection import Connections
 from gamay.broker.scatter.gather import Gatherer
-from gamay.broker.scatter.known_shapes import Here, RoutedQuery
+from gamay.broker.scatter.known_shapes import LocalTarget, RoutedQuery
 from gamay.broker.scatter.server_stats import ServerStats
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.model.schema.schema import Schema
@@ -95,7 +95,7 @@ class QueryRunner:
             broker_id, routing, self._planner, self._gatherer, self.running, clock, self.quotas, self._engine
         )
         self._request_ids = itertools.count(request_base * _REQUEST_IDS)
-        self._at_once = AtOnce(
+        self._fast_path = FastPath(
             routing,
             connections,
             clock,
@@ -139,7 +139,7 @@ class QueryRunner:
     ) -> BrokerResponse:
         """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
         is_plain = database is None and parse is parse_query and (not options or options == NULLS_ON)
-        if is_plain and (response := self.at_once(sql, null_handling=bool(options))) is not None:
+        if is_plain and (response := self.fast_answer(sql, null_handling=bool(options))) is not None:
             return response
         return self.finish(self.begin(sql, options or {}, database, parse))
 
@@ -148,12 +148,12 @@ class QueryRunner:
         pending = self.begin(sql, {**options, MULTI_STAGE: "true"}, frames=frames)
         return self.finish(pending)
 
-    def at_once(self, sql: str, principal: Principal = ANYONE, *, null_handling: bool = False) -> BrokerResponse | None:
+    def fast_answer(self, sql: str, principal: Principal = ANYONE, *, null_handling: bool = False) -> BrokerResponse | None:
         """Answer a small query of a known shape; None when it is none. Never raises.
 
         null_handling: whether it came with that option; no other one may have come.
         """
-        found = None if self.is_remote else self._at_once.answer(sql, principal, null_handling)
+        found = None if self.is_remote else self._fast_path.answer(sql, principal, null_handling)
         if found is None:
             return None
         response, table, took_s, ended_s = found
@@ -183,7 +183,7 @@ class QueryRunner:
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal, frames=frames)
         if self.is_remote and not options and database is None and parse is parse_query:
-            pending.routed = self._at_once.find(sql, principal)
+            pending.routed = self._fast_path.find(sql, principal)
         if pending.routed is None:
             self._compile(pending, options, database, parse)
         else:
@@ -249,7 +249,7 @@ class QueryRunner:
         answer, shape = None, routed.prepared.answers
         begun_s = self._clock.monotonic_s()
         try:
-            if not isinstance(shape, Here):
+            if not isinstance(shape, LocalTarget):
                 turn, number = self._planner.turn(pending), str(pending.number)
                 with self.running.listed(pending):
                     answer = await self._gatherer.answer_remote(routed, shape, turn, pending.deadline, number)
@@ -312,7 +312,7 @@ class QueryRunner:
         query = pending.query
         is_plain = not query.options or query.options == NULLS_ON
         if pending.database is None and is_plain and query.table is not None and len(pending.routes) == 1:
-            self._at_once.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
+            self._fast_path.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
 
     def hang_up(self, pending: PendingQuery) -> None:
         """End a query whose client is gone."""

@@ -58,11 +58,11 @@ class QueryAnswers:
             options = request_options(body) if len(body) > 1 else {}
         except QueryError as error:
             return self._failed(error)
-        if not options and database is None and (response := self._runner.at_once(sql, principal)) is not None:
+        if not options and database is None and (response := self._runner.fast_answer(sql, principal)) is not None:
             return _encoded(response)
         pending = self._runner.begin(sql, options, database, principal=principal)
-        at_once = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
-        return self._finish(pending) if at_once else pending
+        is_inline = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
+        return self._finish(pending) if is_inline else pending
 
     def hang_up(self, pending: PendingQuery) -> None:
         """End a query whose client is gone."""

@@ -37,10 +37,10 @@ class ServerConnection(Protocol):
 
 
 @runtime_checkable
-class AnswersAtOnce(ServerConnection, Protocol):
+class AnswersPrepared(ServerConnection, Protocol):
     """A server in this process, which answers small queries of known shapes without a deadline of their own."""
 
-    def answer_at_once(
+    def answer_prepared(
         self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
     ) -> Answer | None:
         """Answer a query from the named segments of a typed table; None to leave it to `ServerConnection.execute`.

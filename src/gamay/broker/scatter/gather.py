@@ -13,14 +13,14 @@ from gamay.broker.routes.selection import Turn
 from gamay.broker.scatter.connection import Connections, UnreachableServerError
 from gamay.broker.scatter.known_shapes import RoutedQuery
 from gamay.broker.scatter.server_stats import ServerStats
-from gamay.broker.scatter.state import Ask, Gathered, Part, Scatter
+from gamay.broker.scatter.state import Ask, GatheredAnswers, Part, Scatter
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.limits.deadline import CancellableDeadline
 from gamay.query.wire.result import Received
 
 if TYPE_CHECKING:
-    from gamay.broker.scatter.remote import RemoteServers
+    from gamay.broker.scatter.remote import QueryConnections
     from gamay.query.wire.shape import KnownShape
 
 T = TypeVar("T")
@@ -52,19 +52,19 @@ class Gatherer:
         """The servers that do not answer now."""
         return frozenset() if self.remote is None else self.remote.failures.down
 
-    def gather(self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline) -> Gathered[Result]:
+    def gather(self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline) -> GatheredAnswers[Result]:
         """Ask, and wait in this thread for the answers."""
         if len(parts) == 1 and len(parts[0].asked) == 1:
             ((server, segments),) = parts[0].asked.items()
             outcome = self._ask(ask := Ask(parts[0], server, segments), deadline)
             if type(outcome) is tuple and not outcome[1]:
-                return Gathered([(parts[0], server, outcome[0])], responded={(parts[0].route.table, server)})
+                return GatheredAnswers([(parts[0], server, outcome[0])], responded={(parts[0].route.table, server)})
             return self._go_on(parts, turn, deadline, (ask, outcome))
         return self._go_on(parts, turn, deadline, None)
 
     def _go_on(
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, first: "tuple[Ask, _Outcome] | None"
-    ) -> Gathered[Result]:
+    ) -> GatheredAnswers[Result]:
         """Ask several servers, or another than the first."""
         scatter: Scatter[Result] = Scatter(parts, turn)
         asks = scatter.begin() if first is None else self._note(scatter, *first)
@@ -82,7 +82,7 @@ class Gatherer:
 
     async def gather_remote(
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
-    ) -> Gathered[Result]:
+    ) -> GatheredAnswers[Result]:
         """Ask servers in other processes from an event loop. Raises QueryError 503 when the query is cancelled."""
         return await self._cancellable(self._gather_remote(parts, turn, deadline, query_id), deadline)
 
@@ -130,7 +130,7 @@ class Gatherer:
 
     async def _gather_remote(
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
-    ) -> Gathered[Result]:
+    ) -> GatheredAnswers[Result]:
         import asyncio
 
         scatter: Scatter[Result] = Scatter(parts, turn)
@@ -217,10 +217,10 @@ def _unknown(server: str) -> QueryError:
     )
 
 
-def _remote(connections: Connections) -> "RemoteServers | None":
+def _remote(connections: Connections) -> "QueryConnections | None":
     """Return the connections if they lead to other processes; what that takes is imported only then."""
     if isinstance(connections, dict):
         return None
-    from gamay.broker.scatter.remote import RemoteServers
+    from gamay.broker.scatter.remote import QueryConnections
 
-    return connections if isinstance(connections, RemoteServers) else None
+    return connections if isinstance(connections, QueryConnections) else None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from gamay.broker.routes.route import TableRoute
-from gamay.broker.scatter.connection import AnswersAtOnce
+from gamay.broker.scatter.connection import AnswersPrepared
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.bind.plans import LIGHT_NS_MAX
@@ -22,11 +22,11 @@ _CREDIT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """A server in this process, which alone has segments, and what is known there of the queries of one shape."""
+class LocalTarget:
+    """A server in this process that alone has the segments, with what it knows of the queries of one shape."""
 
     server: str
-    connection: AnswersAtOnce
+    connection: AnswersPrepared
     query: PreparedQuery
 
 
@@ -41,7 +41,7 @@ class Prepared:
 
     bound: BoundQuery
     filter: PreparedFilter | None
-    answers: "Here | KnownShape"
+    answers: "LocalTarget | KnownShape"
     route: "ref[TableRoute]"
     name: str
     tables_queried: list[str]

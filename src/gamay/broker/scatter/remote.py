@@ -29,7 +29,7 @@ from gamay.query.wire.shape import KnownShape
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret
-from gamay.rpc.peer import AWAKE_US, Limits
+from gamay.rpc.peer import BUSY_POLL_US, ConnectionLimits
 
 T = TypeVar("T")
 
@@ -171,11 +171,11 @@ class ServerLoop:
             self._loop.close()
 
 
-class RemoteServers:
-    """The servers of a cluster by instance id; implements `gamay.broker.scatter.connection.Connections`.
+class QueryConnections:
+    """Connections to the servers of a cluster by instance id; implements `gamay.broker.scatter.connection.Connections`.
 
     name: of this broker. address_of: where an instance's query port is (host, port); None when nobody knows.
-    awake_us: see `gamay.rpc.peer.Limits`; None is the usual. secret: that the servers have to know, too.
+    busy_poll_us: see `gamay.rpc.peer.ConnectionLimits`; None is the usual. secret: that the servers have to know, too.
     """
 
     def __init__(
@@ -184,8 +184,8 @@ class RemoteServers:
         address_of: Callable[[str], tuple[str, int] | None],
         clock: Clock,
         tls: ssl.SSLContext | None = None,
-        limits: Limits | None = None,
-        awake_us: int | None = None,
+        limits: ConnectionLimits | None = None,
+        busy_poll_us: int | None = None,
         secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self.loop = ServerLoop()
@@ -194,7 +194,9 @@ class RemoteServers:
         self._address_of = address_of
         self._clock = clock
         self._tls = tls
-        self._limits = limits or Limits(connect_s=_CONNECT_S, awake_us=AWAKE_US if awake_us is None else awake_us)
+        self._limits = limits or ConnectionLimits(
+            connect_s=_CONNECT_S, busy_poll_us=BUSY_POLL_US if busy_poll_us is None else busy_poll_us
+        )
         self._lock = threading.Lock()
         self._servers: dict[str, RemoteServer] = {}
         self._probes: set[asyncio.Task[None]] = set()

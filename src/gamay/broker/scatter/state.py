@@ -42,8 +42,8 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Gathered(Generic[R]):
-    """What servers answered.
+class GatheredAnswers(Generic[R]):
+    """Answers of servers to one query.
 
     results: with the part and the server that each is of. missing: segments that were not found anywhere.
     responded, unanswered: (table, server) of those that did, and of those that would have had to.
@@ -68,7 +68,7 @@ class Scatter(Generic[R]):
     """One round of asking. turn: chooses among replicas; the servers that it avoids are asked last."""
 
     def __init__(self, parts: Sequence[Part], turn: Turn) -> None:
-        self.gathered: Gathered[R] = Gathered()
+        self.gathered: GatheredAnswers[R] = GatheredAnswers()
         self._parts = parts
         self._turn = turn
         self._tried: dict[tuple[str, str], set[str]] = {}  # (table, segment) -> servers that did not answer for it

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Measured, MetricKind
 from gamay.cluster.store.store import MetadataStore
 
 
 def measure_store(role: str, store: MetadataStore) -> Iterator[Measured]:
     """Yield how often a role, by its name in metrics, found its lost connection again."""
     name, text = "helixZookeeperReconnects", "Times that the connection to ZooKeeper was lost and came back"
-    yield Measured(f"pinot_{role}_{name}", store.num_reconnects, text, kind=Kind.COUNTER)
+    yield Measured(f"pinot_{role}_{name}", store.num_reconnects, text, kind=MetricKind.COUNTER)

@@ -69,8 +69,8 @@ class Trigger(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How subtasks of a job are run.
+class SubtaskLimits:
+    """Limits within which the subtasks of a job run.
 
     timeout_ms: of one attempt. attempts: how often a subtask that fails is tried. per_minion: how many of the task type a
     minion works on at a time. tag: that a minion must have.
@@ -92,7 +92,7 @@ class Job:
     num_subtasks: int
     created_ms: int
     trigger: Trigger = Trigger.MANUAL
-    limits: Limits = field(default_factory=Limits)
+    limits: SubtaskLimits = field(default_factory=SubtaskLimits)
     ended: JobState | None = None
     finished_ms: int = -1
 
@@ -122,7 +122,7 @@ class Job:
             int(simple["numSubtasks"]),
             int(simple["createdMs"]),
             Trigger(simple["triggeredBy"]),
-            Limits(
+            SubtaskLimits(
                 int(simple["timeoutMs"]),
                 int(simple["maxAttemptsPerTask"]),
                 int(simple["numConcurrentTasksPerInstance"]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError, nearest
-from gamay.base.metrics import Kind, Measure, Measured
+from gamay.base.metrics import Measure, Measured, MetricKind
 from gamay.model.cluster_settings import ClusterSetting
 from gamay.model.units import parse_period
 
@@ -81,7 +81,7 @@ class PeriodicTasks:
         """Yield how often tasks failed, and while they run here what those found that look at tables."""
         for name, errors in self._errors.items():
             text = "Runs of a periodic task that failed"
-            yield Measured("pinot_controller_controllerPeriodicTaskError", errors, text, {"task": name}, Kind.COUNTER)
+            yield Measured("pinot_controller_controllerPeriodicTaskError", errors, text, {"task": name}, MetricKind.COUNTER)
         for task in self._tasks.values():
             if task.measure is not None and not self._stopped.is_set():
                 yield from task.measure()

@@ -15,8 +15,8 @@ from gamay.storage.files import Access, fetch
 _TIMEOUT_S = 30.0
 
 
-class RemoteServers:
-    """Implements `gamay.controller.context.Servers`; addresses come from the instances' records."""
+class HttpServers:
+    """Servers by HTTP; implements `gamay.controller.context.Servers`. Addresses come from the instances' records."""
 
     def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
         """auth_token: the `Authorization` header that servers want to see; empty is none. tls: what their certificates are

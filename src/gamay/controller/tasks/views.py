@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gamay.cluster.tasks.machine import job_state
-from gamay.cluster.tasks.records import Job, Limits, Subtask, SubtaskState, Target
+from gamay.cluster.tasks.records import Job, Subtask, SubtaskLimits, SubtaskState, Target
 
 _COUNTED = {
     SubtaskState.INIT: "waiting",
@@ -61,7 +61,7 @@ def config_of(job: Job, subtask: Subtask) -> dict[str, Any]:
     return {"taskType": job.task_type, "configs": dict(subtask.config), "taskId": subtask.name, "tableName": subtask.table}
 
 
-def runtime_config(limits: Limits) -> dict[str, str]:
+def runtime_config(limits: SubtaskLimits) -> dict[str, str]:
     """Return how the subtasks of a job are run."""
     return {
         "ConcurrentTasksPerWorker": str(limits.per_minion),

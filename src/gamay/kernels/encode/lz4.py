@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import inlined, kernel
-from gamay.kernels.lanes import byte_at, copy_8, copy_16, prefetch, put_byte
+from gamay.kernels.raw_memory import byte_at, copy_8, copy_16, prefetch, put_byte
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import kernel
-from gamay.kernels.lanes import trailing_zeros
+from gamay.kernels.raw_memory import trailing_zeros
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -20,7 +20,7 @@ import numpy as np
 from numba import carray, types  # type: ignore[attr-defined]
 
 from gamay.kernels.jit import kernel
-from gamay.kernels.lanes import pointing
+from gamay.kernels.raw_memory import pointing
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -25,7 +25,7 @@ from gamay.kernels.json.paths import (
     read_number,
     skip_blanks,
 )
-from gamay.kernels.lanes import LANES, bits_at_most, bits_equal, byte_at, put_word, trailing_zeros, word_at
+from gamay.kernels.raw_memory import LANES, bits_at_most, bits_equal, byte_at, put_word, trailing_zeros, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

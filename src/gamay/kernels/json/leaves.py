@@ -12,7 +12,7 @@ import numpy as np
 
 from gamay.kernels.jit import kernel
 from gamay.kernels.json.paths import ESCAPED, MISSING, NULL, TEXT, UNSURE, is_name, read_number, read_word, skip_blanks
-from gamay.kernels.lanes import byte_at, put_byte, put_word, word_at
+from gamay.kernels.raw_memory import byte_at, put_byte, put_word, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import kernel
-from gamay.kernels.lanes import byte_at, copy_16, put_byte, put_word, word_at
+from gamay.kernels.raw_memory import byte_at, copy_16, put_byte, put_word, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import inlined, kernel
-from gamay.kernels.lanes import LANES, compressing, has_features
+from gamay.kernels.raw_memory import LANES, compressing, has_features
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,7 +12,7 @@ from llvmlite.binding import get_host_cpu_name
 
 from gamay.kernels.group.points import sort_run
 from gamay.kernels.jit import inlined, kernel
-from gamay.kernels.lanes import has_features
+from gamay.kernels.raw_memory import has_features
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.kernels.jit import kernel
-from gamay.kernels.lanes import LANES, bits_equal, byte_at, trailing_zeros, word_at
+from gamay.kernels.raw_memory import LANES, bits_equal, byte_at, trailing_zeros, word_at
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -116,7 +116,7 @@ class BoundQuery:
         """The number of rows that a segment or server must be able to contribute."""
         return self.limit + self.offset
 
-    def asked_again(self, query: Query, filter_: Filter) -> "BoundQuery":
+    def with_filter(self, query: Query, filter_: Filter) -> "BoundQuery":
         """Return the same with the query and the filter of one that has other literals in WHERE."""
         return BoundQuery(query, self.kind, filter_, *_BEHIND_FILTER(self))
 
@@ -155,7 +155,7 @@ def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | N
     filter_ = binder.bind_filter()
     if binder.null_handling != bound.null_handling or filter_columns(filter_) != filter_columns(bound.filter):
         return None
-    return bound.asked_again(query, filter_)
+    return bound.with_filter(query, filter_)
 
 
 @cache

@@ -93,7 +93,7 @@ class BoundPlans:
             return bind(query, self._schema)
         filter_ = None if shape.pattern is None else shape.pattern.bind(query.where)
         if filter_ is not None:
-            return shape.bound.asked_again(query, filter_)
+            return shape.bound.with_filter(query, filter_)
         return bind_like(shape.bound, query, self._schema) or bind(query, self._schema)
 
     def _keep(self, key: Hashable, shape: Shape) -> None:

@@ -32,8 +32,8 @@ _OPERATORS = {
 
 
 @dataclass(slots=True)
-class Work:
-    """One execution: the query, the threads, the time, and the counters (added to from any thread).
+class ExecutionContext:
+    """State of one execution: the query, the threads, the deadline, and the counters (added to from any thread).
 
     consuming: the names of the segments that are still being consumed.
     """

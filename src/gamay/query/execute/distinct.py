@@ -9,7 +9,7 @@ from gamay.functions.aggregate.distinct.coding import CODES_MAX
 from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
 from gamay.query.bind.binder import BoundQuery
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.ordering import first_groups
 from gamay.query.groupby.segment import GroupOptions, group_segment
@@ -29,24 +29,24 @@ _ORDERED_STEP_ROWS = 1 << 20
 _UNTRIMMED_GROUPS = 1 << 14
 
 
-def distinct_groups(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
+def distinct_groups(context: ExecutionContext, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the distinct rows, as groups without aggregates.
 
     Without ORDER BY the search ends as soon as LIMIT rows are found; with it, only the first LIMIT rows are kept of what was
     looked at: either way memory is bounded by the answer. With the options that bound the search, segments are searched one
     after the other, until a bound is met.
     """
-    bound, limit = work.bound, work.bound.limit_with_offset
-    bounds = _Bounds.of(work)
+    bound, limit = context.bound, context.bound.limit_with_offset
+    bounds = _Bounds.of(context)
     if bounds is not None:
-        found = _bounded(work, bounds, segments)
+        found = _bounded(context, bounds, segments)
         return found if found is None or not bound.order_by else first_groups(bound, found, limit)
     if bound.order_by:
-        tables = work.over_segments(segments, lambda segment: _distinct(work, segment))
+        tables = context.over_segments(segments, lambda segment: _distinct(context, segment))
         return first_groups(bound, merge_group_tables(tables, ()), limit) if tables else None
     found = None
     for segment in segments:
-        found = _merged(found, _distinct(work, segment))
+        found = _merged(found, _distinct(context, segment))
         if found.num_groups >= limit:
             break
     return found
@@ -56,19 +56,19 @@ def _merged(found: GroupTable | None, table: GroupTable) -> GroupTable:
     return table if found is None else merge_group_tables([found, table], ())
 
 
-def _distinct(work: Work, segment: QuerySegment) -> GroupTable:
+def _distinct(context: ExecutionContext, segment: QuerySegment) -> GroupTable:
     """Return the distinct rows of a segment: LIMIT of them, or with ORDER BY at least the first LIMIT."""
-    bound, limit = work.bound, work.bound.limit_with_offset
-    filtered = work.filter(segment)
-    if filtered.matches_all and (known := _dictionary_values(work, segment)) is not None:
-        work.count(filtered, segment.num_docs, known.num_groups)
+    bound, limit = context.bound, context.bound.limit_with_offset
+    filtered = context.filter(segment)
+    if filtered.matches_all and (known := _dictionary_values(context, segment)) is not None:
+        context.count(filtered, segment.num_docs, known.num_groups)
         return known
-    options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
+    options = GroupOptions(CODES_MAX, context.deadline.check, what="distinct rows")
     table: GroupTable | None = None
     scanned = 0
     for step in _steps(filtered.matches(), is_ordered=bool(bound.order_by)):
         table = _merged(
-            table, group_segment(work.asked(segment).rows, (), step, segment_reader(segment), work.pool, options)
+            table, group_segment(context.asked(segment).rows, (), step, segment_reader(segment), context.pool, options)
         )
         scanned += filtered.walked(step)
         if bound.order_by and table.num_groups > max(limit, _UNTRIMMED_GROUPS):
@@ -76,8 +76,8 @@ def _distinct(work: Work, segment: QuerySegment) -> GroupTable:
         elif not bound.order_by and table.num_groups >= limit:
             break
     assert table is not None
-    work.count(filtered, scanned, scanned * work.columns_read())
-    work.keep("distinct rows", table)
+    context.count(filtered, scanned, scanned * context.columns_read())
+    context.keep("distinct rows", table)
     return table
 
 
@@ -89,12 +89,12 @@ def answering_dictionary(bound: BoundQuery, segment: QuerySegment) -> Dictionary
     return segment.column(key.name).dictionary
 
 
-def _dictionary_values(work: Work, segment: QuerySegment) -> GroupTable | None:
+def _dictionary_values(context: ExecutionContext, segment: QuerySegment) -> GroupTable | None:
     """Return the values of the only key from its dictionary; None where that does not answer."""
-    dictionary = answering_dictionary(work.asked(segment), segment)
+    dictionary = answering_dictionary(context.asked(segment), segment)
     if dictionary is None:
         return None
-    size = len(dictionary) if work.bound.order_by else min(work.bound.limit_with_offset, len(dictionary))
+    size = len(dictionary) if context.bound.order_by else min(context.bound.limit_with_offset, len(dictionary))
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)
 
 
@@ -127,8 +127,8 @@ class _Bounds:
     unchanged: int = field(default=0)
 
     @classmethod
-    def of(cls, work: Work) -> "_Bounds | None":
-        options = work.bound.query.options
+    def of(cls, context: ExecutionContext) -> "_Bounds | None":
+        options = context.bound.query.options
         read = {
             name: number(options, name, 0) or None
             for name in ("maxRowsInDistinct", "maxRowsWithoutChangeInDistinct", "maxExecutionTimeMsInDistinct")
@@ -136,7 +136,7 @@ class _Bounds:
         if not any(read.values()):
             return None
         rows, unchanged, time_ms = read.values()
-        now_s = work.deadline.clock.monotonic_s()
+        now_s = context.deadline.clock.monotonic_s()
         return cls(rows, unchanged, None if time_ms is None else now_s + time_ms / 1000)
 
     @property
@@ -149,14 +149,14 @@ class _Bounds:
             left.append(self.max_unchanged - self.unchanged)
         return min(left)
 
-    def are_met(self, work: Work) -> bool:
+    def are_met(self, context: ExecutionContext) -> bool:
         """Whether the search must end here, though there are more rows; sets the flag that says why."""
-        stats = work.stats
+        stats = context.stats
         if self.max_rows is not None and self.rows >= self.max_rows:
             stats.max_rows_in_distinct_reached = True
         elif self.max_unchanged is not None and self.unchanged >= self.max_unchanged:
             stats.max_rows_without_change_in_distinct_reached = True
-        elif self.until_s is not None and work.deadline.clock.monotonic_s() >= self.until_s:
+        elif self.until_s is not None and context.deadline.clock.monotonic_s() >= self.until_s:
             stats.max_execution_time_in_distinct_reached = True
         else:
             return False
@@ -167,29 +167,30 @@ class _Bounds:
         self.unchanged = 0 if is_new else self.unchanged + rows
 
 
-def _bounded(work: Work, bounds: _Bounds, segments: Sequence[QuerySegment]) -> GroupTable | None:
-    options = GroupOptions(CODES_MAX, work.deadline.check, what="distinct rows")
-    enough = None if work.bound.order_by else work.bound.limit_with_offset
+def _bounded(context: ExecutionContext, bounds: _Bounds, segments: Sequence[QuerySegment]) -> GroupTable | None:
+    options = GroupOptions(CODES_MAX, context.deadline.check, what="distinct rows")
+    enough = None if context.bound.order_by else context.bound.limit_with_offset
     found: GroupTable | None = None
     for segment in segments:
-        filtered = work.filter(segment)
+        filtered = context.filter(segment)
         scanned, is_over = 0, False
         for rows in _small_blocks(filtered.matches()):
             while len(rows) and not is_over:
-                is_over = bounds.are_met(work)
+                is_over = bounds.are_met(context)
                 if is_over:
                     break
                 taken, rows = cut(rows, bounds.step)
                 before = 0 if found is None else found.num_groups
                 found = _merged(
-                    found, group_segment(work.asked(segment).rows, (), taken, segment_reader(segment), work.pool, options)
+                    found,
+                    group_segment(context.asked(segment).rows, (), taken, segment_reader(segment), context.pool, options),
                 )
                 bounds.looked_at(len(taken), found.num_groups > before)
                 scanned += len(taken)
                 is_over = enough is not None and found.num_groups >= enough
             if is_over:
                 break
-        work.count(filtered, scanned, scanned * work.columns_read())
+        context.count(filtered, scanned, scanned * context.columns_read())
         if is_over:
             break
     return found

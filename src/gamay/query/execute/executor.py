@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gamay.base import guard, spans
 from gamay.query.bind.binder import BoundQuery, QueryKind
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.execute.distinct import distinct_groups
 from gamay.query.execute.explain import explain_segments
 from gamay.query.execute.grouping_sets import execute_grouping_sets
@@ -97,31 +97,31 @@ def _execute(
     stats.num_segments_processed = len(kept)
     if consuming:
         stats.num_consuming_segments_processed = sum(segment.name in consuming for segment in kept)
-    work = Work(bound, pool, deadline, stats, trace=trace, consuming=consuming)
+    context = ExecutionContext(bound, pool, deadline, stats, trace=trace, consuming=consuming)
     if deadline.budget is not None and deadline.budget.scan is not None:
-        deadline.budget.progress.columns_read = work.columns_read()
+        deadline.budget.progress.columns_read = context.columns_read()
     if trace is None:
-        result = _found(work, kept)
+        result = _found(context, kept)
         result.pruning_s = pruning_s
         return result
     trace.span("SERVER_PRUNE", begun_s, Segments=len(kept))
     begun_s = trace.now_s()
-    result = _found(work, kept)
+    result = _found(context, kept)
     trace.span("SERVER_COMBINE", begun_s, _num_rows(result))
     result.trace = trace if is_asked else None
     result.pruning_s = pruning_s
     return result
 
 
-def _found(work: Work, segments: Sequence[QuerySegment]) -> ServerResult:
-    kind, stats = work.bound.kind, work.stats
+def _found(context: ExecutionContext, segments: Sequence[QuerySegment]) -> ServerResult:
+    kind, stats = context.bound.kind, context.stats
     if kind is QueryKind.SELECTION:
-        return ServerResult(stats, rows=execute_selection(work, segments))
+        return ServerResult(stats, rows=execute_selection(context, segments))
     if kind is QueryKind.SELECTION_ORDER_BY:
-        return ServerResult(stats, rows=execute_ordered_selection(work, segments))
-    if work.bound.grouping_sets:
-        return ServerResult(stats, sets=execute_grouping_sets(work, segments))
-    return ServerResult(stats, groups=_GROUPED[kind](work, segments))
+        return ServerResult(stats, rows=execute_ordered_selection(context, segments))
+    if context.bound.grouping_sets:
+        return ServerResult(stats, sets=execute_grouping_sets(context, segments))
+    return ServerResult(stats, groups=_GROUPED[kind](context, segments))
 
 
 def _num_rows(result: ServerResult) -> int:
@@ -131,7 +131,7 @@ def _num_rows(result: ServerResult) -> int:
     return sum(table.num_groups for table in tables)
 
 
-_GROUPED: dict[QueryKind, Callable[[Work, Sequence[QuerySegment]], GroupTable | PartitionedGroups | None]] = {
+_GROUPED: dict[QueryKind, Callable[[ExecutionContext, Sequence[QuerySegment]], GroupTable | PartitionedGroups | None]] = {
     QueryKind.AGGREGATION: execute_aggregation,
     QueryKind.GROUP_BY: execute_group_by,
     QueryKind.DISTINCT: distinct_groups,

@@ -11,7 +11,7 @@ from gamay.functions.vector import Operand, Vector
 from gamay.query.bind.aggregates import filter_column
 from gamay.query.bind.binder import BoundQuery, physical_columns
 from gamay.query.bind.predicate import conjunction
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.filter.column import FilterColumn
 from gamay.query.groupby.states import Evaluate, Reader
@@ -57,13 +57,13 @@ class FilterClauses:
         for counter in self._kept.values():
             counter.take()
 
-    def count(self, work: Work, filtered: FilterResult, scanned: int) -> None:
+    def count(self, context: ExecutionContext, filtered: FilterResult, scanned: int) -> None:
         """Add the segment's share to the counters of the query: each clause counts the rows and values that it reads.
 
         scanned: the rows that WHERE let through; they count by themselves where they make groups or have aggregates.
         """
         if not self._kept:
-            work.count(filtered, scanned, scanned * work.columns_read())
+            context.count(filtered, scanned, scanned * context.columns_read())
             return
         rows: dict[Column | None, list[Expression]] = {None: []} if self._bound.rows else {}
         for aggregate in self._bound.aggregates:
@@ -73,7 +73,7 @@ class FilterClauses:
             count = scanned if condition is None else self._kept[condition.name].count
             docs += count
             entries += count * len(physical_columns([*self._bound.rows, *arguments]))
-        work.count(filtered, docs, entries)
+        context.count(filtered, docs, entries)
 
 
 def branch_of(bound: BoundQuery, condition: Column | None, filtered: FilterResult, segment: QuerySegment) -> FilterResult:

@@ -15,7 +15,7 @@ from gamay.kernels.tuning import GATHERED_ROWS_MAX, GATHERED_SEGMENTS_MAX
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.bind.predicate import EVERYTHING
 from gamay.query.columns.operations import concat_vectors
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.filter.apply import FilterResult
 from gamay.query.filter.resolve import computes
 from gamay.query.startree.choose import CuboidView
@@ -28,7 +28,7 @@ Unread: TypeAlias = tuple[QuerySegment, FilterResult | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredRows:
     """Rows of several segments: pairs of a segment and the block to read there, in order; `num_rows` in all."""
 
     pieces: Sequence[tuple[QuerySegment, Block]]
@@ -81,49 +81,51 @@ def unread(segments: Sequence[QuerySegment]) -> list[Unread]:
 
 
 def gather(
-    work: Work, segments: Sequence[QuerySegment], rows_max: int = GATHERED_ROWS_MAX, segments_min: int = 2
-) -> tuple[Gathered | None, list[Unread]]:
+    context: ExecutionContext, segments: Sequence[QuerySegment], rows_max: int = GATHERED_ROWS_MAX, segments_min: int = 2
+) -> tuple[GatheredRows | None, list[Unread]]:
     """Filter segments, if there are enough, and put together the rows of those in which indexes find few.
 
     Returns the rows (None when there are none to put together), which are counted already, and the segments that remain to
     be read, in order.
     """
-    bound = work.bound
+    bound = context.bound
     if len(segments) < segments_min or not _may_be_few(bound):
         return None, unread(segments)
     pieces: list[tuple[QuerySegment, Block]] = []
     rest: list[Unread] = []
     num_rows = 0
-    columns_read = work.columns_read()
+    columns_read = context.columns_read()
     for segment in segments[:GATHERED_SEGMENTS_MAX]:
         if isinstance(segment, CuboidView):  # it has rows of another kind
             rest.append((segment, None))
             continue
-        filtered = work.filter(segment)
+        filtered = context.filter(segment)
         count = filtered.count
         if count is None or filtered.matches_all or num_rows + count > rows_max:
             rest.append((segment, filtered))
             continue
-        work.count(filtered, count, count * columns_read)
+        context.count(filtered, count, count * columns_read)
         if count:
             num_rows += count
             pieces.append((segment, _block(filtered)))
     rest.extend(unread(segments[GATHERED_SEGMENTS_MAX:]))
-    return (Gathered(pieces, num_rows) if pieces else None), rest
+    return (GatheredRows(pieces, num_rows) if pieces else None), rest
 
 
-def gather_first(work: Work, segments: Sequence[QuerySegment], limit: int) -> tuple[Gathered | None, Sequence[QuerySegment]]:
+def gather_first(
+    context: ExecutionContext, segments: Sequence[QuerySegment], limit: int
+) -> tuple[GatheredRows | None, Sequence[QuerySegment]]:
     """Put together the first `limit` rows of a selection, as far as indexes find few in each of the first segments.
 
     Returns the rows (None when there are none), counted, and the segments after those; none of them once there are enough.
     """
     pieces: list[tuple[QuerySegment, Block]] = []
     num_rows = position = 0
-    if len(segments) < 2 or not _may_be_few(work.bound):
+    if len(segments) < 2 or not _may_be_few(context.bound):
         return None, segments
-    columns_read = work.columns_read()
+    columns_read = context.columns_read()
     while position < len(segments) and num_rows < limit:
-        filtered = work.filter(segments[position])
+        filtered = context.filter(segments[position])
         count = filtered.count
         if count is None or num_rows + count > GATHERED_ROWS_MAX:
             break
@@ -133,9 +135,9 @@ def gather_first(work: Work, segments: Sequence[QuerySegment], limit: int) -> tu
                 block, count = DocList(block.docs()[: limit - num_rows]), limit - num_rows
             pieces.append((segments[position], block))
             num_rows += count
-        work.count(filtered, count, count * columns_read)
+        context.count(filtered, count, count * columns_read)
         position += 1
-    return (Gathered(pieces, num_rows) if pieces else None), segments[position:] if num_rows < limit else ()
+    return (GatheredRows(pieces, num_rows) if pieces else None), segments[position:] if num_rows < limit else ()
 
 
 def _may_be_few(bound: BoundQuery) -> bool:

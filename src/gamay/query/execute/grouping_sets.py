@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gamay.functions.aggregate.distinct.coding import CODES_MAX
 from gamay.functions.aggregate_spi import Partial
 from gamay.query.bind.binder import BoundQuery
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.execute.filter_clauses import FilterClauses
 from gamay.query.execute.spilling import FoundGroups
 from gamay.query.groupby.limits import GroupLimits, group_limits
@@ -59,7 +59,7 @@ def plan_sets(bound: BoundQuery) -> SetPlan:
 
 
 def execute_grouping_sets(
-    work: Work, segments: Sequence[QuerySegment]
+    context: ExecutionContext, segments: Sequence[QuerySegment]
 ) -> dict[KeySet, GroupTable | PartitionedGroups] | None:
     """Return the groups of each set, those of the set without keys being one group; None when no segment was left.
 
@@ -68,17 +68,17 @@ def execute_grouping_sets(
     """
     if not segments:
         return None
-    bound, limits = work.bound, group_limits(work.bound).untrimmed()
+    bound, limits = context.bound, group_limits(context.bound).untrimmed()
     plan = plan_sets(bound)
     all_sets = (*plan.finest, *plan.sources)
     of_segments = all_sets if limits.num_groups < CODES_MAX else plan.finest
-    found = {keys: FoundGroups(work, limits, len(all_sets)) for keys in all_sets}
-    work.over_segments(
-        list(enumerate(segments)), lambda item: _segment(work, plan, of_segments, item[0], item[1], limits, found)
+    found = {keys: FoundGroups(context, limits, len(all_sets)) for keys in all_sets}
+    context.over_segments(
+        list(enumerate(segments)), lambda item: _segment(context, plan, of_segments, item[0], item[1], limits, found)
     )
     merged: dict[KeySet, GroupTable | PartitionedGroups] = {}
     for keys in all_sets:
-        work.deadline.check()
+        context.deadline.check()
         if keys not in of_segments:
             source = plan.sources[keys]
             for number, table in enumerate(_tables(merged[source])):
@@ -101,7 +101,7 @@ def _merged_from(bound: BoundQuery, table: GroupTable, source: KeySet, keys: Key
 
 
 def _segment(
-    work: Work,
+    context: ExecutionContext,
     plan: SetPlan,
     sets: Sequence[KeySet],
     number: int,
@@ -110,9 +110,9 @@ def _segment(
     found: Mapping[KeySet, FoundGroups],
 ) -> None:
     """Find the groups of some sets in the segment of a number, from rows where no table of another set has them all."""
-    filtered = work.filter(segment)
+    filtered = context.filter(segment)
     matches = filtered.matches()
-    bound = work.asked(segment)
+    bound = context.asked(segment)
     clauses = FilterClauses(bound, segment)
     reader = clauses.reader()
     tables: dict[KeySet, GroupTable] = {}
@@ -127,21 +127,21 @@ def _segment(
             tables[keys] = _merged_from(bound, tables[base], base, keys)
         else:
             walk = _known(matches) if tables or len(plan.finest) > 1 else matches
-            options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found[keys].overflow(number))
-            tables[keys] = _grouped(work, bound, keys, walk, reader, options)
+            options = GroupOptions(limits.num_groups, context.deadline.check, restart, overflow=found[keys].overflow(number))
+            tables[keys] = _grouped(context, bound, keys, walk, reader, options)
             if len(tables) == 1:  # rows count once, though they are walked again
-                clauses.count(work, filtered, filtered.walked(matches) if walk is matches else len(walk))
+                clauses.count(context, filtered, filtered.walked(matches) if walk is matches else len(walk))
             matches = walk
-        limits.note(tables[keys], work.stats)
+        limits.note(tables[keys], context.stats)
         found[keys].add((number,), tables[keys])
 
 
 def _grouped(
-    work: Work, bound: BoundQuery, keys: KeySet, matches: Matches, reader: Reader, options: GroupOptions
+    context: ExecutionContext, bound: BoundQuery, keys: KeySet, matches: Matches, reader: Reader, options: GroupOptions
 ) -> GroupTable:
     if keys:
-        return group_segment([bound.rows[i] for i in keys], bound.aggregates, matches, reader, work.pool, options)
-    partials: tuple[Partial, ...] = aggregate_segment(bound.aggregates, matches, reader, work.pool, options)
+        return group_segment([bound.rows[i] for i in keys], bound.aggregates, matches, reader, context.pool, options)
+    partials: tuple[Partial, ...] = aggregate_segment(bound.aggregates, matches, reader, context.pool, options)
     return GroupTable((), partials, 1)
 
 

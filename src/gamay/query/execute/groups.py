@@ -6,9 +6,9 @@ from gamay.functions.aggregate_spi import Partial
 from gamay.functions.expression import Column
 from gamay.kernels.tuning import FEW_ROWS_MAX
 from gamay.query.bind.binder import BoundQuery
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.execute.filter_clauses import FilterClauses, branch_of
-from gamay.query.execute.gathered import Gathered, gather, unread
+from gamay.query.execute.gathered import GatheredRows, gather, unread
 from gamay.query.execute.spilling import FoundGroups
 from gamay.query.few.groups import FewGroups
 from gamay.query.filter.apply import FilterResult
@@ -85,33 +85,33 @@ def _reads_rows(bound: BoundQuery) -> bool:
     return any(call.arguments for call in bound.aggregates)
 
 
-def execute_aggregation(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | None:
+def execute_aggregation(context: ExecutionContext, segments: Sequence[QuerySegment]) -> GroupTable | None:
     """Return the aggregates over all matching rows as one group without keys; None when no segment was left."""
     views = small_cuboids(segments)
-    if views and (table := _of_records(work, views)) is not None:
+    if views and (table := _of_records(context, views)) is not None:
         return table
-    gathered, rest = gather(work, segments) if _reads_rows(work.bound) else (None, unread(segments))
-    partials = work.over_segments(rest, lambda item: _aggregate(work, *item), are_small=bool(views))
+    gathered, rest = gather(context, segments) if _reads_rows(context.bound) else (None, unread(segments))
+    partials = context.over_segments(rest, lambda item: _aggregate(context, *item), are_small=bool(views))
     if gathered is not None:
-        options = GroupOptions(check=work.deadline.check)
-        calls = work.bound.aggregates
-        partials.append(aggregate_segment(calls, gathered.matches(), gathered.reader(), work.pool, options))
-    return GroupTable((), merge_partials(partials, work.bound.aggregates), 1) if partials else None
+        options = GroupOptions(check=context.deadline.check)
+        calls = context.bound.aggregates
+        partials.append(aggregate_segment(calls, gathered.matches(), gathered.reader(), context.pool, options))
+    return GroupTable((), merge_partials(partials, context.bound.aggregates), 1) if partials else None
 
 
-def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
-    bound, filtered = work.asked(segment), filtered or work.filter(segment)
+def _aggregate(context: ExecutionContext, segment: QuerySegment, filtered: FilterResult | None) -> tuple[Partial, ...]:
+    bound, filtered = context.asked(segment), filtered or context.filter(segment)
     known = known_partials(bound, segment, filtered) or _kept_partials(bound, segment, filtered)
     if known is not None:
         partials, scanned = known
-        work.count(filtered, scanned, 0)
+        context.count(filtered, scanned, 0)
         return partials
     matches = filtered.matches()
     clauses = FilterClauses(bound, segment)
-    options = GroupOptions(check=work.deadline.check)
-    partials = aggregate_segment(bound.aggregates, matches, clauses.reader(), work.pool, options)
-    clauses.count(work, filtered, filtered.walked(matches))
-    work.keep_groups(GroupTable((), partials, 1))
+    options = GroupOptions(check=context.deadline.check)
+    partials = aggregate_segment(bound.aggregates, matches, clauses.reader(), context.pool, options)
+    clauses.count(context, filtered, filtered.walked(matches))
+    context.keep_groups(GroupTable((), partials, 1))
     if _is_of_all(segment, filtered):
         for call, partial in zip(bound.aggregates, partials, strict=True):
             if call.filter is None and len(call.arguments) == 1 and isinstance(call.arguments[0], Column):
@@ -119,37 +119,37 @@ def _aggregate(work: Work, segment: QuerySegment, filtered: FilterResult | None)
     return partials
 
 
-def execute_group_by(work: Work, segments: Sequence[QuerySegment]) -> GroupTable | PartitionedGroups | None:
+def execute_group_by(context: ExecutionContext, segments: Sequence[QuerySegment]) -> GroupTable | PartitionedGroups | None:
     """Return the groups of all matching rows, by partition where they do not fit the memory; None when no segment was left.
 
     Raises QueryError 245 for more groups than a limit allows, or than fit memory and disk. Segments are taken a number at a
     time, so that merging and trimming (see `gamay.query.groupby.limits`) can bound what is kept. The groups do not depend on
     how many threads there are.
     """
-    bound, limits = work.bound, group_limits(work.bound)
+    bound, limits = context.bound, group_limits(context.bound)
     views = small_cuboids(segments)
-    if views and limits.keep_all and (table := _of_records(work, views)) is not None:
+    if views and limits.keep_all and (table := _of_records(context, views)) is not None:
         return table
-    found = FoundGroups(work, limits)
+    found = FoundGroups(context, limits)
     few = FewGroups.of(bound) if limits.keep_all else None
-    gathered, rest = gather(work, segments) if few is None else gather(work, segments, FEW_ROWS_MAX, 1)
+    gathered, rest = gather(context, segments) if few is None else gather(context, segments, FEW_ROWS_MAX, 1)
     for start in range(0, len(rest), _SEGMENTS_AT_ONCE):
         part = list(enumerate(rest[start : start + _SEGMENTS_AT_ONCE], start))
-        work.over_segments(part, lambda item: _group(work, item[0], *item[1], limits, found), are_small=bool(views))
+        context.over_segments(part, lambda item: _group(context, item[0], *item[1], limits, found), are_small=bool(views))
         if len(rest) > _SEGMENTS_AT_ONCE and found.num_groups > limits.threshold:
             found.merge()
     if gathered is not None:
         table = None if few is None else _of_few(few, gathered)
         if table is None:
-            options = GroupOptions(limits.num_groups, work.deadline.check)
+            options = GroupOptions(limits.num_groups, context.deadline.check)
             matches, reader = gathered.matches(), gathered.reader()
-            table = group_segment(bound.rows, bound.aggregates, matches, reader, work.pool, options)
-        limits.note(table, work.stats)
+            table = group_segment(bound.rows, bound.aggregates, matches, reader, context.pool, options)
+        limits.note(table, context.stats)
         found.add((len(rest),), table)
     return found.result(bound)
 
 
-def _of_few(few: FewGroups, gathered: Gathered) -> GroupTable | None:
+def _of_few(few: FewGroups, gathered: GatheredRows) -> GroupTable | None:
     """Return the groups of rows in few steps, where nothing in them is null."""
     segments = [segment for segment, _ in gathered.pieces]
     if any(segment.null_flags(name) is not None for segment in segments for name in few.columns):
@@ -157,28 +157,33 @@ def _of_few(few: FewGroups, gathered: Gathered) -> GroupTable | None:
     return few.table(gathered.pieces, gathered.num_rows)
 
 
-def _of_records(work: Work, views: Sequence[CuboidView]) -> GroupTable | None:
+def _of_records(context: ExecutionContext, views: Sequence[CuboidView]) -> GroupTable | None:
     """Return the groups of the records of star-trees, which are few; None where they cannot be read together."""
-    bound = work.bound
+    bound = context.bound
     if bound.filters or not all(view.choice.has_short_keys for view in views):
         return None
-    filtered = [work.filter(view) for view in views]
+    filtered = [context.filter(view) for view in views]
     pieces: list[Piece] = [(view.choice, Found.of(one)) for view, one in zip(views, filtered, strict=True)]
     if not fit_together(bound, pieces):
         return None
-    columns_read = work.columns_read()
+    columns_read = context.columns_read()
     for one, (_, found) in zip(filtered, pieces, strict=True):
-        work.deadline.check()
-        work.count(one, found.count, found.count * columns_read)
+        context.deadline.check()
+        context.count(one, found.count, found.count * columns_read)
     table = group_records(pieces, len(bound.rows))
-    work.keep_groups(table)
+    context.keep_groups(table)
     return table
 
 
 def _group(
-    work: Work, number: int, segment: QuerySegment, filtered: FilterResult | None, limits: GroupLimits, found: FoundGroups
+    context: ExecutionContext,
+    number: int,
+    segment: QuerySegment,
+    filtered: FilterResult | None,
+    limits: GroupLimits,
+    found: FoundGroups,
 ) -> None:
-    bound, result = work.asked(segment), filtered or work.filter(segment)
+    bound, result = context.asked(segment), filtered or context.filter(segment)
     matches = result.matches()
     clauses = FilterClauses(bound, segment)
 
@@ -186,8 +191,8 @@ def _group(
         result.walked(matches)
         clauses.restart()
 
-    options = GroupOptions(limits.num_groups, work.deadline.check, restart, overflow=found.overflow(number))
-    table = group_segment(bound.rows, bound.aggregates, matches, clauses.reader(), work.pool, options)
-    clauses.count(work, result, result.walked(matches))
-    limits.note(table, work.stats)
-    found.add((number,), limits.of_segment(work.bound, table, work.stats))
+    options = GroupOptions(limits.num_groups, context.deadline.check, restart, overflow=found.overflow(number))
+    table = group_segment(bound.rows, bound.aggregates, matches, clauses.reader(), context.pool, options)
+    clauses.count(context, result, result.walked(matches))
+    limits.note(table, context.stats)
+    found.add((number,), limits.of_segment(context.bound, table, context.stats))

@@ -9,7 +9,7 @@ from gamay.functions.expression import Column
 from gamay.query.bind.binder import SortKey, physical_columns
 from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import CommonBound
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.execute.gathered import gather_first
 from gamay.query.filter.apply import FilterResult
 from gamay.query.prune.by_segments import bounds_of
@@ -39,41 +39,41 @@ _PIECE_ROWS = 8 * BLOCK_ROWS
 _COUNTED_ROWS = 1 << 10
 
 
-def execute_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
+def execute_selection(context: ExecutionContext, segments: Sequence[QuerySegment]) -> Rows | None:
     """Return the first rows that match, in the order of the segments and of their docs.
 
     Many segments are walked several at a time, in waves that double in size until there are enough rows; few segments one
     after the other, each in such waves of its pieces.
     """
-    if work.bound.limit == 0:
+    if context.bound.limit == 0:
         return None
-    found = _Found(work.bound.limit_with_offset)
-    gathered, segments = gather_first(work, segments, found.missing)
+    found = _Found(context.bound.limit_with_offset)
+    gathered, segments = gather_first(context, segments, found.missing)
     if gathered is not None:
         operand = gathered.reader()(gathered.matches())
-        rows = tuple(as_vector(operand(row), gathered.num_rows) for row in work.bound.rows)
+        rows = tuple(as_vector(operand(row), gathered.num_rows) for row in context.bound.rows)
         found.add((rows, gathered.num_rows))
-    if len(segments) >= 2 * work.pool.threads:
-        for wave in _waves(segments, work):
-            answers = work.pool.run([_whole(work, segment, found.missing) for segment in wave])
+    if len(segments) >= 2 * context.pool.threads:
+        for wave in _waves(segments, context):
+            answers = context.pool.run([_whole(context, segment, found.missing) for segment in wave])
             for filtered, part in answers:
-                _count(work, filtered, found.add(part))
-            found.count_memory(work)
+                _count(context, filtered, found.add(part))
+            found.count_memory(context)
             if not found.missing:
                 break
     else:
         for segment in segments:
-            filtered = work.filter(segment)
+            filtered = context.filter(segment)
             matches = filtered.matches()
             pieces: Sequence[Matches] = matches.split(max(1, -(-span_of(matches) // _PIECE_ROWS)))
             taken = 0
-            for some in _waves(pieces, work):
-                for part in work.pool.run([_piece(work, segment, piece, found.missing) for piece in some]):
+            for some in _waves(pieces, context):
+                for part in context.pool.run([_piece(context, segment, piece, found.missing) for piece in some]):
                     taken += found.add(part)
-                found.count_memory(work)
+                found.count_memory(context)
                 if not found.missing:
                     break
-            _count(work, filtered, taken)
+            _count(context, filtered, taken)
             if not found.missing:
                 break
     return found.rows()
@@ -96,66 +96,66 @@ class _Found:
         self.missing -= taken
         return taken
 
-    def count_memory(self, work: Work) -> None:
+    def count_memory(self, context: ExecutionContext) -> None:
         """Tell the guard about the rows that were added; raises QueryError 245 when they are too much."""
         added = self._parts[self._counted :]
         if sum(len(part[0]) for part in added if part) > _COUNTED_ROWS:
             self._counted = len(self._parts)
-            work.keep("rows", added)
+            context.keep("rows", added)
 
     def rows(self) -> Rows | None:
         return concat_rows(self._parts) if self._parts else None
 
 
-def _waves(items: Sequence[T], work: Work) -> Iterator[Sequence[T]]:
+def _waves(items: Sequence[T], context: ExecutionContext) -> Iterator[Sequence[T]]:
     """Cut a list in parts that double in size, up to a few for each thread."""
     start, size = 0, 1
     while start < len(items):
         yield items[start : start + size]
         start += size
-        size = min(2 * size, 4 * work.pool.threads)
+        size = min(2 * size, 4 * context.pool.threads)
 
 
-def _piece(work: Work, segment: QuerySegment, piece: Matches, limit: int) -> Callable[[], Part]:
-    return lambda: first_rows(segment, piece, work.asked(segment).rows, limit, work.deadline)
+def _piece(context: ExecutionContext, segment: QuerySegment, piece: Matches, limit: int) -> Callable[[], Part]:
+    return lambda: first_rows(segment, piece, context.asked(segment).rows, limit, context.deadline)
 
 
-def _whole(work: Work, segment: QuerySegment, limit: int) -> Callable[[], tuple[FilterResult, Part]]:
+def _whole(context: ExecutionContext, segment: QuerySegment, limit: int) -> Callable[[], tuple[FilterResult, Part]]:
     def task() -> tuple[FilterResult, Part]:
-        filtered = work.filter(segment)
-        return filtered, first_rows(segment, filtered.matches(), work.asked(segment).rows, limit, work.deadline)
+        filtered = context.filter(segment)
+        return filtered, first_rows(segment, filtered.matches(), context.asked(segment).rows, limit, context.deadline)
 
     return task
 
 
-def _count(work: Work, filtered: FilterResult, taken: int) -> None:
-    work.count(filtered, taken, taken * work.columns_read())
+def _count(context: ExecutionContext, filtered: FilterResult, taken: int) -> None:
+    context.count(filtered, taken, taken * context.columns_read())
 
 
-def execute_ordered_selection(work: Work, segments: Sequence[QuerySegment]) -> Rows | None:
+def execute_ordered_selection(context: ExecutionContext, segments: Sequence[QuerySegment]) -> Rows | None:
     """Return the first rows in the query's order; ties keep the order of segments and docs.
 
     Segments are looked at in the order of what they have first; those that have nothing before the last row that is found
     by then are left out.
     """
-    if work.bound.limit == 0:
+    if context.bound.limit == 0:
         return None
-    common = CommonBound(work.bound.order_by[0].descending)
-    firsts = _firsts(work.bound.order_by[0], segments)
-    order = sorted(firsts, key=firsts.__getitem__, reverse=work.bound.order_by[0].descending)
+    common = CommonBound(context.bound.order_by[0].descending)
+    firsts = _firsts(context.bound.order_by[0], segments)
+    order = sorted(firsts, key=firsts.__getitem__, reverse=context.bound.order_by[0].descending)
     order += [place for place in range(len(segments)) if place not in firsts]
 
     def task(place: int) -> Rows | None:
         if place in firsts and common.excludes(firsts[place]):
-            work.leave_out()
+            context.leave_out()
             return None
-        return _ordered(work, segments[place], common)
+        return _ordered(context, segments[place], common)
 
-    found = dict(zip(order, work.over_segments(order, task), strict=True))
+    found = dict(zip(order, context.over_segments(order, task), strict=True))
     parts = [rows for place in range(len(segments)) if (rows := found[place]) is not None]
     if len(parts) == 1:
         return parts[0]  # in order already, and no more than are wanted
-    return sort_rows(work.bound, concat_rows(parts), work.bound.limit_with_offset) if parts else None
+    return sort_rows(context.bound, concat_rows(parts), context.bound.limit_with_offset) if parts else None
 
 
 def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
@@ -166,27 +166,27 @@ def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
     return {place: known[key.descending] for place, known in bounds.items() if known is not None}
 
 
-def _ordered(work: Work, segment: QuerySegment, common: CommonBound) -> Rows | None:
-    bound, limit = work.asked(segment), work.bound.limit_with_offset
-    filtered = work.filter(segment)
+def _ordered(context: ExecutionContext, segment: QuerySegment, common: CommonBound) -> Rows | None:
+    bound, limit = context.asked(segment), context.bound.limit_with_offset
+    filtered = context.filter(segment)
     matches = filtered.matches()
-    threads = 1 if lies_in_order(segment, bound.order_by) else work.pool.usable_threads
+    threads = 1 if lies_in_order(segment, bound.order_by) else context.pool.usable_threads
     pieces = matches.split(min(threads, max(1, span_of(matches) // BLOCK_ROWS)))
 
     def task(piece: Matches) -> Callable[[], Ordered]:
-        return lambda: top_docs(segment, piece, bound.order_by, limit, work.deadline, common)
+        return lambda: top_docs(segment, piece, bound.order_by, limit, context.deadline, common)
 
-    parts = work.pool.run([task(piece) for piece in pieces])
+    parts = context.pool.run([task(piece) for piece in pieces])
     scanned = sum(part.num_scanned for part in parts)
     key_columns = physical_columns([key.expression for key in bound.order_by])
     found = [part for part in parts if len(part.docs)]
     if not found:
-        work.count(filtered, scanned, scanned * len(key_columns))
+        context.count(filtered, scanned, scanned * len(key_columns))
         return None
     best = merge_ordered(found, bound.order_by, limit)
     others = [name for name in physical_columns(bound.rows) if name not in key_columns]
-    work.count(filtered, scanned, scanned * len(key_columns) + len(best.docs) * len(others))
+    context.count(filtered, scanned, scanned * len(key_columns) + len(best.docs) * len(others))
     rows = read_ordered(segment, bound, best)
     if len(best.docs) > _COUNTED_ROWS:
-        work.keep("rows", rows)
+        context.keep("rows", rows)
     return rows

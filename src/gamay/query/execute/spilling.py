@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gamay.functions.aggregate.distinct.coding import CODES_MAX
 from gamay.query.bind.binder import BoundQuery
-from gamay.query.execute.context import Work
+from gamay.query.execute.context import ExecutionContext
 from gamay.query.groupby.limits import GroupLimits
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.segment import Overflow, Place
@@ -36,18 +36,18 @@ class FoundGroups:
     shares: how many of these the query's memory is divided among.
     """
 
-    def __init__(self, work: Work, limits: GroupLimits, shares: int = 1) -> None:
-        self._work = work
+    def __init__(self, context: ExecutionContext, limits: GroupLimits, shares: int = 1) -> None:
+        self._context = context
         self._limits = limits
-        limit = work.deadline.memory_limit
+        limit = context.deadline.memory_limit
         self._memory = _NO_LIMIT if limit is None else max(limit // shares, _MEMORY_LEAST)
         self._lock = threading.Lock()
         self._tables: list[tuple[Place, GroupTable]] = []
         self._aside: list[tuple[Place, PartitionedGroups]] = []
         self._aside_bytes = 0
-        self._aside_holder = work.deadline.holder("groups")
+        self._aside_holder = context.deadline.holder("groups")
         self._kept_bytes = 0
-        budget = work.deadline.budget
+        budget = context.deadline.budget
         self._may_spill = limit is not None and budget is not None and not budget.process.space.is_off
 
     @property
@@ -59,8 +59,8 @@ class FoundGroups:
         """Return what the segment of this number does with more groups than it should hold; None where it holds them all."""
         held, scattered = _NO_LIMIT, _NO_LIMIT
         if self._may_spill and self._limits.num_groups >= CODES_MAX:
-            held = self._memory // (_GROWING_SHARE * self._work.pool.threads)
-        if self._limits.are_none and all(is_narrow(call.aggregate) for call in self._work.bound.aggregates):
+            held = self._memory // (_GROWING_SHARE * self._context.pool.threads)
+        if self._limits.are_none and all(is_narrow(call.aggregate) for call in self._context.bound.aggregates):
             scattered = _SCATTERED_BYTES
         if held == scattered == _NO_LIMIT:
             return None
@@ -71,17 +71,17 @@ class FoundGroups:
         if not self._fits(held_bytes(table)):
             self._store(place, table)
             return
-        self._work.keep_groups(table)
+        self._context.keep_groups(table)
         with self._lock:
             self._tables.append((place, table))
 
     def merge(self) -> None:
         """Merge the tables that are not divided into one, which the limits of a server may trim."""
-        merged = merge_group_tables(self._in_order(), self._work.bound.aggregates)
+        merged = merge_group_tables(self._in_order(), self._context.bound.aggregates)
         before = held_bytes(self._in_order())
-        self._tables = [((0,), self._limits.of_server(self._work.bound, merged, self._work.stats))]
-        self._work.drop()
-        self._work.keep("groups", self._in_order())
+        self._tables = [((0,), self._limits.of_server(self._context.bound, merged, self._context.stats))]
+        self._context.drop()
+        self._context.keep("groups", self._in_order())
         self._kept_bytes += held_bytes(self._in_order()) - before
 
     def result(self, bound: BoundQuery) -> GroupTable | PartitionedGroups | None:
@@ -94,7 +94,7 @@ class FoundGroups:
             parts.sort(key=lambda found: found[0])
             whole = PartitionedGroups.joined([part for _, part in parts], bound.aggregates)
             return self._settled(whole) if bound.order_by or bound.having is not None else whole
-        return self._limits.of_server(bound, merge_group_tables(tables, bound.aggregates), self._work.stats)
+        return self._limits.of_server(bound, merge_group_tables(tables, bound.aggregates), self._context.stats)
 
     def _settled(self, groups: PartitionedGroups) -> PartitionedGroups:
         """Have all threads merge the partitions, where there is room for all of them beside what is merged.
@@ -104,7 +104,7 @@ class FoundGroups:
         if _SETTLED_FACTOR * self._kept_bytes > self._memory:
             return groups
         self._aside_holder.hold(self._aside_bytes + self._kept_bytes)
-        return groups.settled(self._work.pool)
+        return groups.settled(self._context.pool)
 
     def _in_order(self) -> Sequence[GroupTable]:
         return [table for _, table in sorted(self._tables, key=lambda found: found[0])]
@@ -121,7 +121,7 @@ class FoundGroups:
         if not self._fits(num_bytes):
             self._store(place, table)
             return
-        part = PartitionedGroups(self._work.bound.aggregates)
+        part = PartitionedGroups(self._context.bound.aggregates)
         part.hold(table)
         with self._lock:
             self._aside_bytes += num_bytes
@@ -129,9 +129,9 @@ class FoundGroups:
             self._aside.append((place, part))
 
     def _store(self, place: Place, table: GroupTable) -> None:
-        budget = self._work.deadline.budget
+        budget = self._context.deadline.budget
         assert budget is not None
-        part = PartitionedGroups(self._work.bound.aggregates, budget.spill_file())
+        part = PartitionedGroups(self._context.bound.aggregates, budget.spill_file())
         part.store(table)
         with self._lock:
             self._aside.append((place, part))

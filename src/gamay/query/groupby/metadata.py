@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from gamay.functions.aggregate.distinct.distinct import OfPairs
+from gamay.functions.aggregate.distinct.distinct import DistinctAggregate
 from gamay.functions.aggregate.distinct.pairs import PairsPartial
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
@@ -34,7 +34,7 @@ def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: 
         return None
     values = column.dictionary.values
     every_id = np.arange(len(values), dtype=np.uint32)
-    if isinstance(aggregate, OfPairs) and not aggregate.counted:
+    if isinstance(aggregate, DistinctAggregate) and not aggregate.counted:
         return PairsPartial(np.zeros(len(values), np.int32), EncodedVector(every_id, values), None, 1)
     if getattr(aggregate, "is_of_distinct_values", False):
         state = aggregate.allocate(1)

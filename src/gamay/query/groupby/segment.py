@@ -32,7 +32,7 @@ from gamay.query.groupby.states import WIDE, Reader, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable, select_groups
 from gamay.query.pool import WorkPool
 from gamay.query.view.match_spans import cut, span_of
-from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches, most_rows
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocMask, DocScan, Matches, max_block_rows
 from gamay.query.view.read import raw_text_rows
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ def aggregate_segment(
             held.hold(num_bytes)
             return num_bytes
 
-        for block in piece.blocks(rows, most_rows()) if is_bounded else _paced(piece, rows, count_memory):
+        for block in piece.blocks(rows, max_block_rows()) if is_bounded else _paced(piece, rows, count_memory):
             options.check()
             if only_adds and isinstance(block, DocMask):
                 states.update_kept(block, reader(block.span))
@@ -183,7 +183,7 @@ def _grouped_directly(
 
     def add(number: int, piece: Matches) -> DirectGroups:
         groups, num_put = DirectGroups(direct), 0
-        for block in piece.blocks(rows, most_rows()):
+        for block in piece.blocks(rows, max_block_rows()):
             options.check()
             groups.add(block, reader)
             held = groups.count_memory()
@@ -285,8 +285,8 @@ def _block_rows(matches: Matches, expressions: Sequence[Expression], reader: Rea
     if texts:
         return raw_text_rows(lambda block: map(reader(block), texts), _rows_at_most(matches))
     if isinstance(matches, AllDocs) and all(isinstance(expression, Column) for expression in expressions):
-        return most_rows()  # columns are used as they lie in the segment
-    return min(most_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
+        return max_block_rows()  # columns are used as they lie in the segment
+    return min(max_block_rows(), max(BLOCK_ROWS, AGGREGATED_BLOCK_VALUES // max(1, len(names))))
 
 
 def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iterator[Block]:
@@ -294,7 +294,7 @@ def _paced(matches: Matches, rows: int, count_memory: Callable[[], int]) -> Iter
 
     count_memory: called after each block, returns the bytes that are held; what a block needs comes on top of them.
     """
-    most, rest, before, held = most_rows(), matches, 0, 0
+    most, rest, before, held = max_block_rows(), matches, 0, 0
     looked_at = min(most, BLOCK_ROWS if span_of(matches) <= BLOCK_ROWS else _FIRST_ROWS)
     while span_of(rest):
         part, rest = cut(rest, looked_at)

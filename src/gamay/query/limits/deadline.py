@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.base.guard import NOBODY, Holder
+from gamay.base.guard import NULL_GUARD, Holder
 from gamay.kernels.jit import compiling_s
 from gamay.query.limits.budget import Budget, BudgetHolder
 
@@ -68,7 +68,7 @@ class Deadline:
 
     def holder(self, what: str) -> Holder:
         """Return what a part of the work tells its memory to."""
-        return NOBODY if self.budget is None else BudgetHolder(self.budget, what)
+        return NULL_GUARD if self.budget is None else BudgetHolder(self.budget, what)
 
     @property
     def memory_limit(self) -> int | None:

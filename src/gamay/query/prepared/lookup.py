@@ -24,7 +24,7 @@ from gamay.query.bind.binder import BoundQuery, QueryKind, aggregate_column, phy
 from gamay.query.bind.predicate import Filter, filter_columns
 from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import sort_array
-from gamay.query.execute.gathered import Gathered
+from gamay.query.execute.gathered import GatheredRows
 from gamay.query.few.groups import FewGroups
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.groupby.limits import group_limits
@@ -241,7 +241,7 @@ def _operand(query: PreparedQuery, found: Found, num_rows: int) -> Callable[[Exp
             for segment, docs in found
             if len(docs)
         ]
-        return Gathered(pieces, num_rows).reader()(AllDocs(0, num_rows))
+        return GatheredRows(pieces, num_rows).reader()(AllDocs(0, num_rows))
     segment, docs = found[0]
     block = matches_of(docs, segment.num_docs)
     if not isinstance(block, AllDocs | DocList):

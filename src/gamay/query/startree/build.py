@@ -28,7 +28,7 @@ from gamay.query.groupby.segment import aggregate_segment, group_segment
 from gamay.query.groupby.table import GroupTable
 from gamay.query.pool import WorkPool
 from gamay.query.startree.definition import TreeDefinition, tree_definitions
-from gamay.query.startree.lattice import Kept, Limits, grow
+from gamay.query.startree.lattice import Kept, LatticeLimits, grow
 from gamay.query.view.matches import AllDocs, DocList
 from gamay.query.view.read import segment_reader
 from gamay.query.view.virtual import QuerySegment
@@ -81,7 +81,7 @@ def _build(segment: ImmutableSegment, definition: TreeDefinition, pool: WorkPool
     cuboids = _Cuboids(QuerySegment(segment, definition.bound.fields, ""), definition.bound, pool)
     unstarred = sum(1 << position for position in definition.unstarred)
     most_bytes = int(segment.size_bytes * definition.config["maxSizeRatio"])
-    limits = Limits(definition.leaf_records, segment.num_docs, most_bytes)
+    limits = LatticeLimits(definition.leaf_records, segment.num_docs, most_bytes)
     chosen = grow(len(cuboids.dimensions), unstarred, limits, cuboids.reduce, cuboids.num_bytes, cuboids.forget)
     kept = [cuboids.records[mask] for mask in chosen]
     took_ms = round((clock.monotonic_s() - begun_s) * 1000)

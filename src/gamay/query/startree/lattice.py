@@ -26,9 +26,10 @@ Kept: TypeAlias = int
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """leaf_records: cuboids of at most so many records are not reduced further. num_docs: the rows of the segment.
+class LatticeLimits:
+    """Limits of the cuboids that are kept.
 
+    leaf_records: cuboids of at most so many records are not reduced further. num_docs: the rows of the segment.
     max_bytes: how much all cuboids may take together.
     """
 
@@ -53,7 +54,7 @@ def candidates(num_dimensions: int, unstarred: Kept) -> Iterator[Kept]:
 def grow(
     num_dimensions: int,
     unstarred: Kept,
-    limits: Limits,
+    limits: LatticeLimits,
     reduce_: Callable[[Kept | None, Kept, int], int | None],
     num_bytes: Callable[[Kept], int],
     forget: Callable[[Kept], None],
@@ -84,7 +85,7 @@ def grow(
     return _within(sizes, taken, limits)
 
 
-def _within(sizes: dict[Kept, int], num_bytes: Mapping[Kept, int], limits: Limits) -> list[Kept]:
+def _within(sizes: dict[Kept, int], num_bytes: Mapping[Kept, int], limits: LatticeLimits) -> list[Kept]:
     """Leave out cuboids until they take little enough: first those that spare queries the least for their size.
 
     What is left of the room at the end goes to the smallest of those that were left out.

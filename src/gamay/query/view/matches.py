@@ -27,7 +27,7 @@ DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def most_rows() -> int:
+def max_block_rows() -> int:
     """Return the rows of a block at most, where much is computed of each: fewer for a query that may hold little."""
     limit = guard.memory_limit()
     if limit is None:

@@ -391,4 +391,4 @@ class ReceivedPlans:
         if known is None or (known.shape.pattern is None and filter_ is not EVERYTHING):
             raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; it has to be sent as a whole")
         bound = known.shape.bound
-        return KnownPlan(bound.asked_again(bound.query, filter_), known.shape, known)
+        return KnownPlan(bound.with_filter(bound.query, filter_), known.shape, known)

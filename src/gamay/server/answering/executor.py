@@ -86,7 +86,7 @@ class QueryExecutor:
             if took_s >= _LONG_S:
                 give_back_surplus()
 
-    def answer_at_once(
+    def answer_prepared(
         self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
     ) -> Answer | None:
         """Answer a query from the named segments of a typed table; None to leave it to `execute`.

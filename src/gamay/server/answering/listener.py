@@ -23,7 +23,7 @@ from gamay.query.reduce.merge import Answer, reduce
 from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
 from gamay.query.wire.result import encode_answer, encode_done, encode_result
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret
-from gamay.rpc.peer import AWAKE_US, Limits
+from gamay.rpc.peer import BUSY_POLL_US, ConnectionLimits
 from gamay.rpc.server import Call, Server
 from gamay.server.answering.executor import QueryExecutor
 
@@ -39,7 +39,8 @@ class QueryListener:
 
     Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
     `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
-    together, and one of them. awake_us: see `gamay.rpc.peer.Limits`; None is the usual. secret: that brokers have to know.
+    together, and one of them. busy_poll_us: see `gamay.rpc.peer.ConnectionLimits`; None is the usual. secret: that brokers
+    have to know.
 
     Raises InUseError when the port is taken.
     """
@@ -55,7 +56,7 @@ class QueryListener:
         threads: int = 4,
         memory: ProcessBudget | None = None,
         tls: ssl.SSLContext | None = None,
-        awake_us: int | None = None,
+        busy_poll_us: int | None = None,
         secret: ClusterSecret = NO_SECRET,
     ) -> None:
         self._executor = executor
@@ -64,7 +65,9 @@ class QueryListener:
         self._tls = tls
         self._plans = ReceivedPlans()
         self._queue = QueryQueue(threads, thread_name="server-query")
-        limits = Limits(frame_bytes=REQUEST_BYTES_MAX, awake_us=AWAKE_US if awake_us is None else awake_us)
+        limits = ConnectionLimits(
+            frame_bytes=REQUEST_BYTES_MAX, busy_poll_us=BUSY_POLL_US if busy_poll_us is None else busy_poll_us
+        )
         self._server = Server(name, self._on_call, limits, secret)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[tuple[str, CancellableDeadline]] = set()
@@ -215,7 +218,7 @@ class QueryListener:
         if known.prepared is None or len(header.segments) > SEGMENTS_MAX:
             return None
         try:
-            answer = self._executor.answer_at_once(
+            answer = self._executor.answer_prepared(
                 header.table, known.prepared, plan.bound.filter, header.segments, self._clock
             )
         except GamayError:

@@ -42,7 +42,7 @@ from gamay.server.consuming.host import Owner, Resources
 from gamay.server.consuming.indexing import Indexing
 from gamay.server.consuming.intake import Intake
 from gamay.server.consuming.machine import ConsumerMachine, ConsumerState
-from gamay.server.consuming.progress import Progress
+from gamay.server.consuming.progress import ConsumerProgress
 from gamay.server.consuming.reading import Reading
 from gamay.server.consuming.status import ConsumerStatus, StreamError
 from gamay.server.consuming.throttle import Throttle
@@ -115,7 +115,7 @@ class SegmentConsumer:
         )  # fmt: skip
         self._intake = self._open_intake()
         self._row_limit = limits.rows
-        self._progress = Progress(record.creation_time_ms)
+        self._progress = ConsumerProgress(record.creation_time_ms)
         self._take_over(ahead, spare)
         self._indexing = Indexing(self._rows, self._intake, letters, self._counts, self._note_error)
         self._commit = SegmentCommit(
@@ -509,9 +509,9 @@ class SegmentConsumer:
         )
 
 
-def _limits(record: SegmentRecord, flush: FlushThresholds) -> m.Limits:
+def _limits(record: SegmentRecord, flush: FlushThresholds) -> m.FlushLimits:
     rows = record.flush_threshold_rows if record.flush_threshold_rows > 0 else flush.segment_rows
-    return m.Limits(rows or DEFAULT_FLUSH_ROWS, record.creation_time_ms, flush.time_ms)
+    return m.FlushLimits(rows or DEFAULT_FLUSH_ROWS, record.creation_time_ms, flush.time_ms)
 
 
 def _is_pauseless(config: TableConfig) -> bool:

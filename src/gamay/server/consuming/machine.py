@@ -154,8 +154,8 @@ _STEPS_PAUSELESS = (_Step.START, _Step.BUILD, _Step.UPLOAD, _Step.END)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """When a segment is full. rows: that are indexed; created_ms: of the segment; flush_ms: how long it consumes."""
+class FlushLimits:
+    """Limits at which a segment is full. rows: indexed; created_ms: of the segment; flush_ms: how long it consumes."""
 
     rows: int
     created_ms: int
@@ -170,7 +170,7 @@ class ConsumerMachine:
     """
 
     def __init__(
-        self, start: Offset, limits: Limits, now_ms: int, *, pauseless: bool = False, downloads_completed: bool = False
+        self, start: Offset, limits: FlushLimits, now_ms: int, *, pauseless: bool = False, downloads_completed: bool = False
     ) -> None:
         self.state = ConsumerState.INITIAL_CONSUMING
         self.offset = start

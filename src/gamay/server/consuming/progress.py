@@ -6,8 +6,8 @@ from gamay.ingest.stream.stream_level import TopicOffset
 from gamay.server.consuming.status import RateMeter
 
 
-class Progress:
-    """One thread tells of batches, any may read.
+class ConsumerProgress:
+    """Progress of a consumer in its partition. One thread tells of batches, any may read.
 
     last_consumed_ms: when rows last came, at first when the segment was made; last_message_ms: when the last of them was
     written to the stream, -1 unknown. end: of the partition, as last known. rate: of rows.

@@ -22,7 +22,7 @@ from gamay.cluster.store.znrecord import ZNRecord, decode
 from gamay.model.table.table_name import TableType, table_type_of
 from gamay.model.table.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.server.instance.failures import Failure, SegmentFailures
-from gamay.server.instance.pending_work import Reload, Work, WorkQueue
+from gamay.server.instance.pending_work import PendingWork, Reload, WorkQueue
 from gamay.server.instance.reporting import CurrentStates
 from gamay.server.loading.loader import SegmentLoader
 from gamay.server.loading.rebuild import TableLayout
@@ -300,7 +300,7 @@ class ServerInstance:
     def _announce(self) -> None:
         announce(self._registry.store, self.id)
 
-    def _look_again(self, work: Work) -> None:
+    def _look_again(self, work: PendingWork) -> None:
         """Compare every record of every table with what is loaded."""
         for table in {*self._registry.assigned_tables(), *self._tables}:
             work.tables.add(table)

@@ -19,8 +19,8 @@ class Reload:
 
 
 @dataclass
-class Work:
-    """What there is to do at one moment.
+class PendingWork:
+    """Work that a server has to do, as noted since it last looked.
 
     everything: the connection to the metadata store was lost. session: it has begun another session, without what this
     server reported. changed: segments whose record changed, by table. suspects: tables with a segment that a query found to
@@ -51,7 +51,7 @@ class WorkQueue:
         self._reloaded_at_once = reloaded_at_once
         self._reloads: deque[Reload] = deque()
         self._wake = threading.Condition()
-        self._work = Work()
+        self._work = PendingWork()
         self._retries: list[tuple[float, str, str]] = []  # heap of (when, table, segment)
         self._stopped = False
 
@@ -128,7 +128,7 @@ class WorkQueue:
             self._stopped = True
             self._wake.notify_all()
 
-    def take(self) -> Work | None:
+    def take(self) -> PendingWork | None:
         """Wait for something to do and take all of it, but of reloads the next few segments; None after `stop`."""
         with self._wake:
             while True:
@@ -141,6 +141,6 @@ class WorkQueue:
                 work = self._work
                 work.reload = self._next_reload()
                 if work.reload or work.tables or work.changed or work.messages or work.suspects or work.everything:
-                    self._work = Work()
+                    self._work = PendingWork()
                     return work
                 self._wake.wait(self._retries[0][0] - now_s if self._retries else None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Measured, MetricKind
 from gamay.cluster.records.completion import Status
 from gamay.server.consuming.counts import PartitionCounts
 from gamay.server.consuming.dead_letters import DeadLetterKind
@@ -71,7 +71,7 @@ def _counters(of: dict[str, str], counts: PartitionCounts) -> Iterator[Measured]
         ("segmentUploadFailure", counts.upload_failures, "Uploads of built segments that failed"),
         *((_answer_name(status), number, "Answers of the controller") for status, number in _answers(counts)),
     ):
-        yield Measured(_PREFIX + name, number, text, of, Kind.COUNTER)
+        yield Measured(_PREFIX + name, number, text, of, MetricKind.COUNTER)
     yield Measured(f"{_PREFIX}streamDataLoss", dead[DeadLetterKind.GAP], "Gaps: what the stream had lost already", of)
     for name, seconds, text in (
         ("lastRealtimeSegmentCreationDurationSeconds", counts.build_s, "What building the last segment took"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Measured, MetricKind
 from gamay.cluster.store.store_metrics import measure_store
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.metrics.consumption import measure_builds, measure_consumption
@@ -26,7 +26,7 @@ def measure_server(instance: ServerInstance) -> Iterator[Measured]:
         yield Measured("pinot_server_segmentSizeBytes", size, "Bytes of loaded segments on disk", labels)
         failed = instance.peer_failures[table]
         text = "Attempts to get a segment from another server that failed"
-        yield Measured("pinot_server_segmentDownloadFromPeersFailures", failed, text, labels, Kind.COUNTER)
+        yield Measured("pinot_server_segmentDownloadFromPeersFailures", failed, text, labels, MetricKind.COUNTER)
         failures = len(instance.failures(table))
         yield Measured("pinot_server_segmentsInErrorState", failures, "Segments that cannot be loaded", labels)
         yield from measure_keys(labels, instance.upserts.of(table, None))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gamay.base.metrics import Kind, Measured
+from gamay.base.metrics import Measured, MetricKind
 from gamay.upsert.partitions.partition import PartitionUpsert
 from gamay.upsert.spi import KeyedTable
 from gamay.upsert.tables.dedup import TableDedup
@@ -18,7 +18,7 @@ def measure_keys(labels: dict[str, str], keys: KeyedTable | None) -> Iterator[Me
             yield from _upsert({**labels, "partition": str(partition_id)}, partition)
         if keys.num_bounded is not None:
             bounded = "Sums of INCREMENT that stayed at the bound of their type"
-            yield Measured(f"{_PREFIX}partialUpsertSumsBounded", keys.num_bounded, bounded, labels, Kind.COUNTER)
+            yield Measured(f"{_PREFIX}partialUpsertSumsBounded", keys.num_bounded, bounded, labels, MetricKind.COUNTER)
     elif isinstance(keys, TableDedup):
         for partition_id, dedup in sorted(keys.partitions().items()):
             of = {**labels, "partition": str(partition_id)}
@@ -28,7 +28,7 @@ def measure_keys(labels: dict[str, str], keys: KeyedTable | None) -> Iterator[Me
                 ("realtimeDedupDropped", dedup.num_dropped, "Rows whose key was there"),
                 ("metadataTtlPrimaryKeysRemoved", dedup.num_expired, "Keys beyond metadataTTL that were removed"),
             ):
-                yield Measured(f"{_PREFIX}{name}", value, text, of, Kind.COUNTER)
+                yield Measured(f"{_PREFIX}{name}", value, text, of, MetricKind.COUNTER)
 
 
 def _upsert(of: dict[str, str], partition: PartitionUpsert) -> Iterator[Measured]:
@@ -54,4 +54,4 @@ def _upsert(of: dict[str, str], partition: PartitionUpsert) -> Iterator[Measured
         ("upsertMissedValidDocIdSnapshotCount", counters.snapshots_missed, "Snapshots that could not be written"),
         ("upsertPreloadFailure", counters.snapshots_unreadable, "Snapshots that could not be read"),
     ):
-        yield Measured(f"{_PREFIX}{name}", value, text, of, Kind.COUNTER)
+        yield Measured(f"{_PREFIX}{name}", value, text, of, MetricKind.COUNTER)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from gamay.spark.building.progress import Progress
+from gamay.spark.building.progress import JobProgress
 
 T = TypeVar("T")
 POLL_SECONDS = 0.2
@@ -16,7 +16,7 @@ _GROUPS = itertools.count(1)
 
 
 def run_tasks(
-    spark: Any, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: Progress, parallelism: int = 0
+    spark: Any, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: JobProgress, parallelism: int = 0
 ) -> list[str]:
     """Return the text that `function` makes of each task, in their order; each task is a Spark task of its own.
 
@@ -36,7 +36,7 @@ def run_tasks(
     return [row.result for row in collect(spark, frame, what, progress)]
 
 
-def collect(spark: Any, frame: Any, what: str, progress: Progress) -> list[Any]:
+def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[Any]:
     """Collect a DataFrame while telling how many tasks of its stages are done; a failure is raised as Spark raised it.
 
     What `progress` raises cancels the job, and is raised.

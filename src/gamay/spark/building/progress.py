@@ -9,8 +9,8 @@ from typing import Any, Protocol
 _LOG = logging.getLogger("gamay.spark")
 
 
-class Progress(Protocol):
-    """Told of every step of a job."""
+class JobProgress(Protocol):
+    """Display of a job's steps."""
 
     def update(self, what: str, done: int, total: int) -> None:
         """`done` of `total` parts of a step are done; the last call of a step has done == total."""
@@ -38,7 +38,7 @@ class LogProgress:
 
 
 @contextmanager
-def terminal_progress() -> Iterator[Progress]:
+def terminal_progress() -> Iterator[JobProgress]:
     """Yield a progress bar on standard error when that is a terminal, else one that logs."""
     if not sys.stderr.isatty():
         yield LogProgress()

@@ -16,7 +16,7 @@ from gamay.client.controller import ControllerClient
 from gamay.client.http import ServiceError
 from gamay.ingest.job.spec import PushJobSpec, TlsSpec
 from gamay.ingest.read.sources import list_files, path_matcher
-from gamay.spark.building.progress import Progress, SilentProgress
+from gamay.spark.building.progress import JobProgress, SilentProgress
 from gamay.spark.building.report import PushReport
 from gamay.spark.building.target import METADATA_SUFFIX, pack_metadata, scratch_folder
 from gamay.storage.archive import pack, unpack
@@ -87,7 +87,7 @@ def push_segments(
     *,
     mode: str = "tar",
     options: PushJobSpec | None = None,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> PushReport:
     """Push segment archives to every controller of the destination.
@@ -149,7 +149,7 @@ class _Pusher:
         destination: Destination,
         mode: str,
         options: PushJobSpec,
-        progress: Progress,
+        progress: JobProgress,
         sleep: Callable[[float], None],
     ) -> None:
         self._client = client

@@ -17,7 +17,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.spark.building import shuffle
 from gamay.spark.building.execute import collect, run_tasks
-from gamay.spark.building.progress import Progress, SilentProgress
+from gamay.spark.building.progress import JobProgress, SilentProgress
 from gamay.spark.building.ranges import Ranges, Sample, samples_of_task
 from gamay.spark.building.report import BuildReport, Outcome, SegmentReport
 from gamay.spark.building.segment_task import FileTask, build_segment, counts_of, open_task_reader
@@ -87,7 +87,7 @@ def build_segments(
     sort_column: str | None = None,
     parallelism: int = 0,
     fail_on_empty: bool = False,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
 ) -> BuildReport:
     """Build the segments of a table from files; their archives land in `output_dir`.
 
@@ -131,7 +131,7 @@ def write_dataframe(
     partition_and_sort: bool = True,
     rows_per_segment: int = ROWS_PER_SEGMENT,
     sort_column: str | None = None,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
 ) -> BuildReport:
     """Build the segments of a table from a Spark DataFrame, through the table's ingestion config.
 
@@ -226,7 +226,7 @@ def _frame_converter(target: SegmentTarget, layout: shuffle.Layout, samples: int
 
 
 def _build_ranges(
-    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: Progress
+    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: JobProgress
 ) -> tuple[list[SegmentReport], list[SegmentReport]]:
     """Return the reports of reading and of building."""
     from pyspark import StorageLevel
@@ -250,7 +250,7 @@ def _build_ranges(
 
 
 def _build_partitions(
-    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: Progress
+    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: JobProgress
 ) -> tuple[list[SegmentReport], list[SegmentReport]]:
     """Build in the same task as the conversion; reports of reading are passed on among the rows."""
     write = shuffle.segment_writer(target, layout, _FRAME_IDS)

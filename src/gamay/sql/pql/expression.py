@@ -16,7 +16,7 @@ from gamay.functions.registry import canonical_name, is_aggregate, scalar_functi
 from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Kind, Lexeme
+from gamay.sql.text.lexer import Lexeme, TokenKind
 from gamay.sql.text.slots import negate, to_literal
 from gamay.sql.translate.expressions import SYNONYMS, oriented
 
@@ -97,7 +97,7 @@ class ExpressionReader:
 
     def next(self) -> Lexeme:
         lexeme = self.current
-        self.position += lexeme.kind is not Kind.END
+        self.position += lexeme.kind is not TokenKind.END
         return lexeme
 
     def skip_op(self, *ops: str) -> bool:
@@ -168,7 +168,7 @@ class ExpressionReader:
         if term.role is Role.CONDITION:
             return term
         lexeme = self.current
-        if lexeme.kind is Kind.OP and lexeme.text in _COMPARISONS:
+        if lexeme.kind is TokenKind.OP and lexeme.text in _COMPARISONS:
             self.next()
             return self._compared(_COMPARISONS[lexeme.text], term, self._sum(left), left)
         if lexeme.is_word("IN", "BETWEEN", "NOT"):
@@ -223,7 +223,7 @@ class ExpressionReader:
 
     def _constant(self, left: Role) -> Literal:
         lexeme = self.current
-        if lexeme.kind not in (Kind.STRING, Kind.NUMBER):
+        if lexeme.kind not in (TokenKind.STRING, TokenKind.NUMBER):
             raise self.expected("a constant")
         self.next()
         literal = self._literal(lexeme)
@@ -238,7 +238,7 @@ class ExpressionReader:
         subject = self._sum(left)
         self._check_subject(subject, left)
         self.need_op(",", "between the column and the regular expression")
-        if self.current.kind is not Kind.STRING:
+        if self.current.kind is not TokenKind.STRING:
             raise self.expected("the regular expression, a string")
         pattern = Literal(self.next().text, DataType.STRING)
         self.need_op(")", "after the regular expression")
@@ -250,7 +250,7 @@ class ExpressionReader:
 
     def expression(self, *, quoted_is_column: bool) -> Term:
         """Read an expression or an aggregate. quoted_is_column: a string that stands alone names a column."""
-        if quoted_is_column and self.current.kind is Kind.STRING:
+        if quoted_is_column and self.current.kind is TokenKind.STRING:
             lexeme = self.next()
             if not lexeme.text:
                 raise self.error(lexeme.start, "the name of a column is missing in the quotes")
@@ -281,10 +281,10 @@ class ExpressionReader:
     def _operator(self) -> tuple[str, str] | None:
         """Return the operator that follows; the sign of a number directly after an operand is one."""
         lexeme = self.current
-        if lexeme.kind is Kind.OP and lexeme.text in _ARITHMETIC:
+        if lexeme.kind is TokenKind.OP and lexeme.text in _ARITHMETIC:
             self.next()
             return _ARITHMETIC[lexeme.text]
-        if lexeme.kind is Kind.NUMBER and lexeme.text[0] in "+-":
+        if lexeme.kind is TokenKind.NUMBER and lexeme.text[0] in "+-":
             return _ARITHMETIC["+"]  # `a -1` adds minus one
         return None
 
@@ -292,7 +292,7 @@ class ExpressionReader:
         lexeme = self.current
         if self._depth >= _DEPTH_MAX:
             raise self.error(lexeme.start, f"the expression is nested deeper than {_DEPTH_MAX}")
-        if lexeme.kind in (Kind.STRING, Kind.NUMBER):
+        if lexeme.kind in (TokenKind.STRING, TokenKind.NUMBER):
             self.next()
             literal = self._literal(lexeme)
             return Term(literal, f"'{literal_text(literal.value)}'", Role.CONSTANT, lexeme.start)
@@ -302,10 +302,10 @@ class ExpressionReader:
                 inner = self._any_of(left)
                 self.need_op(")", "to close this parenthesis")
                 return Term(inner.expression, inner.text, inner.role, lexeme.start)
-            if not lexeme.is_name or (lexeme.kind is Kind.WORD and lexeme.text in KEYWORDS):
+            if not lexeme.is_name or (lexeme.kind is TokenKind.WORD and lexeme.text in KEYWORDS):
                 raise self.expected("a column, a function or a constant")
             self.next()
-            if self.current.is_op("(") and lexeme.kind is Kind.WORD:
+            if self.current.is_op("(") and lexeme.kind is TokenKind.WORD:
                 return self._call(lexeme)
             if self.current.is_op("."):
                 raise self.error(self.current.start, "a column is written without its table")
@@ -355,7 +355,7 @@ class ExpressionReader:
         return Term(call, f"{shown}_{argument.text}", Role.AGGREGATE, name.start)
 
     def _literal(self, lexeme: Lexeme) -> Literal:
-        if lexeme.kind is Kind.STRING:
+        if lexeme.kind is TokenKind.STRING:
             return Literal(lexeme.text, DataType.STRING)
         literal = to_literal(lexeme.text.lstrip("+-"))
         if lexeme.text[0] == "-":

@@ -7,7 +7,7 @@ Names are `[A-Za-z_$][A-Za-z0-9_-]*`, or anything between backticks. Numbers may
 import re
 
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import COMMENT, STRING, Kind, Lexeme
+from gamay.sql.text.lexer import COMMENT, STRING, Lexeme, TokenKind
 
 _DOUBLE_QUOTED = r'"(?:[^"]|"")*+"'
 _BACKTICKED = r"`[^`]++`"
@@ -28,18 +28,18 @@ def lex_pql(text: str) -> list[Lexeme]:
             raise syntax_error(text, position, _why_not(text, position))
         group, source = match.lastgroup, match[0]
         if group == "word":
-            lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
+            lexemes.append(Lexeme(TokenKind.WORD, source.upper(), source, position))
         elif group == "string":
             quote = source[0]
-            lexemes.append(Lexeme(Kind.STRING, source[1:-1].replace(quote * 2, quote), source, position))
+            lexemes.append(Lexeme(TokenKind.STRING, source[1:-1].replace(quote * 2, quote), source, position))
         elif group == "quoted":
-            lexemes.append(Lexeme(Kind.QUOTED, source[1:-1], source, position))
+            lexemes.append(Lexeme(TokenKind.QUOTED, source[1:-1], source, position))
         elif group == "number":
-            lexemes.append(Lexeme(Kind.NUMBER, source, source, position))
+            lexemes.append(Lexeme(TokenKind.NUMBER, source, source, position))
         elif group == "op":
-            lexemes.append(Lexeme(Kind.OP, source, source, position))
+            lexemes.append(Lexeme(TokenKind.OP, source, source, position))
         position = match.end()
-    lexemes.append(Lexeme(Kind.END, "", "", len(text)))
+    lexemes.append(Lexeme(TokenKind.END, "", "", len(text)))
     return lexemes
 
 

@@ -18,7 +18,7 @@ from gamay.sql.options.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits, 
 from gamay.sql.pql.expression import KEYWORDS, ExpressionReader, Role, Term
 from gamay.sql.pql.lexer import lex_pql
 from gamay.sql.query import OrderBy, Query, SelectItem
-from gamay.sql.text.lexer import Kind, Lexeme
+from gamay.sql.text.lexer import Lexeme, TokenKind
 from gamay.sql.translate.fold import Folder
 
 _DIGITS_SHOWN = 40
@@ -87,7 +87,7 @@ class _ClauseReader(ExpressionReader):
         while self.current.is_word(*_CLAUSES):
             self._clause()
         self.skip_op(";")
-        if self.current.kind is not Kind.END:
+        if self.current.kind is not TokenKind.END:
             raise self.expected("WHERE, GROUP BY, HAVING, ORDER BY, TOP, LIMIT, OPTION or the end")
         merged = {**options, **self._options}
         check_options(merged)
@@ -107,26 +107,26 @@ class _ClauseReader(ExpressionReader):
             if term.role is Role.CONSTANT:
                 raise self.error(term.start, "a column or a function is selected, not a constant")
             if self.skip_word("AS"):
-                if not self._is_name(self.current) and self.current.kind is not Kind.STRING:
+                if not self._is_name(self.current) and self.current.kind is not TokenKind.STRING:
                     raise self.expected("an alias after AS")
                 self.next()
             items.append(term)
         return items
 
     def _is_name(self, lexeme: Lexeme) -> bool:
-        return lexeme.kind is Kind.QUOTED or (lexeme.kind is Kind.WORD and lexeme.text not in KEYWORDS)
+        return lexeme.kind is TokenKind.QUOTED or (lexeme.kind is TokenKind.WORD and lexeme.text not in KEYWORDS)
 
     def _table(self) -> str:
         lexeme = self.current
-        if not self._is_name(lexeme) and lexeme.kind is not Kind.STRING:
+        if not self._is_name(lexeme) and lexeme.kind is not TokenKind.STRING:
             raise self.expected("the name of a table after FROM")
         self.next()
         while self.skip_op("."):
             # the name before the first dot is the table's, as it was in PQL
-            if not self._is_name(self.current) and self.current.kind is not Kind.STRING:
+            if not self._is_name(self.current) and self.current.kind is not TokenKind.STRING:
                 raise self.expected("a name after the dot")
             self.next()
-        return lexeme.source if lexeme.kind is Kind.WORD else lexeme.text
+        return lexeme.source if lexeme.kind is TokenKind.WORD else lexeme.text
 
     def _clause(self) -> None:
         lexeme = self.next()
@@ -173,7 +173,7 @@ class _ClauseReader(ExpressionReader):
 
     def _number(self, clause: str) -> int:
         lexeme = self.current
-        if lexeme.kind is not Kind.NUMBER or not lexeme.text.lstrip("+").isdigit():
+        if lexeme.kind is not TokenKind.NUMBER or not lexeme.text.lstrip("+").isdigit():
             raise self.expected(f"a whole number after {clause}")
         self.next()
         digits = lexeme.text.lstrip("+0") or "0"
@@ -187,13 +187,13 @@ class _ClauseReader(ExpressionReader):
         while first or self.skip_op(","):
             first = False
             name = self.next()
-            if not name.is_name and name.kind is not Kind.STRING:
-                self.position -= name.kind is not Kind.END
+            if not name.is_name and name.kind is not TokenKind.STRING:
+                self.position -= name.kind is not TokenKind.END
                 raise self.expected("the name of a query option")
             self.need_op("=", "after the name of the option")
             value = self.next()
-            if not value.is_name and value.kind not in (Kind.STRING, Kind.NUMBER):
-                self.position -= value.kind is not Kind.END
+            if not value.is_name and value.kind not in (TokenKind.STRING, TokenKind.NUMBER):
+                self.position -= value.kind is not TokenKind.END
                 raise self.expected("a value for the option")
             self._options[option_name(_plain(name))] = _plain(value)
         self.need_op(")", "after the options")
@@ -276,4 +276,4 @@ def _folded(expression: Expression) -> Expression:
 
 
 def _plain(lexeme: Lexeme) -> str:
-    return lexeme.source if lexeme.kind is Kind.WORD else lexeme.text
+    return lexeme.source if lexeme.kind is TokenKind.WORD else lexeme.text

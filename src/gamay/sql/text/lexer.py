@@ -47,7 +47,7 @@ _NAME_MAX = 1024
 _SHOWN_MAX = 60
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a lexeme is."""
 
     WORD = "word"
@@ -68,31 +68,31 @@ class Lexeme:
     none.
     """
 
-    kind: Kind
+    kind: TokenKind
     text: str
     source: str
     start: int
     literal: int = -1
 
     def is_word(self, *words: str) -> bool:
-        return self.kind is Kind.WORD and self.text in words
+        return self.kind is TokenKind.WORD and self.text in words
 
     def is_op(self, *ops: str) -> bool:
-        return self.kind is Kind.OP and self.text in ops
+        return self.kind is TokenKind.OP and self.text in ops
 
     @property
     def is_name(self) -> bool:
-        return self.kind is Kind.WORD or self.kind is Kind.QUOTED
+        return self.kind is TokenKind.WORD or self.kind is TokenKind.QUOTED
 
     @property
     def name(self) -> str:
         """The name with its case, without quotes."""
-        return self.source if self.kind is Kind.WORD else self.text
+        return self.source if self.kind is TokenKind.WORD else self.text
 
     @property
     def shown(self) -> str:
         """How messages call it."""
-        if self.kind is Kind.END:
+        if self.kind is TokenKind.END:
             return "the end of the query"
         return f"`{self.source}`" if len(self.source) <= _SHOWN_MAX else f"`{self.source[:_SHOWN_MAX]}…`"
 
@@ -110,27 +110,27 @@ def lex(text: str) -> list[Lexeme]:
         source = match[0]
         if group == "word":
             _check_length(text, position, source)
-            lexemes.append(Lexeme(Kind.WORD, source.upper(), source, position))
+            lexemes.append(Lexeme(TokenKind.WORD, source.upper(), source, position))
             listed = _IN_LIST.match(text, position) if len(source) == 2 and len(text) >= IN_LISTS_FROM else None
             if listed is not None:
                 match = listed
                 opening = text.index("(", position)
-                lexemes.append(Lexeme(Kind.OP, "(", "(", opening))
-                lexemes.append(Lexeme(Kind.LIST, "", text[opening + 1 : listed.end()], opening + 1, literals))
+                lexemes.append(Lexeme(TokenKind.OP, "(", "(", opening))
+                lexemes.append(Lexeme(TokenKind.LIST, "", text[opening + 1 : listed.end()], opening + 1, literals))
                 literals += 1
         elif group == "op":
-            lexemes.append(Lexeme(Kind.OP, source, source, position))
+            lexemes.append(Lexeme(TokenKind.OP, source, source, position))
         elif group == "quoted" or (group == "string" and lexemes and lexemes[-1].is_word("AS")):
-            lexemes.append(Lexeme(Kind.QUOTED, _name(text, position, source), source, position))
+            lexemes.append(Lexeme(TokenKind.QUOTED, _name(text, position, source), source, position))
         elif group != "space":
-            kind, value = (Kind.STRING, unquote(source)) if group == "string" else (Kind.NUMBER, source)
+            kind, value = (TokenKind.STRING, unquote(source)) if group == "string" else (TokenKind.NUMBER, source)
             lexemes.append(Lexeme(kind, value, source, position, literals))
             literals += 1
         position = match.end()
         if len(lexemes) > _LEXEMES_MAX:
             message = f"the query has more than {_LEXEMES_MAX:,} words and signs; IN (…) takes any number of constants"
             raise syntax_error(text, position, message)
-    lexemes.append(Lexeme(Kind.END, "", "", len(text)))
+    lexemes.append(Lexeme(TokenKind.END, "", "", len(text)))
     return lexemes
 
 

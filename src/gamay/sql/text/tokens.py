@@ -31,7 +31,7 @@ from gamay.base.errors import QueryError
 from gamay.functions.registry import is_aggregate
 from gamay.functions.scalar.casting import plain_type_name
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Kind, Lexeme
+from gamay.sql.text.lexer import Lexeme, TokenKind
 
 FUNCTION_MARK = " "
 CONSTANT_MARK = "'"
@@ -127,7 +127,7 @@ def quoting_hint(lexeme: Lexeme) -> str:
 
 def is_keyword(lexeme: Lexeme) -> bool:
     """Whether a word has a meaning in the grammar, so that a column of this name must be quoted."""
-    return lexeme.kind is Kind.WORD and (lexeme.text in KEYWORDS or lexeme.text in _TAIL)
+    return lexeme.kind is TokenKind.WORD and (lexeme.text in KEYWORDS or lexeme.text in _TAIL)
 
 
 class TokenConverter:
@@ -150,7 +150,7 @@ class TokenConverter:
         self.expects_operand = True  # whether one begins at the next lexeme
 
     def run(self) -> list[Token]:
-        while (lexeme := self.lexemes[self.position]).kind is not Kind.END:
+        while (lexeme := self.lexemes[self.position]).kind is not TokenKind.END:
             following = self.lexemes[self.position + 1]
             self._check_operand(lexeme, following)
             called = self.expects_operand and following.is_op("(") and lexeme.is_word(*_CALLABLE)
@@ -162,7 +162,7 @@ class TokenConverter:
                 continue
             if lexeme.is_name:
                 self._name(lexeme, following)
-            elif lexeme.kind is Kind.OP:
+            elif lexeme.kind is TokenKind.OP:
                 self._operator(lexeme)
             else:
                 self._literal(lexeme)
@@ -175,7 +175,7 @@ class TokenConverter:
         return False
 
     def _literal(self, lexeme: Lexeme) -> None:
-        number = lexeme.kind is Kind.NUMBER
+        number = lexeme.kind is TokenKind.NUMBER
         self._emit(TokenType.NUMBER if number else TokenType.STRING, str(lexeme.literal), lexeme)
 
     def _emit(self, kind: TokenType, text: str, lexeme: Lexeme) -> None:
@@ -195,19 +195,21 @@ class TokenConverter:
     def _is_after_is(self) -> bool:
         """Whether IS or IS NOT stands before the lexeme at hand."""
         words = [
-            lexeme.text for lexeme in self.lexemes[max(0, self.position - 3) : self.position - 1] if lexeme.kind is Kind.WORD
+            lexeme.text
+            for lexeme in self.lexemes[max(0, self.position - 3) : self.position - 1]
+            if lexeme.kind is TokenKind.WORD
         ]
         return words[-1:] == ["IS"] or words == ["IS", "NOT"]
 
     def _name(self, lexeme: Lexeme, following: Lexeme) -> None:
         after_dot = bool(self.tokens) and self.tokens[-1].token_type is TokenType.DOT
-        if lexeme.kind is Kind.WORD and not after_dot:
-            if following.kind is Kind.STRING and _is_text_prefix(lexeme, following):
+        if lexeme.kind is TokenKind.WORD and not after_dot:
+            if following.kind is TokenKind.STRING and _is_text_prefix(lexeme, following):
                 return
             if lexeme.text == "U" and following.is_op("&"):
                 self._unicode(lexeme)
                 return
-            if following.kind is Kind.STRING and lexeme.text == "ESCAPE":
+            if following.kind is TokenKind.STRING and lexeme.text == "ESCAPE":
                 self._emit(TokenType.ESCAPE, "ESCAPE", lexeme)
                 self.expects_operand = True
                 return
@@ -270,7 +272,7 @@ class TokenConverter:
         self._emit(TokenType.STRING, str(text.literal), text)
         self.position += 2
         if word.is_word("UESCAPE"):
-            if escape.kind is not Kind.STRING:
+            if escape.kind is not TokenKind.STRING:
                 raise syntax_error(
                     self.text, escape.start, f"expected a character in quotes after UESCAPE, found {escape.shown}"
                 )
@@ -338,7 +340,7 @@ class TokenConverter:
 
     def _function(self, lexeme: Lexeme) -> None:
         name = lexeme.name
-        folded = name.lower() if lexeme.kind is Kind.WORD else ""
+        folded = name.lower() if lexeme.kind is TokenKind.WORD else ""
         parenthesis = self.lexemes[self.position]
         self.position += 1
         is_separated = folded in _SEPARATED and self._has_word(_SEPARATED[folded][0])
@@ -425,7 +427,7 @@ class TokenConverter:
     def _past_precision(self) -> Lexeme:
         """Step over the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`: no type here is limited by one."""
         self.position += 1
-        while self.lexemes[self.position].kind is Kind.NUMBER or self.lexemes[self.position].is_op(","):
+        while self.lexemes[self.position].kind is TokenKind.NUMBER or self.lexemes[self.position].is_op(","):
             self.position += 1
         closing = self.lexemes[self.position]
         if not closing.is_op(")"):
@@ -466,7 +468,7 @@ class TokenConverter:
         depth = 0
         for following in self.lexemes[self.position :]:
             depth += following.is_op("(") - following.is_op(")")
-            if depth < 0 or (depth == 0 and following.is_op(",")) or following.kind is Kind.END:
+            if depth < 0 or (depth == 0 and following.is_op(",")) or following.kind is TokenKind.END:
                 return
             if depth == 0 and (following.is_op(*_CONDITIONS) or following.is_word("NOT", "IS", *_CALLABLE)):
                 self.wrapped.append(len(self.open))
@@ -488,7 +490,7 @@ class TokenConverter:
 
     def _wants_operand(self, lexeme: Lexeme) -> bool:
         previous = self.lexemes[self.position - 1] if self.position else None
-        if lexeme.kind is Kind.OP:
+        if lexeme.kind is TokenKind.OP:
             if lexeme.text == "*":  # `SELECT *`, `COUNT(*)`, `t.*`: no multiplication
                 return not (previous is None or previous.is_op("(", ",", ".") or previous.is_word("SELECT", "DISTINCT"))
             if lexeme.text == "(":
@@ -496,7 +498,7 @@ class TokenConverter:
             return lexeme.text not in (")", "]", ".", ";")
         if lexeme.is_word("DISTINCT", "NOT") and previous is not None and previous.is_word("IS", "NOT"):
             return False  # IS [NOT] DISTINCT FROM
-        return lexeme.kind is Kind.WORD and lexeme.text in _BEFORE_OPERAND and lexeme.text not in ("GROUP", "ORDER")
+        return lexeme.kind is TokenKind.WORD and lexeme.text in _BEFORE_OPERAND and lexeme.text not in ("GROUP", "ORDER")
 
     def _missing_operand(self, lexeme: Lexeme, following: Lexeme) -> QueryError:
         message = f"expected an expression after {lexeme.shown}, found {following.shown}{quoting_hint(following)}"
@@ -520,13 +522,13 @@ def _is_text_prefix(word: Lexeme, text: Lexeme) -> bool:
 
 def _may_begin_operand(lexeme: Lexeme, following: Lexeme, after: Lexeme) -> bool:
     """Whether an operand of `lexeme` can begin at the lexeme that follows it; `after` is the next one."""
-    if following.kind is Kind.END:
+    if following.kind is TokenKind.END:
         return False
-    if following.kind is Kind.OP:
+    if following.kind is TokenKind.OP:
         return following.text in ("(", "-", "+") or (
             following.text == "*" and (lexeme.is_op("(", ",") or lexeme.is_word("SELECT", "DISTINCT"))
         )
-    if following.kind is Kind.WORD:
+    if following.kind is TokenKind.WORD:
         if (lexeme.is_word("NOT") or after.is_op("(")) and following.is_word(*_CALLABLE):
             return True
         return following.text not in _NO_OPERAND

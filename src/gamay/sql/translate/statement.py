@@ -16,7 +16,7 @@ from gamay.sql.options.option_values import option_name
 from gamay.sql.query import OrderBy
 from gamay.sql.relational import RelationalStatement, is_relational, may_begin, parse_tree
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Kind, Lexeme, lex
+from gamay.sql.text.lexer import Lexeme, TokenKind, lex
 from gamay.sql.text.tokens import is_keyword, quoting_hint, to_tokens
 from gamay.sql.translate.expressions import Translator, position_of
 from gamay.sql.translate.grouping import grouping
@@ -77,7 +77,7 @@ def parse_statement(text: str, literals: Sequence[Literal], *, relational: bool 
 def parse_single_expression(text: str, literals: Sequence[Literal]) -> Expression:
     """Parse a text that is one expression; raises QueryError."""
     lexemes = lex(text)
-    if lexemes[0].kind is Kind.END:
+    if lexemes[0].kind is TokenKind.END:
         raise syntax_error(text, 0, "the expression is empty")
     _refuse_unsupported(text, lexemes)
     node = _run_parser(text, lexemes, into_select=False)
@@ -98,7 +98,7 @@ class _Reader:
 
     def next(self) -> Lexeme:
         lexeme = self.current
-        self.position += lexeme.kind is not Kind.END
+        self.position += lexeme.kind is not TokenKind.END
         return lexeme
 
     def expected(self, what: str) -> QueryError:
@@ -112,7 +112,7 @@ class _Reader:
         explain, analyzes = self._explain()
         end = self._end()
         lexemes = self.lexemes[self.position : end]
-        stop = Lexeme(Kind.END, "", "", self.lexemes[end].start)
+        stop = Lexeme(TokenKind.END, "", "", self.lexemes[end].start)
         asks_catalog = is_catalog_statement([*lexemes, stop])
         relational = asks_catalog or is_relational([*lexemes, stop])
         if not asks_catalog and not (relational and may_begin(self.current)):
@@ -140,7 +140,7 @@ class _Reader:
     def _set(self) -> tuple[str, Literal]:
         self.next()
         parts = [self.next()]
-        if not parts[0].is_name and parts[0].kind is not Kind.STRING:
+        if not parts[0].is_name and parts[0].kind is not TokenKind.STRING:
             self.position -= 1
             raise self.expected("the name of a query option after SET")
         while self.current.is_op("."):
@@ -153,7 +153,7 @@ class _Reader:
         value = self._set_value()
         if self.current.is_op(";"):
             self.next()
-        elif self.current.kind is not Kind.END and not self.current.is_word("SELECT", "SET", "EXPLAIN"):
+        elif self.current.kind is not TokenKind.END and not self.current.is_word("SELECT", "SET", "EXPLAIN"):
             raise self.expected("; and a SELECT statement after the value of the option")
         return option_name(name), value
 
@@ -162,13 +162,13 @@ class _Reader:
         if negative:
             self.next()
         lexeme = self.next()
-        if lexeme.kind is Kind.NUMBER and negative:
+        if lexeme.kind is TokenKind.NUMBER and negative:
             return Literal(f"-{lexeme.source}", DataType.STRING)
         if lexeme.literal >= 0 and not negative:
             return self.literals[lexeme.literal]
         if lexeme.is_name and not negative:
             return Literal(lexeme.name, DataType.STRING)
-        self.position -= lexeme.kind is not Kind.END
+        self.position -= lexeme.kind is not TokenKind.END
         raise self.expected("a value for the option")
 
     def _explain(self) -> tuple[bool, bool]:
@@ -188,9 +188,9 @@ class _Reader:
         return True, False
 
     def _check_kind(self) -> None:
-        if self.current.kind is Kind.END:
+        if self.current.kind is TokenKind.END:
             raise self.expected("a SELECT statement")
-        refusal = refused_statement(self.current.text) if self.current.kind is Kind.WORD else None
+        refusal = refused_statement(self.current.text) if self.current.kind is TokenKind.WORD else None
         if refusal is not None:
             raise syntax_error(self.text, self.current.start, refusal)
         if not self.current.is_word("SELECT"):
@@ -202,12 +202,12 @@ class _Reader:
 
     @staticmethod
     def _ends(lexeme: Lexeme) -> bool:
-        return lexeme.kind is Kind.END or lexeme.is_op(";")
+        return lexeme.kind is TokenKind.END or lexeme.is_op(";")
 
     def _trailing_options(self) -> dict[str, Literal]:
         """Read what follows the statement: semicolons, and SET, which may stand there too."""
         options: dict[str, Literal] = {}
-        while self.current.kind is not Kind.END:
+        while self.current.kind is not TokenKind.END:
             if self.current.is_word("SET"):
                 name, value = self._set()
                 options[name] = value
@@ -229,11 +229,11 @@ class _Reader:
             depth += lexeme.is_op("(", "[") - lexeme.is_op(")", "]")
             if depth == 0 and lexeme.is_word(*_CLAUSES) and not (i + 1 < len(lexemes) and lexemes[i + 1].is_op("(", ".")):
                 body = list(lexemes[:i])
-                tail = _Tail(self.text, [*lexemes[i:], Lexeme(Kind.END, "", "", stop)], self.literals)
+                tail = _Tail(self.text, [*lexemes[i:], Lexeme(TokenKind.END, "", "", stop)], self.literals)
                 limit, offset = tail.read()
                 stop = lexeme.start
                 break
-        return [*body, Lexeme(Kind.END, "", "", stop)], limit, offset
+        return [*body, Lexeme(TokenKind.END, "", "", stop)], limit, offset
 
     def _select(
         self,
@@ -311,7 +311,7 @@ class _Tail:
         self.offset: Literal | None = None
 
     def read(self) -> tuple[Literal | None, Literal | None]:
-        while (clause := self._take()).kind is not Kind.END:
+        while (clause := self._take()).kind is not TokenKind.END:
             if clause.is_word("LIMIT") and self.limit is None:
                 self.limit = self._number("LIMIT")
                 if self._skip(","):
@@ -330,11 +330,14 @@ class _Tail:
 
     def _take(self) -> Lexeme:
         lexeme = self.lexemes[self.position]
-        self.position += lexeme.kind is not Kind.END
+        self.position += lexeme.kind is not TokenKind.END
         return lexeme
 
     def _skip(self, *texts: str) -> bool:
-        found = self.lexemes[self.position].text in texts and self.lexemes[self.position].kind in (Kind.WORD, Kind.OP)
+        found = self.lexemes[self.position].text in texts and self.lexemes[self.position].kind in (
+            TokenKind.WORD,
+            TokenKind.OP,
+        )
         self.position += found
         return found
 
@@ -345,7 +348,7 @@ class _Tail:
 
     def _number(self, clause: str) -> Literal:
         lexeme = self._take()
-        if lexeme.kind is not Kind.NUMBER:
+        if lexeme.kind is not TokenKind.NUMBER:
             raise syntax_error(self.text, lexeme.start, f"expected a whole number after {clause}, found {lexeme.shown}")
         return self.literals[lexeme.literal]
 
@@ -362,7 +365,7 @@ def _cut_null_orders(text: str, lexemes: Sequence[Lexeme]) -> tuple[list[Lexeme]
     for lexeme, following in pairwise([*lexemes, lexemes[-1]]):
         if skip:
             skip = False
-            if not following.is_op(",") and following.kind is not Kind.END:
+            if not following.is_op(",") and following.kind is not TokenKind.END:
                 raise syntax_error(
                     text, following.start, f"expected a comma after NULLS {lexeme.text}, found {following.shown}"
                 )
@@ -450,7 +453,7 @@ def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> Query
 def _word_hint(lexemes: Sequence[Lexeme], at: Lexeme) -> str:
     """Say what is right where a word, or the one before it, is of another dialect or nearly a keyword of this one."""
     place = next((i for i, lexeme in enumerate(lexemes) if lexeme is at), 0)
-    words = [lexeme for lexeme in lexemes[max(0, place - 1) : place + 1] if lexeme.kind is Kind.WORD]
+    words = [lexeme for lexeme in lexemes[max(0, place - 1) : place + 1] if lexeme.kind is TokenKind.WORD]
     for word in words:
         called = word is at and place + 1 < len(lexemes) and lexemes[place + 1].is_op("(")
         if word.text in ELSEWHERE and not called:

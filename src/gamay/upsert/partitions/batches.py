@@ -19,7 +19,7 @@ from gamay.upsert.index.comparing import Comparisons
 from gamay.upsert.index.key_index import KeyIndex, Keys, Put, Rules
 from gamay.upsert.rows.counters import UpsertCounters
 from gamay.upsert.rows.merging import Merger, RejectedRowsError
-from gamay.upsert.rows.rollback import ReplacedRows
+from gamay.upsert.rows.rollback import UndoLog
 from gamay.upsert.rows.segment_registry import DOC_BITS, Counted, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import deletes_in
 from gamay.upsert.rows.valid_docs import SegmentDocs
@@ -44,7 +44,7 @@ class Batches:
     """Takes the batches of a partition, one at a time and in the order of the stream."""
 
     def __init__(
-        self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments, replaced: ReplacedRows,
+        self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments, replaced: UndoLog,
         merger: "Merger | None", counters: UpsertCounters,
     ) -> None:  # fmt: skip
         self._settings = settings

@@ -15,7 +15,7 @@ from gamay.upsert.index.comparing import beyond
 from gamay.upsert.index.key_index import BATCH_ROWS, KeyIndex
 from gamay.upsert.partitions.sealed import SealedSegments
 from gamay.upsert.rows.counters import UpsertCounters
-from gamay.upsert.rows.rollback import ReplacedRows
+from gamay.upsert.rows.rollback import UndoLog
 from gamay.upsert.rows.segment_registry import Counted, Install, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import stable_order
 from gamay.upsert.rows.valid_docs import SegmentDocs
@@ -28,7 +28,7 @@ class Copies:
 
     def __init__(
         self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments, sealed: SealedSegments,
-        replaced: ReplacedRows, counters: UpsertCounters,
+        replaced: UndoLog, counters: UpsertCounters,
     ) -> None:  # fmt: skip
         self._settings = settings
         self._index = index

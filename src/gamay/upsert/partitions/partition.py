@@ -27,7 +27,7 @@ from gamay.upsert.partitions.deleted_keys import remove_deleted_alone
 from gamay.upsert.partitions.sealed import SealedSegments
 from gamay.upsert.rows.counters import UpsertCounters
 from gamay.upsert.rows.merging import Merger
-from gamay.upsert.rows.rollback import ReplacedRows
+from gamay.upsert.rows.rollback import UndoLog
 from gamay.upsert.rows.segment_registry import Install, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import StoredRows
 from gamay.upsert.rows.valid_docs import SegmentDocs
@@ -56,7 +56,7 @@ class PartitionUpsert:
         )
         self._segments = TrackedSegments(publishing, has_deletes=settings.delete_column is not None)
         parts = (settings, self._index, self._segments)
-        self._replaced = ReplacedRows(*parts)
+        self._replaced = UndoLog(*parts)
         self._batches = Batches(*parts, self._replaced, merger, self.counters)
         self._sealed = SealedSegments(*parts)
         self._copies = Copies(*parts, self._sealed, self._replaced, self.counters)

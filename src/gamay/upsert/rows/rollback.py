@@ -29,8 +29,8 @@ class _Replaced:
     rows: list[tuple[Tracked, Array]] = field(default_factory=list)
 
 
-class ReplacedRows:
-    """Keeps this for the consuming segments of a partition that are to be protected."""
+class UndoLog:
+    """Undo log of a partition: the rows that those of its consuming segments have replaced, where a rollback may come."""
 
     def __init__(self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments) -> None:
         self._settings = settings

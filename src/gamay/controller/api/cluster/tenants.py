@@ -12,7 +12,7 @@ from gamay.controller.api.services import Services, listed_for
 from gamay.controller.tables.tables import parse_table_type, server_tag
 from gamay.model.table.table_name import TableType
 
-Kind = Annotated[str | None, Query(alias="type", description="SERVER or BROKER")]
+TenantKind = Annotated[str | None, Query(alias="type", description="SERVER or BROKER")]
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
 PartitionKind = Annotated[str, Query(alias="instancePartitionType", description="OFFLINE, CONSUMING or COMPLETED")]
 
@@ -23,7 +23,7 @@ def tenant_router(services: Services) -> GuardedRouter:
     instances = services.instances
 
     @router.get("/tenants", summary="List the tenants")
-    def tenants(kind: Kind = None) -> dict[str, list[str]]:
+    def tenants(kind: TenantKind = None) -> dict[str, list[str]]:
         found = {
             "SERVER_TENANTS": tenants_of(instances.all(), Role.SERVER),
             "BROKER_TENANTS": tenants_of(instances.all(), Role.BROKER),
@@ -32,7 +32,7 @@ def tenant_router(services: Services) -> GuardedRouter:
         return {key: names for key, names in found.items() if wanted is None or key.startswith(wanted.name)}
 
     @router.get("/tenants/{name}", summary="List the instances of a tenant")
-    def tenant(name: str, kind: Kind = None, table_type: TableTypeParam = None) -> dict[str, Any]:
+    def tenant(name: str, kind: TenantKind = None, table_type: TableTypeParam = None) -> dict[str, Any]:
         role, of_type = _role(kind), parse_table_type(table_type)
         shown: dict[str, Any] = {}
         if role is not Role.BROKER:
@@ -48,13 +48,13 @@ def tenant_router(services: Services) -> GuardedRouter:
         return {**shown, "tenantName": name}
 
     @router.get("/tenants/{name}/metadata", summary="List the instances of a tenant by role, with the tags that make it")
-    def metadata(name: str, kind: Kind = None) -> dict[str, Any]:
+    def metadata(name: str, kind: TenantKind = None) -> dict[str, Any]:
         shown = tenant(name, kind)
         tags = {tag for i in instances.all() for tag in i.tags if tag.rpartition("_")[0] == name}
         return {**shown, "tags": sorted(tags)}
 
     @router.get("/tenants/{name}/tables", summary="List the tables of a tenant")
-    def tables(request: Request, name: str, kind: Kind = None) -> dict[str, list[str]]:
+    def tables(request: Request, name: str, kind: TenantKind = None) -> dict[str, list[str]]:
         by_broker = _role(kind) is Role.BROKER
         configs = {table: services.tables.get(table) for table in services.tables.names()}
         tenants = {t: c.tenants.broker if by_broker else server_tag(c).rpartition("_")[0] for t, c in configs.items()}

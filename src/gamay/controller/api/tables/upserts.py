@@ -24,7 +24,7 @@ KeySize = Annotated[
 Partitions = Annotated[int, Query(alias="numPartitions", ge=1, description="Over how many partitions keys are spread")]
 TypeParam = Annotated[str | None, Query(alias="type", description="REALTIME")]
 SegmentNames = Annotated[list[str], Query(alias="segmentNames", default_factory=list, description="By commas, or repeated")]
-Kind = Annotated[str, Query(alias="validDocIdsType", description=", ".join(VALID_DOC_KINDS))]
+ValidDocKind = Annotated[str, Query(alias="validDocIdsType", description=", ".join(VALID_DOC_KINDS))]
 Batch = Annotated[
     int, Query(alias="serverRequestBatchSize", ge=1, description="Segments that a server is asked about at a time")
 ]
@@ -65,7 +65,7 @@ def upsert_router(services: Services) -> GuardedRouter:
 
     @router.get("/tables/{table}/validDocIdsMetadata", tags=["Table"], summary="Count the rows of segments that count")
     def valid_docs(
-        table: str, names: SegmentNames, table_type: TypeParam = None, kind: Kind = "SNAPSHOT", batch: Batch = 500
+        table: str, names: SegmentNames, table_type: TypeParam = None, kind: ValidDocKind = "SNAPSHOT", batch: Batch = 500
     ) -> list[Mapping[str, Any]]:
         if kind.upper() not in VALID_DOC_KINDS:
             raise InvalidConfigError(

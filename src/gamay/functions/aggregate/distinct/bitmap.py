@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from gamay.functions.aggregate.distinct.distinct import OfPairs, count_distinct
+from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, count_distinct
 from gamay.functions.aggregate.distinct.pairs import Pairs
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
@@ -129,13 +129,13 @@ def _bind_bitmap(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
     data_type, _ = require_one_argument(call, arg_types)
     if data_type is DataType.BYTES:
         return MergedBitmaps()
-    return OfPairs("values", data_type, count_distinct, DataType.INT)
+    return DistinctAggregate("values", data_type, count_distinct, DataType.INT)
 
 
-def _bind_off_heap(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
+def _bind_off_heap(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
     data_type, _ = require_one_argument(call, arg_types, 1)
     text_parameters(call, 1, _OFF_HEAP)
-    return OfPairs("values", data_type, count_distinct, DataType.INT)
+    return DistinctAggregate("values", data_type, count_distinct, DataType.INT)
 
 
 def _bind_partitioned(call: Call, arg_types: Sequence[ValueType]) -> SumOfSegments:

@@ -32,8 +32,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class OfPairs(KeepsState):
-    """An aggregate that is computed from the distinct values of each group. `state_kind`: equal kinds can share a state."""
+class DistinctAggregate(KeepsState):
+    """Aggregate that is computed from the distinct values of each group. `state_kind`: equal kinds can share a state."""
 
     state_kind: str
     argument_type: DataType
@@ -103,17 +103,17 @@ def _distinct_average(partial: PairsPartial) -> Array:
 # -- binding
 
 
-def _bind_distinct_count(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
+def _bind_distinct_count(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
     data_type, _ = require_one_argument(call, arg_types)
-    return OfPairs("values", data_type, count_distinct, DataType.INT)
+    return DistinctAggregate("values", data_type, count_distinct, DataType.INT)
 
 
-def _bind_distinct_sum(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
-    return OfPairs("values", require_number(call, arg_types), _distinct_sum, DataType.DOUBLE)
+def _bind_distinct_sum(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
+    return DistinctAggregate("values", require_number(call, arg_types), _distinct_sum, DataType.DOUBLE)
 
 
-def _bind_distinct_average(call: Call, arg_types: Sequence[ValueType]) -> OfPairs:
-    return OfPairs("values", require_number(call, arg_types), _distinct_average, DataType.DOUBLE)
+def _bind_distinct_average(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
+    return DistinctAggregate("values", require_number(call, arg_types), _distinct_average, DataType.DOUBLE)
 
 
 register_aggregate(["distinctCount", "distinctCountMV"], _bind_distinct_count)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.distinct.distinct import OfPairs, counts_of
+from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, counts_of
 from gamay.functions.aggregate.distinct.pairs import PairsPartial
 from gamay.functions.aggregate.lookup import INTEGERS, lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_arguments
@@ -258,7 +258,7 @@ def _bind_precision(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
             ErrorCode.QUERY_VALIDATION,
             f"Aggregate '{call.name}' takes numbers, decimal text and serialised decimals, not {data_type.value}",
         )
-    return OfPairs("counted values", data_type, _precise_sum(rounding), DataType.STRING)
+    return DistinctAggregate("counted values", data_type, _precise_sum(rounding), DataType.STRING)
 
 
 def _whole(call: Call, position: int, meaning: str, least: int) -> int | None:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from gamay.rpc.awake import Awake
+from gamay.rpc.busy_poll import BusyPoll
 from gamay.rpc.client import Channel
-from gamay.rpc.peer import Limits
+from gamay.rpc.peer import ConnectionLimits
 from gamay.rpc.server import Call, Server
 
 US, MS, S = 1000, 1_000_000, 1_000_000_000
@@ -26,68 +26,68 @@ class Watch:
         return self.now
 
 
-def on_a_loop(test: Callable[[Awake, Watch], Awaitable[None]], step_ns: int = 5 * US, wait_us: int = 400) -> None:
+def on_a_loop(test: Callable[[BusyPoll, Watch], Awaitable[None]], step_ns: int = 5 * US, wait_us: int = 400) -> None:
     watch = Watch(step_ns)
-    asyncio.run(test(Awake(wait_us, watch), watch))
+    asyncio.run(test(BusyPoll(wait_us, watch), watch))
 
 
-async def turns(awake: Awake, at_most: int = 1000) -> int:
+async def turns(busy_poll: BusyPoll, at_most: int = 1000) -> int:
     """Let the loop turn until it may sleep; return how often it turned."""
     count = 0
-    while awake.is_on and count < at_most:
+    while busy_poll.is_on and count < at_most:
         await asyncio.sleep(0)
         count += 1
     return count
 
 
 def test_what_does_not_come_is_waited_for_only_so_long() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
-        awake.expect()
-        assert awake.is_on
-        assert 70 < await turns(awake) < 90  # 400 us of 5
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
+        busy_poll.expect()
+        assert busy_poll.is_on
+        assert 70 < await turns(busy_poll) < 90  # 400 us of 5
 
     on_a_loop(test)
 
 
 def test_what_has_come_lets_the_loop_sleep() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
         for _ in range(20):  # and it does so the next time as well
-            awake.expect()
-            assert awake.is_on
+            busy_poll.expect()
+            assert busy_poll.is_on
             await asyncio.sleep(0)
-            awake.came()
-            assert await turns(awake) <= 2
+            busy_poll.arrived()
+            assert await turns(busy_poll) <= 2
 
     on_a_loop(test)
 
 
 def test_the_next_may_be_expected_before_the_loop_has_turned() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
         for _ in range(100):
-            awake.expect()
+            busy_poll.expect()
             await asyncio.sleep(0)
-            awake.came()
+            busy_poll.arrived()
             watch.now += 3 * MS  # it takes a while to do what has come; that is no slip
-        awake.expect()
-        assert await turns(awake) > 70
+        busy_poll.expect()
+        assert await turns(busy_poll) > 70
 
     on_a_loop(test)
 
 
 def test_after_waiting_in_vain_it_sleeps_four_times_as_long() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
         pauses = []
         for _ in range(8):
-            awake.expect()
-            assert awake.is_on
-            await turns(awake)
+            busy_poll.expect()
+            assert busy_poll.is_on
+            await turns(busy_poll)
             ended = watch.now
-            while not awake.is_on:
+            while not busy_poll.is_on:
                 watch.now += MS // 10
-                awake.expect()
+                busy_poll.expect()
             pauses.append((watch.now - ended) / MS)
-            awake.came()
-            await turns(awake)
+            busy_poll.arrived()
+            await turns(busy_poll)
             watch.now += 2 * S
         assert all(later > 3 * earlier for earlier, later in itertools.pairwise(pauses[:5]))
         assert 0.9 < pauses[0] < 1.3
@@ -97,42 +97,42 @@ def test_after_waiting_in_vain_it_sleeps_four_times_as_long() -> None:
 
 
 def test_what_comes_again_shortens_the_pause() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
         for _ in range(6):
-            awake.expect()
-            await turns(awake)
+            busy_poll.expect()
+            await turns(busy_poll)
             watch.now += 2 * S
         for _ in range(60):
-            awake.expect()
-            awake.came()
-            await turns(awake)
-        awake.expect()
-        await turns(awake)
+            busy_poll.expect()
+            busy_poll.arrived()
+            await turns(busy_poll)
+        busy_poll.expect()
+        await turns(busy_poll)
         watch.now += 2 * MS
-        awake.expect()
-        assert awake.is_on
-        await turns(awake)
+        busy_poll.expect()
+        assert busy_poll.is_on
+        await turns(busy_poll)
 
     on_a_loop(test)
 
 
 def test_a_loop_that_others_keep_from_turning_goes_to_sleep() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
-        awake.expect()
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
+        busy_poll.expect()
         for _ in range(5):
             await asyncio.sleep(0)
         watch.now += 250 * US
-        assert await turns(awake) == 1
-        awake.expect()
-        assert not awake.is_on
+        assert await turns(busy_poll) == 1
+        busy_poll.expect()
+        assert not busy_poll.is_on
 
     on_a_loop(test)
 
 
 def test_never_where_nobody_wants_it() -> None:
-    async def test(awake: Awake, watch: Watch) -> None:
-        awake.expect()
-        assert not awake.is_on
+    async def test(busy_poll: BusyPoll, watch: Watch) -> None:
+        busy_poll.expect()
+        assert not busy_poll.is_on
 
     on_a_loop(test, wait_us=0)
 
@@ -148,7 +148,7 @@ def test_both_ends_of_a_connection_sleep_when_nothing_is_asked() -> None:
     async def test() -> None:
         nonlocal looks
         listening = socket.create_server(("127.0.0.1", 0))
-        limits = Limits()
+        limits = ConnectionLimits()
         held: list[Call] = []
 
         def handle(call: Call) -> None:
@@ -158,21 +158,21 @@ def test_both_ends_of_a_connection_sleep_when_nothing_is_asked() -> None:
                 call.reply(call.buffers)
 
         server = Server("server", handle, limits)
-        server.awake = Awake(limits.awake_us, count)
+        server.busy_poll = BusyPoll(limits.busy_poll_us, count)
         await server.start(listening)
         channel = Channel("127.0.0.1", listening.getsockname()[1], "client", limits)
-        channel.awake = Awake(limits.awake_us, count)
+        channel.busy_poll = BusyPoll(limits.busy_poll_us, count)
         for number in range(50):
             answer = await channel.call([b"%d" % number], 5)
             assert bytes(answer[0]) == b"%d" % number
         assert looks > 100
-        while channel.awake.is_on or server.awake.is_on:
+        while channel.busy_poll.is_on or server.busy_poll.is_on:
             await asyncio.sleep(0.001)
         before = looks
         await asyncio.sleep(0.05)
         assert looks == before
         waiting = asyncio.ensure_future(channel.call([b"x"], 5))
-        while not held or channel.awake.is_on:  # the server takes longer than anybody stays awake
+        while not held or channel.busy_poll.is_on:  # the server takes longer than anybody stays awake
             await asyncio.sleep(0.001)
         held[0].reply([b"late"])
         assert bytes((await waiting)[0]) == b"late"

@@ -1,4 +1,4 @@
-"""Not going to sleep for what is about to come.
+"""Busy polling of an event loop for what is about to come, instead of going to sleep.
 
 A processor that has nothing to do is halted, and to wake it, with caches that others used meanwhile, takes longer than most
 of a small query: in a virtual machine 30 µs and more, twice for each query. So an event loop that has sent a small call, or
@@ -20,8 +20,8 @@ _PAUSE_NS_MAX = 1_000_000_000
 _SLIP_NS = 200_000
 
 
-class Awake:
-    """Keeps the running loop awake. wait_us: how long at most, for what is expected; 0 is never. now_ns: a clock.
+class BusyPoll:
+    """Busy poll of the running event loop. wait_us: how long at most, for what is expected; 0 is never. now_ns: a clock.
 
     All methods are to be called on the event loop.
     """
@@ -54,7 +54,7 @@ class Awake:
             self._is_on, self._last_ns = True, 0
             asyncio.get_running_loop().call_soon(self._turn)
 
-    def came(self) -> None:
+    def arrived(self) -> None:
         """Take note that it has come, or is waited for no more."""
         if self._expects:
             self._expects = False
