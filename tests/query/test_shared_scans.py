@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gamay.base.arrays import Mask
 from gamay.query.view import shared_filters
-from gamay.query.view.docset import Mask
 from gamay.query.view.matches import DocIds
 from gamay.query.view.shared_filters import SharedScan
 

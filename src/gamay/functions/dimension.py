@@ -8,12 +8,13 @@ found is compared then), composite keys by the places of their parts.
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyarrow.compute as pc
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.convert import convert, convert_values, python_values, to_vector
@@ -22,7 +23,6 @@ from gamay.kernels.hash.hashing import murmur64a
 from gamay.kernels.hash.int_hash import fill_places, find_places
 from gamay.model.types import DataType
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Column: TypeAlias = Vector | EncodedVector
 
 _SEED = 0x5C9E_21D7

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
@@ -36,7 +37,6 @@ from gamay.model.types import DataType
 # entries of a dictionary that are computed without looking whether the query still goes on
 _ENTRIES_AT_ONCE = 1 << 16
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 ColumnSource: TypeAlias = Callable[[str], Operand]
 ColumnTypes: TypeAlias = Callable[[str], ValueType]
 

@@ -4,13 +4,12 @@ A processor has no vector instruction that divides whole numbers. Doubles hold t
 quotient by a whole number never reaches the next one: it is off by less than the smallest distance to it, 1 / divisor.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _EXACT_MAX = 1 << 52
 

@@ -5,10 +5,10 @@ pages than the arithmetic itself, and a call for each step makes two threads wai
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array, Mask
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.kernels.group.programs import (
@@ -28,9 +28,6 @@ from gamay.kernels.group.programs import (
     compute_values,
 )
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 _OPERATIONS = {"plus": PLUS, "minus": MINUS, "times": TIMES}
 # which comparison, and whether it is turned round: NaN is above all numbers, so "greater" is what is not "at most"

@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import CorruptSegmentError
 from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import SortedDictionary, write_dictionary
@@ -39,8 +40,6 @@ from gamay.segment.encode.storage_form import Stored
 TREES_FILE = "startree.json"
 RECORDS_FILE = "startree.bin"
 _ARROW = "arrow"
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 """Numbers behind dictionary ids: the value of each id, and sums over rows of ids."""
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.vector import Values, Vector
 from gamay.kernels.group.aggregation import total_coded, total_coded_kept, total_ids, total_ids_kept
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # so that the lookups of a thousand columns take no more than 32 MiB
 _KEPT_ENTRIES_MAX = 1 << 12

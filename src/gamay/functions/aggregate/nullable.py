@@ -8,10 +8,11 @@ had one, so that no aggregate needs to know of nulls. Totals of single values, t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.totals.totals import unsigned
@@ -19,8 +20,6 @@ from gamay.functions.aggregate_spi import Aggregate, GroupIds, Partial, Sent, St
 from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows, union_nulls
 from gamay.kernels.group.aggregation import mark_ids
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array, Mask
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.regex.like_parts import LikeParts
 from gamay.functions.search.query import (
@@ -28,8 +29,6 @@ from gamay.functions.search.words import ASCII_MAX, Analysis, Words, lower_case,
 from gamay.functions.vector import Values, take
 from gamay.kernels.text import words as kernels
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 # texts for each one that is asked about, from which these are taken out before they are looked at

@@ -3,17 +3,15 @@
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.vector import Values
 from gamay.kernels.text import words as kernels
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _STOP_WORDS = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to "

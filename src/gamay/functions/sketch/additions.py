@@ -4,8 +4,6 @@ A row of values adds an *addition* of 5 bytes: the register that its value falls
 value makes of it (uint8). A row that has a serialised sketch adds the sketch, in the dense form of the metric's own kind.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import pyarrow as pa
 
@@ -15,8 +13,6 @@ from gamay.functions.sketch.registers import RegisterKind
 from gamay.functions.vector import Vector
 from gamay.kernels.group.rollup import ADDITION_BYTES
 from gamay.model.table.rollup import Rollup, RollupFunction
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def kind_of(rollup: Rollup) -> RegisterKind:

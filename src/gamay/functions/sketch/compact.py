@@ -16,16 +16,15 @@ then the entries: hashes of 8 bytes, in tuple sketches each followed by a number
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.sketch.deferred import datasketches
 from gamay.functions.sketch.entries import SEED_HASH, THETA_MAX, Entries, Mode
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _THETA, _TUPLE = 3, 9
 _READ_ONLY, _EMPTY, _COMPACT, _ORDERED = 2, 4, 8, 16

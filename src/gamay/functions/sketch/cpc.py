@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.convert import convert_values, python_values
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.sketch.deferred import datasketches
@@ -19,7 +20,6 @@ from gamay.functions.vector import Vector, take
 from gamay.kernels.sketch.cpc import pairs_fit
 from gamay.model.types import DataType
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 CpcSketch: TypeAlias = Any
 
 DEFAULT_LG_K = 12

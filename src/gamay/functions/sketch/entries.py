@@ -11,15 +11,13 @@ bytes (its compact form, serial version 3): tests compare both with the library.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.percentile.points import groups_of, sort_points
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.vector import Vector
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 SEED = 9001
 SEED_HASH = 0x93CC

@@ -19,18 +19,17 @@ then the counts, 8 bytes each, and the values: LONGs as 8 bytes, texts as their 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.pairs import PairsPartial, merge_pairs, no_values
 from gamay.functions.convert import array_of, python_values
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _HEADER = 32
 _LEAST_LOG2 = 3

@@ -1,16 +1,16 @@
 """Values as byte strings, and their MurmurHash3 of 128 bits."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import decimal_texts
 from gamay.functions.vector import Vector
 from gamay.kernels.hash.murmur128 import murmur3_x64_128
 from gamay.model.types import DataType
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 ByteStrings: TypeAlias = tuple[Array, Array]
 """data uint8 and offsets [n + 1]: string i is data[offsets[i]:offsets[i + 1]]."""
 

@@ -6,19 +6,17 @@ A sketch of log2m is 2**log2m registers. As bytes: log2m, the number of bytes th
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.sketch.hashing import arrow_bytes, text_or_bytes
 from gamay.functions.sketch.registers import MAXIMUM, rounded
 from gamay.functions.vector import Vector
 from gamay.kernels.sketch.hll import hash_bytes, hash_longs, register_candidates
 from gamay.model.table.sketch_limits import LOG2M_RANGE as LOG2M_RANGE
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT_LOG2M = 8
 _PARSED_LOG2M_RANGE = range(1, 25)

@@ -11,11 +11,11 @@ Estimates are those of maximum likelihood, which need no table of measured biase
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.convert import convert_values
 from gamay.functions.sketch.hashing import arrow_bytes
 from gamay.functions.sketch.hll import pack_registers, unpack_registers
@@ -24,8 +24,6 @@ from gamay.functions.vector import Vector
 from gamay.kernels.hash.hashing import murmur64a
 from gamay.kernels.sketch.registers import rank_candidates
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT_PRECISION = 14
 _PARSED_RANGE = range(4, 26)

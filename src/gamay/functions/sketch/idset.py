@@ -25,18 +25,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeAlias
 
 import numpy as np
 from pyroaring import BitMap, BitMap64
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.sketch.hashing import ByteStrings, arrow_bytes, murmur128, number_bytes, text_or_bytes
 from gamay.functions.vector import Vector
 from gamay.kernels.hash.murmur128 import bloom_contains, bloom_set
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 EMPTY, INTS, LONGS, BLOOM = range(4)
 _OF_INTS, _OF_LONGS, _OF_TEXT, _OF_BYTES = range(4)

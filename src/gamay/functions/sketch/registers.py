@@ -1,16 +1,15 @@
 """What HyperLogLog, HyperLogLog++ and UltraLogLog have in common: bytes for registers that merge value by value."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector
 from gamay.kernels.sketch.registers import estimate_rates
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAXIMUM = np.maximum.outer(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
 

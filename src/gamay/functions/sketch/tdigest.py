@@ -8,11 +8,11 @@ big-endian.
 
 import struct
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from gamay.base.arrays import Array
 
 _FORMS: dict[int, tuple[struct.Struct, np.dtype[Any]]] = {
     1: (struct.Struct(">idddi"), np.dtype(">f8")),

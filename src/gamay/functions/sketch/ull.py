@@ -12,16 +12,14 @@ those of maximum likelihood.
 import base64
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.sketch.hashing import value_hashes
 from gamay.functions.sketch.registers import histograms, most_likely, rounded
 from gamay.functions.vector import Vector
 from gamay.kernels.sketch.registers import rank_candidates
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT_PRECISION = 12
 PRECISION_RANGE = range(3, 19)

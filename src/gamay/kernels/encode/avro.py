@@ -1,12 +1,11 @@
 """Avro records of flat fields, many messages at a time (the binary encoding of the Avro specification, version 1.11)."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 NULL, BOOLEAN, INTEGER, FLOAT, DOUBLE, BYTES, FIXED, ENUM = range(8)
 """Kinds of fields; ENUM has its number of symbols as size, FIXED its number of bytes."""

@@ -4,13 +4,10 @@ Value i of width w lies in bits [i * w, (i + 1) * w) of a little-endian bit stre
 follows the last, so that reading never has to ask whether a value crosses into a word that exists.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 WORD_BITS = 64
 

@@ -12,14 +12,13 @@ that is used again and again, and what is wanted of them is copied from there: n
 matches apart.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
 from gamay.kernels.raw_memory import byte_at, copy_8, copy_16, prefetch, put_byte
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SLACK = 32
 _LONG, _SHORTEST = 15, 4

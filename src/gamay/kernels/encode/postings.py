@@ -4,13 +4,12 @@ heads: uint32 [number of ids], 1 + the last position of an id, 0 without any. li
 position before of the same id, 1 at the first; 0 is not written yet.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

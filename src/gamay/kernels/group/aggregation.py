@@ -6,13 +6,12 @@ lane i mod 4, so that consecutive rows of one group do not wait for each other. 
 two cells for each group, because one cache line then serves both.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

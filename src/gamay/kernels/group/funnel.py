@@ -1,12 +1,9 @@
 """Walks through the events of funnels: how far each window gets, and which windows complete."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

@@ -3,13 +3,12 @@
 Keys are dictionary ids (unsigned) or already packed int64; groups are numbered 0, 1, … in order of first appearance.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

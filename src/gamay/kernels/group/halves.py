@@ -3,13 +3,12 @@
 sums: int64 [number of groups, 2], upper and lower halves; good for 2^31 rows, after which lower halves must be carried over.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _LOWER = np.int64(0xFFFFFFFF)
 

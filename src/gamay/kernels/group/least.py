@@ -1,12 +1,9 @@
 """The least row of each group, where rows are compared by several int64 keys, the first one first."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

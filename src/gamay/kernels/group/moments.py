@@ -6,13 +6,10 @@ of both deviations. The formulas for merging are those of Pébay, "Formulas for 
 Covariances and Arbitrary-Order Statistical Moments" (2008).
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

@@ -1,13 +1,10 @@
 """Sets of pairs of a code and a group as bits: pair (c, g) of `width` groups is bit c * width + g, of words of 64 bits."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
 from gamay.kernels.raw_memory import trailing_zeros
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

@@ -3,13 +3,12 @@
 starts: int64 [number of groups + 1]; the values of group g are those at starts[g] to starts[g + 1].
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _FEW = 24  # values that are sorted by insertion
 

@@ -14,15 +14,14 @@ Whoever calls keeps the arrays behind the addresses, which hold a value for each
 [number, REGISTER_ROWS]; the last ones hold a constant each. Steps pass addresses on: an array would be counted for each.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numba import carray, types  # type: ignore[attr-defined]
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
 from gamay.kernels.raw_memory import pointing
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # A step costs 0.1 ns a row beside what it does at 512 rows, half of that here; five registers of more would fill the cache.
 REGISTER_ROWS = 1024

@@ -1,12 +1,11 @@
 """Rows with equal keys become one: which row each belongs to, and metrics and sketches that take its values in."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SUM, MIN, MAX, COUNT = 0, 1, 2, 3
 ADDITION_BYTES = 5

@@ -6,13 +6,12 @@ Ids are only added, so that readers may look values up while one writer adds: th
 they know. Numbers are compared by their bits. Texts lie end to end: text i is data[offsets[i]:offsets[i + 1]].
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xD6E8FEB86659FD93)

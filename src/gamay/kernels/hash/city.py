@@ -4,13 +4,12 @@ Strings are data[offsets[i]:offsets[i + 1]] (uint8). 64-bit sums and products wr
 bits and cut, so that compiled and interpreted runs agree.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _K0 = np.uint64(0xC3A5C85C97CB3127)
 _K1 = np.uint64(0xB492B66FBE98F273)

@@ -5,13 +5,12 @@ out as int64 [n] (32-bit hashes sign-extended). Arithmetic is on uint64 and cut 
 and interpreted runs agree; 64-bit products wrap on purpose.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MASK32 = np.uint64(0xFFFFFFFF)
 _SIGN32 = np.uint64(0x80000000)

@@ -3,13 +3,12 @@
 slots: int32, a power of two in size and at least twice as many as there are keys, -1 where empty.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 

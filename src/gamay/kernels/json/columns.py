@@ -6,10 +6,11 @@ same, as of equal names in an object the last one counts. One with a backslash, 
 way of texts that may be anything; arguments and results are those of `gamay.kernels.json.paths.locate_values`.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
 from gamay.kernels.json.paths import (
     DEPTH_MAX,
@@ -26,8 +27,6 @@ from gamay.kernels.json.paths import (
     skip_blanks,
 )
 from gamay.kernels.raw_memory import LANES, bits_at_most, bits_equal, byte_at, put_word, trailing_zeros, word_at
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _OPENING, _CLOSING, _SPACE = 34, 92, 44, 58, 123, 125, 32
 _LOWER = 32  # [ | 32 is {, ] | 32 is }

@@ -6,15 +6,14 @@ Both are kept in tables of int64 records, found by open addressing (slots: the n
 two), and their texts lie in a pool of bytes. What is no JSON has no leaves; what another reader must decide on is UNSURE.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
 from gamay.kernels.json.paths import ESCAPED, MISSING, NULL, TEXT, UNSURE, is_name, read_number, read_word, skip_blanks
 from gamay.kernels.raw_memory import byte_at, put_byte, put_word, word_at
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # Words of a node. FIRST and NEXT: the name that came last as the first one inside, and behind this one. STAMP: the object
 # that had the name last. ELEMENT: the node of the elements, 0 for none yet. HELD: whether its scalars are wanted.

@@ -1,12 +1,11 @@
 """Numbers out of texts that lie in `data` (uint8): number i is data[begins[i]:ends[i]], written as in JSON."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # Numbers below 2 ** 53 and powers of ten up to this one are doubles exactly, so a product or quotient of two is rounded once
 # and thus right (William D. Clinger: How to Read Floating Point Numbers Accurately, 1990).

@@ -5,14 +5,13 @@ positions: step k is the name keys[bounds[k]:bounds[k + 1]] (uint8), or the posi
 negative. A whole text is read, as what is no JSON has no values; of equal names in an object the last one counts.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
 from gamay.kernels.raw_memory import byte_at, copy_16, put_byte, put_word, word_at
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # What is found. WHOLE: of 18 digits at most; LARGE: of more, or -0. ESCAPED: a string with backslashes. NESTED: an object or
 # array. UNSURE: a text with something rare that another reader has to decide on.

@@ -6,10 +6,11 @@ have in the directory; `split_words` deals the words, and those of the keys that
 no slot has to make room for another. If a key comes twice after all, `place_words` finds out, and nothing has happened yet.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
 from gamay.kernels.keys.table import (
     ARENA_USED,
@@ -24,8 +25,6 @@ from gamay.kernels.keys.table import (
     set_values,
     write_text,
 )  # fmt: skip
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)

@@ -3,13 +3,12 @@
 A list of byte strings is `data` uint8 and `offsets` [n + 1], as everywhere.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MASK32 = np.uint64(0xFFFFFFFF)
 _DASHES = np.array([8, 4, 4, 4, 12], np.int64)

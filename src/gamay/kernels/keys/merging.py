@@ -4,13 +4,12 @@ Values are numbered: the batch's rows 0 … n - 1, then the stored rows that the
 the row that row i replaces, -1 for none; those of the batch come before i. valid: bool [n + stored rows], False for null.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 OVERWRITE, IGNORE, MAX, MIN, FORCE_OVERWRITE = range(5)
 

@@ -17,13 +17,12 @@ hashes, lows: uint64 [n], such that both together tell keys apart (`mix64`, `mix
 does where is_text[i] (uint8; length 0: nowhere). 64-bit products wrap on purpose.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SIZE, OLD_SIZE, LIMIT, CURSOR, LIVE, HIGH, FREE, ARENA_USED, ARENA_DEAD, WATERMARK, KEY_WORDS, TOUCHED = range(12)
 STATE_WORDS = 12

@@ -1,12 +1,9 @@
 """Sets of doc ids as bits: doc d is bit d & 7 of byte d >> 3, uint8 [n]."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

@@ -1,12 +1,11 @@
 """Tests of whole columns: one flag for each row, from dictionary ids or raw numbers."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

@@ -1,12 +1,9 @@
 """Values by position: `values[positions]` without NumPy's detour over 64-bit positions, and without the GIL."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

@@ -1,13 +1,12 @@
 """From flags, one for each row, to the rows that they keep. `mask` is uint8 [n], 0 or 1."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
 from gamay.kernels.raw_memory import LANES, compressing, has_features
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

@@ -5,16 +5,15 @@ of 11 bits cover the 33 highest bits of the greatest (least significant digit fi
 equal in those are sorted by comparison.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from llvmlite.binding import get_host_cpu_name
 
+from gamay.base.arrays import Array
 from gamay.kernels.group.points import sort_run
 from gamay.kernels.jit import inlined, kernel
 from gamay.kernels.raw_memory import has_features
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _DIGIT_BITS, _DIGITS = 11, 3
 _BUCKETS = 1 << _DIGIT_BITS

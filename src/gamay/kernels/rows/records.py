@@ -1,12 +1,11 @@
 """Finding records that are sorted by several columns of ids: ranges become shorter column by column, by binary search."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @inlined

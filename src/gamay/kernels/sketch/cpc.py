@@ -1,12 +1,11 @@
 """Pairs of rows and columns in the bit stream of a serialised CPC sketch, checked before a library relies on them."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _CODE_BITS = 12
 

@@ -5,13 +5,10 @@ k(q) = compression / (2 pi) * asin(2 q - 1), which makes centroids small at both
 """
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @kernel

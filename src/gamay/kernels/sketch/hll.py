@@ -4,13 +4,12 @@ hashes: uint32. A sketch has 2**log2m registers; the first log2m bits of a hash 
 in the rest is its candidate value. 32-bit arithmetic is done in uint64 and cut off, which wraps in the same way everywhere.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF

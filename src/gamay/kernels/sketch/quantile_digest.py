@@ -6,13 +6,12 @@ by level. The rules by which nodes are merged into their parents are those of Sh
 Aggregation Techniques for Sensor Networks" (2004), as the QuantileDigest of Airlift and of Pinot applies them.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _SIGN = np.uint64(1 << 63)
 _ONE = np.uint64(1)

@@ -3,13 +3,10 @@
 A sketch of precision p has 2**p registers of one byte. `table` (uint8 [256, 256]) tells what two register values make.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NEWTON_STEPS = 60
 

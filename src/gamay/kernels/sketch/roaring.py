@@ -3,13 +3,12 @@
 The library that reads them trusts the cardinalities and orders that they name.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _COOKIE_RUNS = 12347
 _COOKIE = 12346

@@ -4,14 +4,13 @@ A part is looked for 64 places at a time, by its first and its last byte (Wojcie
 substring searching). Each byte of a part comes with bits that are ignored: 32 for a letter in any case, else 0.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
 from gamay.kernels.raw_memory import LANES, bits_equal, byte_at, trailing_zeros, word_at
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

@@ -3,13 +3,12 @@
 A trigram is three neighbouring bytes of a text, ASCII letters in lower case, as a number of 24 bits, the first byte highest.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

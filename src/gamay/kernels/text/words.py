@@ -5,13 +5,12 @@ of Unicode (UAX #29), of which every piece with a letter, a digit, an ideograph 
 StandardTokenizer.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import inlined, kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # what a character is for the borders of words; those up to REGIONAL can begin one
 OTHER, LETTER, NUMBER, KATAKANA, JOINER, IDEOGRAPH, COMPLEX, EMOJI, REGIONAL = range(9)

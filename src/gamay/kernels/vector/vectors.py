@@ -3,13 +3,10 @@
 Row i of a column is values[offsets[i]:offsets[i + 1]] (float32 or float64); sums are in float64.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @kernel

@@ -1,15 +1,14 @@
 """Operations on whole result columns: joining, picking rows."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Mask
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take
 from gamay.model.types import DataType
 from gamay.query.columns.constants import repeated
-
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def concat_vectors(parts: Sequence[Vector]) -> Vector:

@@ -6,10 +6,10 @@ as reading them; and what to do depends on the query's shape alone, so that it i
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import HashNumbers
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector
@@ -22,8 +22,6 @@ from gamay.query.groupby.numbering import pack, unpack, unsigned_for
 from gamay.query.groupby.states import States, is_narrow, plan_states
 from gamay.query.groupby.table import GroupTable
 from gamay.query.view.read import read_column, read_values
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _KEPT = "few groups"
 _PACKED_MAX = (1 << 63) - 1

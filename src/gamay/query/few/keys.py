@@ -6,11 +6,12 @@ are in one of all of them is found out once for the same segments.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import ref
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.view.matches import AllDocs, Block, DocList
@@ -18,7 +19,6 @@ from gamay.segment.encode.dictionary import SortedDictionary, sort_distinct
 from gamay.segment.encode.storage_form import to_values
 from gamay.segment.spi import Column, Dictionary, Segment
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Pieces: TypeAlias = Sequence[tuple[Segment, Block]]
 """Rows of several segments, in order."""
 

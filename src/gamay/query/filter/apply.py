@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gamay.base.arrays import Mask
 from gamay.query.bind.predicate import Filter
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
-from gamay.query.filter.scan import Mask, Scan, mask_within, rows_within
+from gamay.query.filter.scan import Scan, mask_within, rows_within
 from gamay.query.view.counters import EntryCounter, MatchedRows, ScannedEntries
 from gamay.query.view.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
 from gamay.query.view.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Mask
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.filter.apply import FilterResult
-from gamay.query.view.docset import Mask, doc_mask
+from gamay.query.view.docset import doc_mask
 from gamay.query.view.matches import DocIds
 from gamay.query.view.virtual import ComputedColumn
 from gamay.segment.spi import ColumnStats, Ids

@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Mask
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector, take_rows
 from gamay.kernels.vector.vectors import cosines, dot_products, squared_distances
 from gamay.query.bind.predicate import Near
 from gamay.query.view.counters import EntryCounter
-from gamay.query.view.docset import DocFlags, Mask, doc_mask
+from gamay.query.view.docset import DocFlags, doc_mask
 from gamay.query.view.matches import BLOCK_ROWS, AllDocs, DocIds, DocList
 from gamay.query.view.read import read_values
 from gamay.query.view.vector_options import VectorOptions

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Mask
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Expression
@@ -26,7 +27,6 @@ from gamay.query.filter.scan import (
     ArithmeticScan,
     ExpressionScan,
     IdScan,
-    Mask,
     NotScan,
     OrScan,
     PartScan,

@@ -6,10 +6,11 @@ from several threads at once.
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
+from gamay.base.arrays import Mask
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
@@ -26,8 +27,6 @@ from gamay.query.view.docset import SPARSE, DocSet, doc_mask
 from gamay.query.view.matches import AllDocs, Block, DocIds, DocList
 from gamay.query.view.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
-
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # Scans up to this cost look at all rows of a range sooner (0.02 to 0.4 ns a row) than the few that are left are found (1.4).
 CHEAP = 1.5

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Mask
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, numpy_dtype
 from gamay.model.types import DataType
 from gamay.query.bind.predicate import In, Range
 from gamay.query.columns.constants import values_of
 
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Test: TypeAlias = Callable[[Vector], Mask]
 
 # a few comparisons of a whole column beat one look-up in a sorted set

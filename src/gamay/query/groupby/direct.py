@@ -8,11 +8,11 @@ unless a state keeps what comes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import take_rows
 from gamay.kernels.rows.masks import mask_groups
@@ -24,8 +24,6 @@ from gamay.query.groupby.recode import CodedKey, coded_key
 from gamay.query.groupby.states import WIDE, Evaluate, Reader, StatePlan, States, plan_states
 from gamay.query.groupby.table import AggregateCall, GroupTable
 from gamay.query.view.matches import AllDocs, Block, DocList, DocMask, DocScan, Matches
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # the totals of fewer groups need no counting of bytes
 _COUNTED_GROUPS = 1 << 14

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take, take_rows
 from gamay.kernels.group.grouping import combine_lists, rows_of_lists
 from gamay.model.types import DataType
 from gamay.query.columns.constants import repeated
 from gamay.query.groupby.states import Evaluate
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_list(key: Operand) -> bool:

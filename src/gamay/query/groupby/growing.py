@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from gamay.query.groupby.numbering import HashedNumbering, LookupNumbering, Numb
 from gamay.query.groupby.states import WIDE, Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
 from gamay.query.limits.memory_size import held_bytes
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _FIRST_GROUPS = 1 << 10
 # Fewer groups of a few numbers each need no counting of bytes; it is done again when there are a quarter more.

@@ -10,10 +10,11 @@ keep_partial(aggregate, segment, name, partial)
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.lookup import INTEGERS, numbers
 from gamay.functions.aggregate.totals.numeric import Numeric
 from gamay.functions.aggregate.totals.totals import TotalsPartial
@@ -21,8 +22,6 @@ from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.read.visible import VisibleSegment
 from gamay.segment.spi import Column, DocIds
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _LONG_MAX = (1 << 63) - 1
 # more changed rows than one in so many, and all are read again

@@ -6,11 +6,12 @@ merge_partials(per_segment, aggregates) -> (partial of each aggregate, one group
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import CODES_MAX, Coder, Key, common_codes
 from gamay.functions.aggregate_spi import Partial
 from gamay.query.groupby.growing import numbering_of
@@ -21,7 +22,6 @@ from gamay.query.limits.memory_size import held_bytes
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # tables of more groups together are merged only where there is memory for it
 _RESERVED_GROUPS = 1 << 14

@@ -6,10 +6,8 @@ nullable_partials(partials, calls, plain, seen) -> partials as the query's aggre
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-import numpy as np
-
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS
 from gamay.functions.aggregate_spi import Aggregate, Partial
@@ -17,8 +15,6 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.vector import Scalar
 from gamay.query.groupby.states import Evaluate
 from gamay.query.groupby.table import AggregateCall
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # functions that never turn what is not null into null
 _TOTAL = frozenset(

@@ -8,14 +8,13 @@ Hashed   packed codes are numbered by a hash table; keys that do not fit 63 bits
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import CODES_MAX, HashNumbers
 from gamay.kernels.group.grouping import number_by_lookup, pack_pair
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _PACKED_MAX = (1 << 63) - 1
 

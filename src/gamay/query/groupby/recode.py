@@ -4,12 +4,13 @@ The result is a column with a smaller dictionary: each id of the column stands f
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.totals.totals import unsigned
 from gamay.functions.evaluate import evaluate_entries, with_null_entry
@@ -21,8 +22,6 @@ from gamay.kernels.rows.masks import replace_marked
 from gamay.model.types import DataType
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # the values for more entries are put in order only where there is memory for it: for copies of them, and for their places
 _RESERVED_ENTRIES = 1 << 16

@@ -1,7 +1,6 @@
 """Rows as groups of their own: where keys hardly repeat, looking for the group of each row costs more than it saves."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from gamay.query.groupby.states import WIDE, Evaluate, StatePlan, States
 from gamay.query.groupby.table import GroupTable
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.view.read import as_vector
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _FIRST_ROWS = 1 << 14
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.nullable import NullSkipping
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.totals.totals import Needs, Totals
@@ -20,7 +21,6 @@ from gamay.query.groupby.table import AggregateCall
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.view.matches import Block, DocMask
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Evaluate: TypeAlias = Callable[[Expression], Operand]
 Reader: TypeAlias = Callable[[Block], Evaluate]
 

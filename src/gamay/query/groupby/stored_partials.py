@@ -6,11 +6,12 @@ their partials merged at the end (`StoredPartials`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.exact import ExactSum
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
@@ -23,7 +24,6 @@ from gamay.model.types import DataType
 from gamay.query.bind.aggregates import BoundAggregate
 from gamay.segment.star_tree_file import Cuboid
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Arrays: TypeAlias = Sequence["Array | pa.Array"]
 
 _HALF_BITS = 32

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import Key
 from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import EncodedVector, Vector, take
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 KeySet: TypeAlias = tuple[int, ...]
 """A set of GROUPING SETS: the positions of its keys in `BoundQuery.rows`, ascending."""

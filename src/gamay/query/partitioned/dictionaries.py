@@ -1,15 +1,14 @@
 """One dictionary for each key, instead of one for each segment: looked up once, not again in each partition."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import Key, common_codes
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.query.groupby.table import GroupTable
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class CommonDictionaries:

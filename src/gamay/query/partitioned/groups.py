@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.query.buffers.tables import TableShape, groups_of, put_groups
 from gamay.query.groupby.merge import merge_group_tables, regroup
 from gamay.query.groupby.table import AggregateCall, GroupTable, KeySet, select_groups, slice_groups
@@ -17,8 +18,6 @@ from gamay.query.limits.spill_files import SpillFile
 from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
 from gamay.query.pool import WorkPool
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # a partition that takes more of the memory is divided again: merging needs its tables, and the merged one beside them
 _PARTITION_SHARE = 8

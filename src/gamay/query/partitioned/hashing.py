@@ -1,17 +1,15 @@
 """The partition of each group, by a hash of the values of its keys."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import Key, decimal_texts, to_bits
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.kernels.sketch.hll import hash_bytes, hash_longs
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _BITS = 6
 NUM_PARTITIONS = 1 << _BITS

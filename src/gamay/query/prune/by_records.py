@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Mask
 from gamay.functions.expression import LiteralValue
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
@@ -23,7 +24,6 @@ from gamay.query.bind.predicate import And, Constant, Filter, In, Not, Or, Range
 from gamay.query.prune.partition import partitions_of
 from gamay.segment.spi import PartitionInfo, PartitionScheme, scheme_of
 
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Counts: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Fields: TypeAlias = Mapping[str, FieldSpec]
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.clock import Clock
 from gamay.functions.aggregate.distinct.coding import CODES_MAX
 from gamay.functions.aggregate.totals.numeric import Numeric
@@ -41,8 +41,6 @@ from gamay.segment.star_tree_file import Cuboid, Dimension, TreeContent, id_dtyp
 _SAMPLED = 1 << 17
 # An estimate is a lower bound, but for chance: a cuboid is not computed where this part of it is too much.
 _ESTIMATE_TRUST = 0.7
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.segment.encode.dictionary import SortedDictionary, sort_distinct
 from gamay.segment.encode.storage_form import binary_array, binary_buffers, to_values
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _Contents: TypeAlias = tuple[Any, ...]
 
 SHORT_MAX = 1 << 16

@@ -5,10 +5,11 @@ many times as long as reading them.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import HashNumbers
 from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.kernels.rows.records import pack_records
@@ -20,7 +21,6 @@ from gamay.query.startree.choose import Choice
 from gamay.query.startree.dictionaries import CODES_MAX, SHORT_MAX, bits_of, coding_of
 from gamay.query.startree.lookup import Found
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Piece: TypeAlias = tuple[Choice, Found]
 """A cuboid and those of its records that are read."""
 

@@ -5,11 +5,12 @@ by range; once the ranges are short, the records in them are looked at.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Array
 from gamay.kernels.rows.records import find_records
 from gamay.query.bind.predicate import Filter, In, Not, Range
 from gamay.query.view.counters import EntryCounter
@@ -20,7 +21,6 @@ from gamay.segment.spi import Dictionary, DocIds
 if TYPE_CHECKING:
     from gamay.query.filter.apply import FilterResult
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Spans: TypeAlias = list[int]
 """The edges of ranges [first, last) of ids, one range after the other, ascending, none empty."""
 

@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Mask
 from gamay.kernels.rows.filter import mark_docs
 from gamay.query.view.matches import AllDocs, DocList, DocMask, Matches
-
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 # from one doc in so many on, flags for all rows are cheaper than a list of doc ids
 SPARSE = 8

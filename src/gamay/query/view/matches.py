@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Mask
 from gamay.kernels.rows.masks import compress, masked_docs
 from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS, BUDGET_PER_BLOCK_ROW, SPARSE_MASK
 
@@ -24,7 +25,6 @@ BLOCK_ROWS = 1 << 18
 _LIMITED_ROWS_MIN = 1 << 14
 
 DocIds: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def max_block_rows() -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Mask
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.evaluate import evaluate
@@ -18,7 +19,7 @@ from gamay.model.types import DataType
 from gamay.query.columns.constants import repeated
 from gamay.query.columns.operations import list_positions, with_nulls, without_nulls
 from gamay.query.limits.memory_size import held_bytes
-from gamay.query.view.matches import AllDocs, Block, DocIds, DocList, DocMask, Mask
+from gamay.query.view.matches import AllDocs, Block, DocIds, DocList, DocMask
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Column, KnowsLengths, Segment
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gamay.base.arrays import Mask
 from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS
 from gamay.query.bind.predicate import Leaf
 from gamay.query.view.counters import ScannedEntries
-from gamay.query.view.docset import Mask
 from gamay.query.view.matches import DocIds
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Mask
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.bind.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.query.columns.constants import repeated, values_of
-from gamay.query.view.docset import DocFlags, Mask, doc_mask
+from gamay.query.view.docset import DocFlags, doc_mask
 from gamay.query.view.shared_filters import SharedFilters
 from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
 from gamay.segment.read.visible import VisibleSegment

@@ -8,20 +8,19 @@ is a text that is no time.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.functions.arrow import arrow_scalar, arrow_type
 from gamay.kernels.keys.table import ABSENT
 from gamay.model.schema.schema import FieldSpec
 from gamay.model.types import DataType
 from gamay.segment.encode.storage_form import from_arrow
 from gamay.segment.spi import DocIds, Segment
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NEGATIVE = np.int64(2**63 - 1)
 

@@ -7,15 +7,13 @@ looked up, so replicas that drop keys at other moments decide alike.
 """
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.keys.table import ABSENT, DELETED_BIT
 from gamay.upsert.index.comparing import beyond
 from gamay.upsert.index.key_index import KeyIndex, Keys, NewRows, Put, Rules
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _OVER_ANY = 2
 

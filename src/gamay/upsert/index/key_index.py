@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.base.errors import GamayError
 from gamay.kernels.keys import build, table
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # Rows of one kernel call: room for that many new keys is made before each.
 BATCH_ROWS = 1 << 16

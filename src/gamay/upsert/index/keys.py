@@ -12,12 +12,12 @@ Which function makes the hash cannot be told from outside; those of the XX famil
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.functions.arrow import arrow_scalar, binary_buffers
 from gamay.functions.vector import Vector
 from gamay.kernels.hash.murmur128 import murmur3_x64_128
@@ -28,8 +28,6 @@ from gamay.model.types import DataType
 from gamay.segment.encode.storage_form import Stored, fixed_dtype, from_arrow
 from gamay.segment.spi import Column, DocIds, Segment
 from gamay.upsert.index.key_index import NO_TEXT, Keys
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _UUID_BYTES = 16
 _WHOLE = 8, 16  # bytes of keys that the index holds as they are, in 1 and in 3 words

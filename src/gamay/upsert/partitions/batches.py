@@ -7,11 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ConflictError
 from gamay.kernels.keys.table import DELETED_BIT, LATE, REPLACED, SKIPPED
 from gamay.upsert.config.settings import UpsertSettings
@@ -24,8 +25,6 @@ from gamay.upsert.rows.segment_registry import DOC_BITS, Counted, Tracked, Track
 from gamay.upsert.rows.segment_rows import deletes_in
 from gamay.upsert.rows.valid_docs import SegmentDocs
 from gamay.upsert.spi import PreparedRows
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 

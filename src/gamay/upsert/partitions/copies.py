@@ -4,10 +4,9 @@ Where the new copy has the same rows, exactly those that counted go on to count.
 sealed copy of a consuming segment whose replaced rows are known, as if the stream brought them now.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.keys.table import DELETED_BIT
 from gamay.segment.spi import Segment
 from gamay.upsert.config.settings import UpsertSettings
@@ -19,8 +18,6 @@ from gamay.upsert.rows.rollback import UndoLog
 from gamay.upsert.rows.segment_registry import Counted, Install, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import stable_order
 from gamay.upsert.rows.valid_docs import SegmentDocs
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Copies:

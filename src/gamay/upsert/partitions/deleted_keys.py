@@ -6,10 +6,10 @@ segment of that row is the only one that has rows of it.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.keys.table import DELETED_BIT, NO_DOC
 from gamay.segment.spi import Segment
 from gamay.upsert.config.settings import UpsertSettings
@@ -17,8 +17,6 @@ from gamay.upsert.index.comparing import beyond
 from gamay.upsert.index.key_index import BATCH_ROWS, KeyIndex, Keys, Rules
 from gamay.upsert.index.keys import KeyEncoder
 from gamay.upsert.rows.segment_registry import DOC_BITS, TrackedSegments
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def remove_deleted_alone(settings: UpsertSettings, index: KeyIndex, tracked: TrackedSegments) -> Array:

@@ -12,10 +12,10 @@ of them has its turn here.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.keys.table import ABSENT
 from gamay.segment.spi import Segment
 from gamay.upsert.config.settings import UpsertSettings
@@ -31,8 +31,6 @@ from gamay.upsert.rows.rollback import UndoLog
 from gamay.upsert.rows.segment_registry import Install, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import StoredRows
 from gamay.upsert.rows.valid_docs import SegmentDocs
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class PartitionUpsert:

@@ -1,11 +1,11 @@
 """Segments that come and go whole: added row by row or by their snapshots, preloaded before they are loaded, and removed."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Array
 from gamay.kernels.keys.table import LATE
 from gamay.segment.spi import Segment
 from gamay.upsert.config.settings import UpsertSettings
@@ -14,8 +14,6 @@ from gamay.upsert.index.key_index import KeyIndex, NewRows, Rules
 from gamay.upsert.rows.segment_registry import Counted, Install, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import Rows, StoredRows, all_rows, is_beyond, new_rows, snapshot_rows
 from gamay.upsert.rows.valid_docs import SegmentDocs
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 # Keys that are there for each that a snapshot brings, up to which writing the directory anew beats looking for places in it:
 # 15 ns for each of all keys, 300 for each that is put.

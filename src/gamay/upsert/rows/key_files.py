@@ -10,15 +10,14 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import orjson
 
+from gamay.base.arrays import Array
 from gamay.storage.files import atomic_write
 from gamay.upsert.index.key_index import NO_TEXT, Keys
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _log = logging.getLogger(__name__)
 _MAGIC = b"GAMAYKY1"

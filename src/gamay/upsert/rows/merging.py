@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import arrow_scalar, arrow_type
 from gamay.functions.vector import Vector
@@ -35,7 +36,6 @@ from gamay.segment.encode.storage_form import from_arrow
 from gamay.segment.spi import Segment
 from gamay.upsert.index.comparing import ordered
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Stored: TypeAlias = "Sequence[tuple[Segment, np.ndarray[Any, np.dtype[np.int32]]]]"
 Transform: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 

@@ -7,11 +7,10 @@ name of an uploaded realtime segment; if all is equal, the row that is there sta
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+from gamay.base.arrays import Array
 
 _CONSUMED = re.compile(r"(?:(?!__).)+__(\d+)__(\d+)__\d{8}T\d{4}Z")
 _UPLOADED = re.compile(r".+?__.+?__\d+__\d{8}T\d{4}Z__.+")

@@ -4,18 +4,16 @@ That happens where a replica has committed a segment with fewer rows than this o
 """
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.upsert.config.settings import UpsertSettings
 from gamay.upsert.index.comparing import beyond
 from gamay.upsert.index.generations import GenerationIndex
 from gamay.upsert.index.key_index import BATCH_ROWS, KeyIndex, Rules
 from gamay.upsert.rows.segment_registry import Counted, Tracked, TrackedSegments
 from gamay.upsert.rows.segment_rows import deletes_of, is_beyond
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(slots=True)

@@ -6,17 +6,17 @@ A row's location is int64: its segment's ordinal << 32 | its doc id; the doc id 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.kernels.keys.table import DELETED_BIT, NO_DOC
 from gamay.segment.spi import Segment
 from gamay.upsert.index.ordinals import Ordinals
 from gamay.upsert.rows.ranking import Ranks, SegmentRank
 from gamay.upsert.rows.valid_docs import SegmentDocs
 
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Install: TypeAlias = Callable[[SegmentDocs], None]
 """Makes a segment visible to queries, with the rows of it that count."""
 

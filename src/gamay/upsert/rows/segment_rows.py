@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from gamay.base.arrays import Array
 from gamay.functions.vector import Vector
 from gamay.kernels.keys.table import ABSENT
 from gamay.kernels.rows.doc_bits import count_docs
@@ -21,8 +22,6 @@ from gamay.upsert.index.comparing import beyond, ordered
 from gamay.upsert.index.key_index import BATCH_ROWS, Keys, NewRows
 from gamay.upsert.rows.key_files import StoredKeys
 from gamay.upsert.rows.valid_docs import SegmentDocs
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,11 @@
 """Which rows of one segment count, as they are now; one writer, any number of readers."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.base.arrays import Array
 from gamay.kernels.rows.doc_bits import clear_docs, set_docs
 from gamay.segment.read.visible import VisibleDocs
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _GROWTH_BYTES = 1 << 13
 

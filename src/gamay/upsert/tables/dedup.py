@@ -6,11 +6,11 @@ With metadataTTL a key is forgotten when its row lies further below the greatest
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ConflictError
 from gamay.kernels.keys.table import ABSENT
 from gamay.segment.spi import Segment
@@ -21,8 +21,6 @@ from gamay.upsert.index.key_index import BATCH_ROWS, KeyIndex, Keys, Put, Rules
 from gamay.upsert.index.ordinals import Ordinals
 from gamay.upsert.rows.ranking import partition_of
 from gamay.upsert.spi import KeyedInstall, PreparedRows, SegmentSource
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NEVER = 3  # for `wins_tie`: a key that is there is there
 _COUNTED = 0  # a greater time is the one that a key is held by

@@ -11,11 +11,11 @@ empty text; the others null.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.choose.least import (
     LeastRows,
@@ -35,8 +35,6 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _INT_MIN = -(1 << 31)

@@ -9,13 +9,14 @@ point.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct.coding import decimal_texts, decimals
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_one_argument
@@ -30,8 +31,6 @@ from gamay.functions.text import to_text
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
 from gamay.model.schema.default_null import COLUMN_TYPES
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _COMPACT_ROWS = 1 << 20
 # more values are put together only where there is memory for it; finding distinct ones takes some times theirs

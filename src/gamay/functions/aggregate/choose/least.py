@@ -6,11 +6,12 @@ segments and servers: rows that are equal in all columns are the same row for th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.choose.ordering import Ordered, order, values_of
 from gamay.functions.aggregate.distinct.coding import decimal_texts, decimals
 from gamay.functions.aggregate.distinct.pairs import no_values
@@ -20,8 +21,6 @@ from gamay.functions.convert import placeholder
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, take
 from gamay.kernels.group.least import keep_least
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _WAITING_ROWS = 1 << 16
 

@@ -5,17 +5,15 @@ list of what there is; decimals likewise, by value and then by text.
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Values, Vector, numpy_dtype, take
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _LOW_BITS = np.int64((1 << 63) - 1)
 

@@ -9,12 +9,12 @@ Where Pinot counts 32-bit or 64-bit hashes, values themselves are counted here, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, count_distinct
 from gamay.functions.aggregate.distinct.pairs import Pairs
 from gamay.functions.aggregate.totals.numeric import require_one_argument
@@ -26,8 +26,6 @@ from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.sketch.parameters import Number, text_parameters
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _OFF_HEAP = {"initialCapacity": Number(10_000, 1, (1 << 31) - 1), "hashBits": Number(64, 32, 128)}
 

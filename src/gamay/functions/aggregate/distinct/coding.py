@@ -5,19 +5,18 @@ A dictionary-encoded column has its codes already. Everything else is numbered a
 
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.text_numbers import TextNumbers
 from gamay.functions.aggregate.totals.totals import repeat
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
 from gamay.kernels.group.grouping import number_by_hash, rebuild_table
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 Key: TypeAlias = Vector | EncodedVector
 

@@ -5,11 +5,11 @@ Empty: DISTINCTCOUNT and DISTINCTSUM 0, DISTINCTAVG NaN.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.pairs import (
     Pairs,
     PairsPartial,
@@ -27,8 +27,6 @@ from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.group.aggregation import count_groups
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)

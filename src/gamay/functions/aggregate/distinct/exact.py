@@ -9,11 +9,11 @@ these are given. Empty: 0, and null for SUMPRECISION.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, counts_of
 from gamay.functions.aggregate.distinct.pairs import PairsPartial
@@ -28,8 +28,6 @@ from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.kernels.group.aggregation import add_values
 from gamay.kernels.group.halves import add_coded_halves, add_halves, total_halves
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Sums have as many digits as they need, up to a million.
 _EXACT = Context(prec=1_000_000, rounding=ROUND_HALF_EVEN, Emax=MAX_EMAX, Emin=MIN_EMIN)

@@ -7,7 +7,7 @@ text depends on the values only, not on how they were divided among segments.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,6 @@ from gamay.functions.sketch.idset import Settings, build, to_text
 from gamay.functions.sketch.parameters import Number, text_parameters
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _DEFAULT = Settings()
 _SETTINGS = {

@@ -5,19 +5,18 @@ adds (see `gamay.functions.aggregate.distinct.pairs`), for the numbers of groups
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Protocol, Self
 
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import DISTINCT, HashNumbers
 from gamay.functions.aggregate.totals.totals import unsigned
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.kernels.group.aggregation import count_groups, tally_coded
 from gamay.kernels.group.pairs import list_pairs, mark_codes, mark_pairs
 from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, TALLY_CELLS_MAX
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1

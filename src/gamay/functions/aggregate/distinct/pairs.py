@@ -5,11 +5,11 @@ DISTINCTCOUNT, DISTINCTSUM, DISTINCTAVG and SUMPRECISION are computed from them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import (
     Coder,
     DictionaryCoder,
@@ -24,8 +24,6 @@ from gamay.functions.aggregate.totals.totals import flatten
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

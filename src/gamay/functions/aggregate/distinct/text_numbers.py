@@ -1,16 +1,13 @@
 """Texts and byte strings as small integers, in order of first appearance."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import pyarrow as pa
 
 from gamay.base import guard
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
 from gamay.kernels.hash.arrival import encode_texts, move_texts
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # what is larger grows only where there is memory for it
 _RESERVED_BYTES = 1 << 20

@@ -9,12 +9,13 @@ that segments are sorted by key, changes nothing beyond that.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct.coding import common_codes
 from gamay.functions.aggregate.distinct.pairs import (
@@ -37,8 +38,6 @@ from gamay.functions.sketch.registers import rounded
 from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector, take_rows
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _SETTINGS = ("bitmap", "set", "theta_sketch", "partitioned", "sorted")
 _NOMINAL_ENTRIES = 4096

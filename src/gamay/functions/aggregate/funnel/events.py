@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.convert import array_of
 from gamay.functions.vector import Values, concat, take
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

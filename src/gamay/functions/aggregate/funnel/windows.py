@@ -10,11 +10,11 @@ FUNNELMATCHSTEP the same as n flags. FUNNELCOMPLETECOUNT counts walks of all ste
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.funnel.events import Events, decoded, encoded, merged, selected, together
 from gamay.functions.aggregate.funnel.options import FunnelOptions, funnel_arguments, funnel_options, percentile_of
@@ -27,8 +27,6 @@ from gamay.functions.scalar.values import lists_vector
 from gamay.functions.vector import Operand, Vector, take
 from gamay.kernels.group.funnel import walk_funnels
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class FunnelState:

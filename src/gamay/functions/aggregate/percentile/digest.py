@@ -11,11 +11,11 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
 from gamay.functions.aggregate.percentile.serialized import parsed_rows
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
@@ -29,8 +29,6 @@ from gamay.functions.vector import Operand, Vector
 from gamay.kernels.group.points import sort_weighted_runs
 from gamay.kernels.sketch.digest import compress_centroids, digest_quantiles
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _COMPRESSION = Number(100.0, 1, 10_000)
 _COMPRESSION_MIN = 10.0  # a smaller one is accepted, and counts as this

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.percentile.points import bring_together, buffer_rows, starts_of
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
@@ -28,7 +29,6 @@ from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
 from gamay.model.types import DataType
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Sketches: TypeAlias = list[Any]  # a kll_doubles_sketch for each group, None where there was no row
 
 _K = Number(200, 8, 65_535)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
 from gamay.functions.aggregate_spi import GroupIds
@@ -21,8 +22,6 @@ from gamay.kernels.tuning import (
     TALLY_CELLS_MAX,
     TALLY_CELLS_PER_ROW,
 )
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 ToPoints: TypeAlias = Callable[[Array], Array]
 

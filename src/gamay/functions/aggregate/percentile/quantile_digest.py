@@ -9,11 +9,11 @@ without values.
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
 from gamay.functions.aggregate.percentile.serialized import parsed_rows
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
@@ -24,8 +24,6 @@ from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.sketch.quantile_digest import compress_nodes, node_quantiles, sort_nodes
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_ERROR = 0.05
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1

@@ -1,16 +1,16 @@
 """Rows that hold serialised sketches, to be merged."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.totals import flatten
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.vector import EncodedVector, Operand
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
 _ROWS_AT_ONCE = 1 << 12

@@ -7,11 +7,11 @@ value, the greatest. Empty: -Infinity.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.choose.ordering import number_keys, numbers_of
 from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
@@ -23,8 +23,6 @@ from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.group.points import add_heaviest, heaviest_points, merge_runs, point_at, sort_weighted_runs, unite_points
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class SortedState:

@@ -8,11 +8,12 @@ effect. See `gamay.functions.sketch.cpc`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import HashNumbers
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
@@ -26,7 +27,6 @@ from gamay.functions.sketch.registers import rounded
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector
 from gamay.model.types import DataType
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Sketches: TypeAlias = "list[CpcSketch | None]"
 
 LG_K = Number(DEFAULT_LG_K, 4, 26)

@@ -1,18 +1,15 @@
 """States of theta and integer-tuple sketches: values that are hashed, or serialised sketches that are merged."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.pairs import Pairs
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.sketch.compact import theta_entries, tuple_entries
 from gamay.functions.sketch.entries import Entries, Mode, hashes_of, limited, merged, no_entries, union
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _WAITING_ROWS = 1 << 20
 _MERGED_AT_ONCE = 1 << 22

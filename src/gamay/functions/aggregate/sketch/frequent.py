@@ -7,11 +7,12 @@ The format is told in `gamay.functions.sketch.frequent`. Over BYTES, serialised 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, select_pairs
 from gamay.functions.aggregate.lookup import INTEGERS
@@ -26,8 +27,6 @@ from gamay.functions.sketch.frequent import FrequentItems, capacity, limited, me
 from gamay.functions.sketch.parameters import Number, number_parameter
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _MAX_MAP_SIZE = Number(256, 8, 1 << 20)
 

@@ -6,11 +6,11 @@ holds nothing. All sketches of one result must have one precision.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
 from gamay.functions.aggregate_spi import GroupIds, KeepsState
 from gamay.functions.sketch.hll import sketch_bytes
@@ -20,8 +20,6 @@ from gamay.kernels.group.aggregation import mark_ids
 from gamay.kernels.sketch.hll import raise_registers
 from gamay.kernels.sketch.registers import add_candidates, merge_sketches
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # a dictionary with more entries than that for each row of a block is not worth flags for all of them
 _ENTRIES_PER_ROW = 16

@@ -12,11 +12,11 @@ and `hllLog2m` are older names of threshold and log2m.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.distinct import count_distinct
 from gamay.functions.aggregate.distinct.pairs import (
     Pairs,
@@ -40,8 +40,6 @@ from gamay.functions.sketch.ull import UllKind
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.kernels.sketch.registers import add_candidates, merge_sketches
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _THRESHOLD_MAX = (1 << 31) - 1
 _THRESHOLD = Number(100_000, -(1 << 31), _THRESHOLD_MAX)

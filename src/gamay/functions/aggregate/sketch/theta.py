@@ -12,11 +12,12 @@ trades memory for time elsewhere, has no effect: whole batches are merged at onc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.sketch.entries import MergedState, ThetaState, decode_entries, encode_entries
 from gamay.functions.aggregate.totals.totals import flatten, mask_of
@@ -30,8 +31,6 @@ from gamay.functions.sketch.registers import rounded
 from gamay.functions.sketch.setops import SetExpression, evaluate_sets, parse_set_expression, uses
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, take
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _PARAMETERS = {
     "nominalEntries": Number(4096, 9, 1 << 24),

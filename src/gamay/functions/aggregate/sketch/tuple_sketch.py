@@ -12,11 +12,11 @@ Numbers of one key are added. Empty: 0. Sketches are built by toIntegerSumTupleS
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.sketch.entries import MergedState, decode_entries, encode_entries
 from gamay.functions.aggregate.totals.numeric import require_one_argument
@@ -30,8 +30,6 @@ from gamay.functions.sketch.parameters import Number, lg_k_parameter
 from gamay.functions.sketch.registers import rounded
 from gamay.functions.vector import Operand, Vector
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 LG_K = Number(14, 4, 24)
 

@@ -5,11 +5,12 @@ Empty: an empty array. A sum that does not fit a LONG is an error.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.convert import convert, to_vector
@@ -17,8 +18,6 @@ from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector, numpy_dtype
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(slots=True, eq=False)

@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_number
@@ -24,8 +24,6 @@ from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector
 from gamay.kernels.group.histogram import count_bins, count_coded_bins, find_bins
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _BINS_MAX = 1 << 16
 

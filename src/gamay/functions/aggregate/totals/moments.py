@@ -9,11 +9,12 @@ order of bytes that Java writes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_numbers
@@ -36,8 +37,6 @@ from gamay.kernels.group.moments import (
 )
 from gamay.kernels.tuning import TALLY_CELLS_MAX
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _VARIANCE_MIN = 1e-19
 _CHUNK_ROWS = 1 << 16  # both passes find the values in the cache

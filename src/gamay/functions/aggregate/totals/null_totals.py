@@ -1,17 +1,14 @@
 """Totals of the rows that are not null, without cutting the others out: they go to spare groups behind the real ones."""
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.totals import Needs, Totals, TotalsPartial, unsigned
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
 from gamay.kernels.rows.masks import compress, mask_groups
 from gamay.kernels.tuning import SPARE_GROUPS
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _ADDING = Needs.COUNT | Needs.SUM
 

@@ -7,10 +7,11 @@ and MINMAXRANGE -Infinity, BOOLAND true, BOOLOR false.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.totals import Needs, Totals, TotalsPartial, unsigned
@@ -21,8 +22,6 @@ from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Vector, numpy_dtype
 from gamay.kernels.group.aggregation import add_values, bound_values
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _EXACT_SUM_MAX = float(1 << 62)
 _NOTHING = np.empty(0)

@@ -4,15 +4,12 @@ A cell holds the count in its upper 24 bits and the sum, of how far values lie a
 either could run over, the cells are taken apart and added up elsewhere.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.lookup import Lookup
 from gamay.kernels.group.aggregation import add_coded
 from gamay.kernels.tuning import PACKED_GROUPS_MAX
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _SUM_BITS = 40
 _SUM_MASK = (1 << _SUM_BITS) - 1

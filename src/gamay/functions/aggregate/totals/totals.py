@@ -5,11 +5,12 @@ Aggregates over one argument can share one `Totals`, which then reads each row o
 
 from dataclasses import dataclass
 from enum import Flag
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude, numbers
 from gamay.functions.aggregate.totals.packed import Packed
 from gamay.functions.aggregate_spi import GroupIds
@@ -28,8 +29,6 @@ from gamay.kernels.group.aggregation import (
 from gamay.kernels.group.grouping import expand_groups
 from gamay.kernels.tuning import LANED_GROUPS_MAX, LANES, PACKED_ROWS_PER_GROUP
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Integers are summed exactly as long as this cannot be passed; then the sums go on as doubles.
 _EXACT_SUM_MAX = 1 << 62

@@ -9,11 +9,12 @@ import base64
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.convert import by_distinct, convert, to_vector
@@ -25,8 +26,6 @@ from gamay.functions.sketch.entries import Entries, Mode
 from gamay.functions.sketch.registers import RegisterKind, parse_sketches, rounded
 from gamay.functions.vector import Operand, Scalar, Vector, union_nulls
 from gamay.model.types import DataType
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BYTES, LONG, INT, STRING = DataType.BYTES, DataType.LONG, DataType.INT, DataType.STRING
 

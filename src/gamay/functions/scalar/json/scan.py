@@ -7,12 +7,12 @@ read where they lie. The rest, rare in most data, goes document by document thro
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Array
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.json.steps import Step
 from gamay.functions.vector import take
@@ -30,9 +30,6 @@ from gamay.kernels.json.paths import (
     locate_values,
     mark_equal,
 )
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-
 
 # bytes behind texts that are copied, so that the last of them is copied as fast as the others
 _SLACK = 16

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gamay.base.arrays import Mask
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import TEXT_MATCH, TEXT_PART, Call, Column, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.search.match import Mask, matching
+from gamay.functions.search.match import matching
 from gamay.functions.search.options import NAME, SearchOptions, search_options
 from gamay.functions.search.query import Clauses, SearchQuery
 from gamay.functions.search.syntax import search_query

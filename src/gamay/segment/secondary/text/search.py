@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from gamay.base.arrays import Mask
 from gamay.functions.expression import Column, Expression
 from gamay.functions.scalar.text.text_match import searched
-from gamay.functions.search.match import Mask, phrases, words_matching
+from gamay.functions.search.match import phrases, words_matching
 from gamay.functions.search.query import Between, Clauses, Everything, OneWord, Pattern, Phrase, SearchQuery, Similar, Term
 from gamay.functions.search.words import Analysis
 from gamay.kernels.encode.encoding import gather_lists, mark_lists
