@@ -54,7 +54,8 @@ def realtime(topic: str, upsert: dict[str, Any], rows: int = 1000) -> dict[str, 
 def refused(*keys: str) -> str:
     return (
         f"Failed to update table 'orders_OFFLINE': Cannot modify [{', '.join(keys)}] as it may lead to data "
-        "inconsistencies. Please create a new table instead."
+        "inconsistencies. Please create a new table instead. With force=true it is changed for new rows; stored rows stay "
+        "as they are."
     )
 
 

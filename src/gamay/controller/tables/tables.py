@@ -345,7 +345,8 @@ def refuse_changes(table: str, changed: Sequence[str]) -> None:
     if changed:
         raise InvalidConfigError(
             f"Failed to update table '{table}': Cannot modify [{', '.join(changed)}] as it may lead to data "
-            "inconsistencies. Please create a new table instead."
+            "inconsistencies. Please create a new table instead. With force=true it is changed for new rows; stored rows stay "
+            "as they are."
         )
 
 
