@@ -51,11 +51,11 @@ def realtime(topic: str, upsert: dict[str, Any], rows: int = 1000) -> dict[str, 
     }  # fmt: skip
 
 
-def refused(*keys: str) -> str:
+def refused(*keys: str, flag: str | None = "force") -> str:
+    hint = f" With {flag}=true it changes for new rows." if flag else ""
     return (
         f"Failed to update table 'orders_OFFLINE': Cannot modify [{', '.join(keys)}] as it may lead to data "
-        "inconsistencies. Please create a new table instead. With force=true it is changed for new rows; stored rows stay "
-        "as they are."
+        f"inconsistencies. Please create a new table instead.{hint}"
     )
 
 
@@ -80,7 +80,9 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     error = refused("comparisonColumns")  # a delete column may be added
     assert said(api.put("/tables/orders", json=changed)) == error
     document = {"tableName": "orders", "schema": SCHEMA, "offline": changed}
-    assert said(api.put("/tableConfigs/orders", json=document)) == error
+    assert said(api.put("/tableConfigs/orders", json=document)) == refused(
+        "comparisonColumns", flag="forceTableSchemaUpdate"
+    )
     without = {**changed, "upsertConfig": None}
     assert said(api.put("/tables/orders", json=without)) == refused("mode")
     forced = api.put("/tables/orders", params={"force": True}, json=changed).json()
@@ -88,7 +90,7 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
         "comparisonColumns, deleteRecordColumn: servers of an upsert table follow when" in w for w in forced["warnings"]
     ] == [True]
     document["offline"] = upserting(comparisonColumns=["total"])
-    error = refused("comparisonColumns", "deleteRecordColumn")
+    error = refused("comparisonColumns", "deleteRecordColumn", flag="forceTableSchemaUpdate")
     assert said(api.put("/tableConfigs/orders", json=document)) == error
     forced = api.put("/tableConfigs/orders", params={"forceTableSchemaUpdate": True}, json=document)
     assert forced.status_code == 200
@@ -96,7 +98,9 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
 
     other_key = {**SCHEMA, "primaryKeyColumns": ["id", "gone"]}
     for force in (False, True):
-        assert said(api.put("/schemas/orders", params={"force": force}, json=other_key)) == refused("primaryKeyColumns")
+        assert said(api.put("/schemas/orders", params={"force": force}, json=other_key)) == refused(
+            "primaryKeyColumns", flag=None
+        )
 
 
 def test_how_rows_are_merged_changes_by_force_only(trips: Any, tmp_path: Path) -> None:

@@ -128,8 +128,7 @@ def test_what_chose_the_rows_may_not_change(tmp_path: Path) -> None:
             tables.replace("orders_OFFLINE", changed)
         assert str(caught.value) == (
             "Failed to update table 'orders_OFFLINE': Cannot modify [hashFunction, comparisonColumns] as it may lead to "
-            "data inconsistencies. Please create a new table instead. With force=true it is changed for new rows; stored rows "
-            "stay as they are."
+            "data inconsistencies. Please create a new table instead. With force=true it changes for new rows."
         )
         tables.replace("orders_OFFLINE", changed, force=True)
         tables.replace("orders_OFFLINE", {**changed, "upsertConfig": {**changed["upsertConfig"], "snapshot": "DISABLE"}})

@@ -136,7 +136,8 @@ class TableDocuments:
         if not force_schema:
             for table_type in existing & parsed.configs.keys():
                 table = typed_table_name(name, table_type)
-                refuse_changes(table, forbidden_changes(self.tables.get(table), parsed.configs[table_type].value))
+                changed = forbidden_changes(self.tables.get(table), parsed.configs[table_type].value)
+                refuse_changes(table, changed, "forceTableSchemaUpdate")
         replaced = [typed_table_name(name, table_type) for table_type in parsed.configs]
         self.schemas.add(parsed.schema.value.to_json(), force=True, replaced_tables=replaced)
         for table_type, config in parsed.configs.items():

@@ -340,13 +340,12 @@ def parse_table_type(text: str | None) -> TableType | None:
         raise InvalidConfigError(f"Illegal table type: '{text}', it must be OFFLINE or REALTIME") from None
 
 
-def refuse_changes(table: str, changed: Sequence[str]) -> None:
-    """Raise InvalidConfigError when something changes that stored rows were chosen by."""
+def refuse_changes(table: str, changed: Sequence[str], flag: str = "force") -> None:
+    """Raise InvalidConfigError when what stored rows were chosen by changes. flag: the parameter that allows it."""
     if changed:
         raise InvalidConfigError(
             f"Failed to update table '{table}': Cannot modify [{', '.join(changed)}] as it may lead to data "
-            "inconsistencies. Please create a new table instead. With force=true it is changed for new rows; stored rows stay "
-            "as they are."
+            f"inconsistencies. Please create a new table instead. With {flag}=true it changes for new rows."
         )
 
 
