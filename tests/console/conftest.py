@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.console.browser import Watch, launched, what_is_missing
+from tests.minion.conftest import Orders
+from tests.waiting import eventually
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -20,6 +22,8 @@ ROWS = 100_000
 FIRST_ID = 2**60  # which JavaScript's numbers cannot hold
 T0 = 1_700_000_000_000
 CITIES = ("Kyiv", "Lima", "Oslo", "Rome")
+COMPACTION = "UpsertCompactionTask"
+COMPACTION_SETTINGS = {"bufferTimePeriod": "0d", "invalidRecordsThresholdCount": "1", "schedule": "0 0 0 1 1 ?"}
 
 OpenPage = Callable[..., "Page"]
 
@@ -70,6 +74,16 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     make_tables(folder)
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
+    """A table over a stream, with segments that compaction makes smaller."""
+    made = Orders(tmp_path_factory.mktemp("orders"), 1, 50, 1).start().create(**{COMPACTION: COMPACTION_SETTINGS})
+    made.produce(300, keys=40)
+    eventually(lambda: len(made.segments()) >= 4 and made.is_right())
+    yield made
+    made.stop()
 
 
 @pytest.fixture

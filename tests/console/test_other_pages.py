@@ -74,6 +74,74 @@ def test_segments_are_drawn_by_server_and_time(open_page: Any) -> None:
     assert got.value.path().stat().st_size > 1000
 
 
+def test_a_large_table_is_profiled_by_its_newest_rows(open_page: Any, console: EmbeddedCluster) -> None:
+    (name,) = httpx.get(f"{console.controller_url}/segments/trips_OFFLINE/zkmetadata").json()
+    records = {
+        name: {"segment.total.docs": "100000", "segment.end.time": "9"},
+        "old": {"segment.total.docs": "5000000", "segment.end.time": "1"},
+    }
+    page = open_page("#/tables")
+    page.route("**/zkmetadata*", lambda route: route.fulfill(json=records))
+    page.get_by_role("link", name="trips").click()
+    expect(page.get_by_text("of the newest 100,000 of 5,100,000 rows, in 1 of 2 segments")).to_be_visible()
+    with page.expect_request(lambda request: request.url.endswith("/sql") and name in (request.post_data or "")):
+        page.reload()
+    expect(page.get_by_role("row").filter(has_text="city").locator("td").nth(3)).to_have_text("4")
+    with page.expect_request(lambda request: request.url.endswith("/sql") and "segmentName" not in request.post_data):
+        page.get_by_role("button", name="Read all rows").click()
+    expect(page.get_by_text("of the newest")).to_have_count(0)
+
+
+def test_tables_are_asked_about_a_few_at_a_time(open_page: Any) -> None:
+    page = open_page("#/query")
+    held: list[Any] = []
+    page.route("**/tables", lambda route: route.fulfill(json={"tables": [f"t{n:02}" for n in range(20)]}))
+    page.route("**/size", lambda route: held.append(route))
+    page.route("**/sql", lambda route: route.fulfill(json={"resultTable": {"rows": [[1]]}}))
+    page.get_by_role("link", name="Tables").click()
+    expect(page.get_by_text("t19")).to_be_visible()
+    page.wait_for_timeout(200)
+    assert len(held) == 3
+    size = {"reportedSizeInBytes": 1, "offlineSegments": None, "realtimeSegments": None}
+    held[0].fulfill(json=size)
+    expect(page.get_by_text("served")).to_have_count(1)
+    page.wait_for_timeout(200)
+    assert len(held) == 4
+
+
+def test_parts_that_are_not_there_are_told(open_page: Any) -> None:
+    for address in ("#/tables/trips/ingestion", "#/tables/trips/nothing", "#/cluster/nothing"):
+        page = open_page(address)
+        expect(page.get_by_text("you may not see it")).to_be_visible()
+        assert page.locator("table").count() == 0
+
+
+def test_problems_have_the_colour_of_their_own_severity(open_page: Any) -> None:
+    page = open_page("#/tables")
+    problem = {"subject": "a server", "problem": "is gone", "advice": "start it", "severity": "BAD"}
+    problems = [problem, problem | {"subject": "a table", "severity": "DEGRADED"}]
+    page.route("**/cluster/status", lambda route: route.fulfill(json={"status": "BAD", "problems": problems}))
+    page.get_by_role("link", name="Cluster").click()
+    expect(page.locator("li .bad")).to_have_text("a server")
+    expect(page.locator("li .warn")).to_have_text("a table")
+
+
+def test_a_running_query_is_cancelled_only_when_that_is_confirmed(open_page: Any) -> None:
+    page = open_page("#/cluster")
+    cancelled: list[str] = []
+    page.route("**/queries", lambda route: route.fulfill(json={"Broker_1": {"7": "SELECT SLOW"}}))
+    page.route("**/query/Broker_1/7", lambda route: (cancelled.append(route.request.method), route.fulfill(json={})))
+    page.get_by_role("tab", name="Running queries").click()
+    page.get_by_role("button", name="Cancel…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("SELECT SLOW")
+    page.get_by_role("button", name="Let it run").click()
+    assert cancelled == []
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="Cancel the query").click()
+    expect(page.get_by_text("The query is cancelled")).to_be_visible()
+    assert cancelled == ["DELETE"]
+
+
 def test_a_table_that_is_not_there_is_told(watched: Any, console: EmbeddedCluster) -> None:
     page, watch = watched(console.controller_url, "/#/tables/nowhere")
     watch.allowed.append("404")
@@ -81,9 +149,17 @@ def test_a_table_that_is_not_there_is_told(watched: Any, console: EmbeddedCluste
 
 
 def test_small_and_dark(open_page: Any) -> None:
-    for address in ("#/tables", "#/tables/trips/segments", "#/cluster", "#/new-table"):
+    for address in (
+        "#/tables",
+        "#/tables/trips",
+        "#/tables/trips/segments",
+        "#/cluster",
+        "#/cluster/settings",
+        "#/new-table",
+    ):
         page = open_page(address, width=400, dark=True)
         expect(page.get_by_role("heading").first).to_be_visible()
+        expect(page.get_by_text("Loading…")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert serious_violations(page) == []
 
@@ -105,6 +181,16 @@ def test_the_cluster_shows_its_parts(open_page: Any) -> None:
     expect(page.get_by_text("dimensionFieldSpecs")).to_be_visible()
 
 
+def test_a_node_of_the_store_shows_its_record_and_its_children(open_page: Any) -> None:
+    page = open_page("#/cluster")
+    page.route("**/zk/ls*", lambda route: route.fulfill(json=["0", "1"]))
+    page.route("**/zk/get*", lambda route: route.fulfill(json={"id": "large", "simpleFields": {"n": 2}}))
+    page.get_by_role("tab", name="Metadata store").click()
+    page.get_by_role("link", name="1").click()
+    expect(page.locator("pre")).to_contain_text("large")
+    expect(page.get_by_role("link", name="0")).to_be_visible()
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """A cluster that tests change."""
@@ -118,10 +204,65 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
 def test_a_file_becomes_a_table(watched: Any, browser: Any, own: EmbeddedCluster, tmp_path: Path) -> None:
     (tmp_path / "rides.csv").write_text("id,city,fare,day\n1,Oslo,2.5,2024-05-01\n2,Rome,3.5,2024-05-02\n")
     page, _ = watched(own.controller_url, "/#/new-table")
+    (tmp_path / "other.csv").write_text("x\n1\n")
+    page.get_by_label("File").set_input_files(tmp_path / "other.csv")
+    expect(page.get_by_role("textbox", name="Schema")).to_contain_text('"other"')
     page.get_by_label("File").set_input_files(tmp_path / "rides.csv")
+    expect(page.get_by_role("textbox", name="Schema")).to_contain_text('"rides"')
     page.get_by_role("button", name="Make the table and load the file").click()
     expect(page.get_by_role("heading", name="rides")).to_be_visible()
     expect(page.get_by_text("Rome")).to_be_visible()
+
+
+def test_a_new_table_goes_on_from_where_it_failed(watched: Any, browser: Any, own: EmbeddedCluster, tmp_path: Path) -> None:
+    (tmp_path / "walks.csv").write_text("id,city\n1,Oslo\n2,Rome\n")
+    page, watch = watched(own.controller_url, "/#/new-table")
+    watch.allowed.append("503")
+    page.route("**/ingestFromFile*", lambda route: route.fulfill(status=503, json={"error": "no room"}), times=1)
+    posted: list[str] = []
+    page.on("request", lambda request: request.method == "POST" and posted.append(request.url.rpartition("/")[2]))
+    page.get_by_label("File").set_input_files(tmp_path / "walks.csv")
+    page.get_by_role("button", name="Make the table and load the file").click()
+    expect(page.get_by_role("alert")).to_contain_text("Loading the file: no room")
+    expect(page.get_by_text("the next attempt goes on from there")).to_be_visible()
+    assert posted[:2] == ["schemas", "tables"]
+    page.get_by_role("button", name="Load the file").click()
+    expect(page.get_by_role("heading", name="walks")).to_be_visible()
+    expect(page.get_by_text("Rome")).to_be_visible()
+    assert posted.count("schemas") == posted.count("tables") == 1
+
+
+def test_a_setting_is_changed_only_when_that_is_confirmed(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
+    page, _ = watched(own.controller_url, "/#/cluster/settings")
+    page.get_by_role("textbox", name="Setting").fill("some.setting")
+    page.get_by_label("Value", exact=True).fill("7")
+    page.get_by_role("button", name="Set…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("some.setting becomes 7")
+    page.get_by_role("button", name="Leave it").click()
+    assert "some.setting" not in httpx.get(f"{own.controller_url}/cluster/configs").json()
+    page.get_by_role("button", name="Set…").click()
+    page.get_by_role("button", name="Set it").click()
+    expect(page.get_by_role("cell", name="some.setting")).to_be_visible()
+
+
+def test_a_half_of_a_table_is_left_only_when_changes_are_given_up(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
+    page, _ = watched(own.controller_url, "/#/tables")
+    config = httpx.get(f"{own.controller_url}/tables/pay").json()["OFFLINE"]
+    half = {"reportedSizeInBytes": 1, "missingSegments": 0, "segments": {}}
+    sizes = {"reportedSizeInBytes": 1, "offlineSegments": half, "realtimeSegments": half}
+    page.route("**/tables/pay/size", lambda route: route.fulfill(json=sizes))
+    page.route("**/tables/pay", lambda route: route.fulfill(json={"OFFLINE": config, "REALTIME": {"tableName": "stream"}}))
+    page.goto(f"{own.controller_url}/#/tables/pay/config")
+    page.get_by_label("Table config").fill("{}")
+    page.get_by_label("Half of the table").select_option("REALTIME")
+    expect(page.get_by_role("dialog")).to_contain_text("OFFLINE config of pay is changed, but not saved")
+    page.get_by_role("button", name="Go on editing").click()
+    expect(page.get_by_label("Half of the table")).to_have_value("OFFLINE")
+    expect(page.get_by_label("Table config")).to_have_text("{}")
+    page.get_by_label("Half of the table").select_option("REALTIME")
+    page.get_by_role("button", name="Give the changes up").click()
+    expect(page.get_by_label("Half of the table")).to_have_value("REALTIME")
+    expect(page.get_by_label("Table config")).to_contain_text("stream")
 
 
 def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: Any, own: EmbeddedCluster) -> None:
@@ -135,8 +276,10 @@ def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: 
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("alert")).to_contain_text("nothing")
     config["tableIndexConfig"]["invertedIndexColumns"] = ["n"]
+    config["tableIndexConfig"]["noSuchKey"] = 1
     editor.fill(json.dumps(config, indent=2))
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("dialog")).to_contain_text("invertedIndexColumns")
+    expect(page.get_by_role("list", name="Remarks")).to_contain_text("/tableIndexConfig/noSuchKey means nothing here")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_text("The config of pay is changed")).to_be_visible()

@@ -9,11 +9,15 @@ from tests.console.browser import serious_violations
 from gamay.embedded import EmbeddedCluster
 
 
+def ask(console: EmbeddedCluster, sql: str) -> None:
+    """Have a broker answer; the first queries of a process wait for kernels to be compiled."""
+    httpx.post(f"{console.controller_url}/sql", json={"sql": sql}, timeout=60).raise_for_status()
+
+
 def test_queries_of_late_are_told_with_their_cost(open_page: Any, console: EmbeddedCluster) -> None:
     for price in (1, 2, 3):
-        sql = f"SELECT COUNT(*) FROM trips WHERE price > {price} AND city = 'Oslo'"
-        httpx.post(f"{console.controller_url}/sql", json={"sql": sql}).raise_for_status()
-    httpx.post(f"{console.controller_url}/sql", json={"sql": "SELECT nothing FROM trips"}).raise_for_status()
+        ask(console, f"SELECT COUNT(*) FROM trips WHERE price > {price} AND city = 'Oslo'")
+    ask(console, "SELECT nothing FROM trips")
     page = open_page("#/tables/trips/queries", width=400, dark=True)
     row = page.get_by_role("row").filter(has_text="city = 'Oslo'")
     expect(row).to_have_count(1)
@@ -30,7 +34,7 @@ def test_queries_of_late_are_told_with_their_cost(open_page: Any, console: Embed
 
 def test_the_cluster_has_those_of_all_tables(open_page: Any, console: EmbeddedCluster) -> None:
     for sql in ("SELECT who FROM pay WHERE n = 5", "SELECT COUNT(*) FROM trips WHERE city <> 'Lima'"):
-        httpx.post(f"{console.controller_url}/sql", json={"sql": sql}).raise_for_status()
+        ask(console, sql)
     page = open_page("#/cluster/recent")
     expect(page.get_by_role("row").filter(has_text="FROM pay WHERE")).to_have_count(1)
     page.get_by_role("button", name="Rows read").click()

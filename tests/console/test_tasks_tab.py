@@ -1,26 +1,13 @@
 """A table's tab of tasks, in headless Chromium: what is scheduled, what ran, and a run by hand."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from playwright.sync_api import expect
 from tests.console.browser import serious_violations
+from tests.console.conftest import COMPACTION as TYPE
+from tests.console.conftest import COMPACTION_SETTINGS as SETTINGS
 from tests.minion.conftest import Orders
 from tests.waiting import eventually
-
-TYPE = "UpsertCompactionTask"
-SETTINGS = {"bufferTimePeriod": "0d", "invalidRecordsThresholdCount": "1", "schedule": "0 0 0 1 1 ?"}
-
-
-@pytest.fixture(scope="module")
-def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
-    """A table with segments that compaction makes smaller."""
-    made = Orders(tmp_path_factory.mktemp("orders"), 1, 50, 1).start().create(**{TYPE: SETTINGS})
-    made.produce(300, keys=40)
-    eventually(lambda: len(made.segments()) >= 4 and made.is_right())
-    yield made
-    made.stop()
 
 
 def test_a_task_is_run_by_hand_and_forgotten(watched: Any, browser: Any, orders: Orders) -> None:

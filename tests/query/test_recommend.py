@@ -43,12 +43,21 @@ def test_indexes_follow_the_conditions_and_their_weights() -> None:
         "sortedColumn": "kind",
         "bloomFilterColumns": ["city"],
         "noDictionaryColumns": ["n"],
+        "starTreeIndexConfigs": [],  # of price and url it is not known how many values they have
     }
     assert found["partitionConfig"] == {"partitionDimension": "city"}
     flagged = found["flaggedQueries"]["flaggedQueries"]
     assert "Unknown columnName 'nothing'" in flagged["SELECT nothing FROM t"]["ERROR"]
     assert flagged["SELECT COUNT(*) FROM t"] == {"WARNING": "it has no condition, so it reads all rows"}
     assert len(flagged) == 2
+
+
+def test_star_trees_are_of_columns_whose_size_is_known() -> None:
+    queries = ["SELECT city, SUM(n) FROM t WHERE kind = 3 GROUP BY city", "SELECT MAX(price) FROM t WHERE kind IN (1, 2)"]
+    found = recommend({"schema": SCHEMA, "queriesWithWeights": dict.fromkeys(queries, 1)})
+    assert found["indexConfig"]["starTreeIndexConfigs"] == [
+        {"dimensionsSplitOrder": ["kind", "city"], "functionColumnPairs": ["COUNT__*", "MAX__price", "SUM__n"]}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 
 import { withQuery, path } from './api'
+import { eachOf } from './bounded'
 import { epochUnitMs } from './catalog'
 import { ago, bytes, count, duration, percent } from './format'
 import { parseJson, toJson } from './json'
@@ -40,4 +41,17 @@ test('paths and parameters are encoded', () => {
 test('units of date-time columns', () => {
   const formats = ['1:MILLISECONDS:EPOCH', '5:MINUTES:EPOCH', 'EPOCH|SECONDS|1', 'EPOCH|DAYS', 'EPOCH', '1:DAYS:SIMPLE_DATE_FORMAT:yyyyMMdd', undefined]
   expect(formats.map(epochUnitMs)).toEqual([1, 300_000, 1000, 86_400_000, 1, undefined, undefined])
+})
+
+test('calls are made a few at a time', async () => {
+  let running = 0
+  let most = 0
+  const doubled = await eachOf([1, 2, 3, 4, 5, 6, 7], 3, async (item) => {
+    most = Math.max(most, ++running)
+    await new Promise((done) => setTimeout(done, 8 - item))
+    running -= 1
+    return 2 * item
+  })
+  expect([doubled, most]).toEqual([[2, 4, 6, 8, 10, 12, 14], 3])
+  expect(await eachOf([], 3, async () => 1)).toEqual([])
 })

@@ -19,13 +19,13 @@ def advise_trees(
     controller: Controller = "http://localhost:9000",
 ) -> None:
     """Print star-trees for queries, with the size of the trees and the speed-up of each query on a segment of the table."""
-    from gamay.query.startree.advice import Advice, advise
+    from gamay.query.startree.advice import Advice, advise, schema_of, sizes_of
     from gamay.segment.encode.metadata import read_metadata
 
     asked = queries_of(queries)
     with segment_folder(table, controller) as folder:
         info = read_metadata(folder)
-        advice: Advice = advise(info, asked)
+        advice: Advice = advise(schema_of(info), sizes_of(info), asked)
         typer.echo(f"by segment {info.name} of {info.num_docs:,} rows, {folder_size(folder):,} bytes:\n")
         if advice.trees:
             typer.echo(json.dumps({"starTreeIndexConfigs": advice.trees}, indent=2) + "\n")

@@ -66,6 +66,16 @@ export function kindsOf(sizes: Sizes): Kind[] {
   return kinds
 }
 
+/** Ask for the segments of a table, of both its halves. Raises ApiError. */
+export async function loadSegments(name: string, sizes: Sizes): Promise<Segment[]> {
+  const states = await get<States>(path`/tables/${name}/externalview`)
+  const halves = kindsOf(sizes).map(async (kind) => {
+    const records = await get<Record<string, Record_>>(path`/segments/${`${name}_${kind}`}/zkmetadata`)
+    return segmentsOf(kind, records, kind === 'OFFLINE' ? sizes.offlineSegments : sizes.realtimeSegments, states)
+  })
+  return (await Promise.all(halves)).flat()
+}
+
 type Record_ = Record<string, string>
 
 /** Return the segments of one half of a table, from their records, sizes and states. */
@@ -90,6 +100,19 @@ export function segmentsOf(kind: Kind, records: Record<string, Record_>, half: H
 function number(text: string | undefined): number | null {
   const value = Number(text ?? Number.NaN)
   return Number.isFinite(value) && value >= 0 ? value : null
+}
+
+/** what the controller answers about a config that it accepts */
+export interface Checked {
+  warnings?: string[]
+  /** by JSON pointer */
+  unrecognizedProperties?: Record<string, unknown>
+}
+
+/** Return what people should know of a config before it is stored. */
+export function notesOf({ warnings = [], unrecognizedProperties = {} }: Checked): string[] {
+  const unknown = Object.keys(unrecognizedProperties)
+  return [...warnings, ...unknown.map((pointer) => `${pointer} means nothing here: it is ignored`)]
 }
 
 export interface Changed {

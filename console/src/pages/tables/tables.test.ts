@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 
 import { heatLevel, heatOf } from './heat'
-import { differences, kindsOf, segmentsOf } from './table'
+import { scopeOf } from './profile'
+import { differences, kindsOf, notesOf, segmentsOf } from './table'
+import { endOf, isOver, type Run } from './tasks'
 
 const half = { reportedSizeInBytes: 10, missingSegments: 0, segments: { a: { reportedSizeInBytes: 10 }, b: { reportedSizeInBytes: -1 } } }
 
@@ -52,10 +54,50 @@ describe('the heat map', () => {
   })
 })
 
+describe('a config that is accepted', () => {
+  it('comes with warnings and what is ignored', () => {
+    expect(notesOf({ warnings: ['slow'], unrecognizedProperties: { '/tableIndexConfig/nothing': 1 } })).toEqual([
+      'slow',
+      '/tableIndexConfig/nothing means nothing here: it is ignored',
+    ])
+    expect(notesOf({})).toEqual([])
+  })
+})
+
+describe('the profile of columns', () => {
+  const segment = (name: string, rows: number | null, to: number | null) =>
+    ({ ...{ name, kind: 'OFFLINE' as const, rows, bytes: 1, from: null, to, made: null }, states: [] })
+  const segments = [segment('old', 50, 1), segment("it's new", 30, 9), segment('open', null, null), segment('mid', 40, 5)]
+
+  it('is of all rows where they are few', () => {
+    expect(scopeOf(segments, 120)).toEqual({ where: '', rows: 120, totalRows: 120, segments: 4, totalSegments: 4 })
+    expect(scopeOf([segment('huge', 500, 1)], 120).where).toBe('')
+  })
+
+  it('is of the newest segments of a large table', () => {
+    expect(scopeOf(segments, 75)).toEqual({
+      ...{ where: "WHERE $segmentName IN ('it''s new', 'mid')", rows: 70, totalRows: 120, segments: 2, totalSegments: 4 },
+    })
+    expect(scopeOf(segments, 5).rows).toBe(30)
+  })
+})
+
 describe('differences', () => {
   it('names lines that are in one text only', () => {
     const found = differences('a\nb\nc', 'a\nx\nc\nd')
     expect(found.map((line) => `${line.kind[0]} ${line.text}`)).toEqual(['s a', 'g b', 'n x', 's c', 'n d'])
     expect(differences('a', 'a').every((line) => line.kind === 'same')).toBe(true)
+  })
+})
+
+describe('a run of a task', () => {
+  const run = (taskState: string, finishTime: string | null, ...ends: (string | null)[]) =>
+    ({ taskState, finishTime, subtaskInfos: ends.map((end) => ({ finishTime: end })) }) as Run
+
+  it('is over when its state is, also before the end is noted', () => {
+    expect(['COMPLETED', 'FAILED', 'IN_PROGRESS', 'STOPPED'].map((state) => isOver(run(state, null)))).toEqual([true, true, false, false])
+    expect(endOf(run('COMPLETED', null, '2026-01-01 00:00:01 UTC', '2026-01-01 00:00:09 UTC', null))).toBe('2026-01-01 00:00:09 UTC')
+    expect(endOf(run('COMPLETED', '2026-01-02 00:00:00 UTC', '2026-01-01 00:00:01 UTC'))).toBe('2026-01-02 00:00:00 UTC')
+    expect(endOf(run('IN_PROGRESS', null, '2026-01-01 00:00:01 UTC'))).toBeNull()
   })
 })

@@ -100,6 +100,15 @@ export function took(from: string | null, to: string | null): number | null {
 
 const moment = (text: string) => Date.parse(text.replace(' UTC', 'Z').replace(' ', 'T'))
 
+/** Whether a run goes no further. Its finishTime comes later: the controller notes it when it next looks after tasks. */
+export const isOver = (run: Run) => /^(COMPLETED|FAILED|ABORTED|TIMED_OUT)$/.test(run.taskState)
+
+/** Return when a run ended: as noted, else as its last subtask did; null while it runs. */
+export function endOf(run: Run): string | null {
+  if (run.finishTime || !isOver(run)) return run.finishTime
+  return run.subtaskInfos.reduce<string | null>((last, { finishTime }) => (!last || (finishTime ?? '') > last ? finishTime : last), null)
+}
+
 /** The class that colours a state. */
 export function colourOf(state: string): string {
   if (state === 'COMPLETED') return 'good'

@@ -11,6 +11,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.model.schema.schema import Schema
 from gamay.model.types import FieldRole
 from gamay.query.advice.indexes import Candidate, Candidates, candidates
+from gamay.query.startree.advice import ColumnSize, advise
 
 # A bloom filter rules segments out where each holds a small part of a column's values; a partition needs as many.
 _MANY_VALUES = 1000
@@ -26,7 +27,8 @@ _LISTS = {
 def recommend(document: Any) -> dict[str, Any]:
     """Return a recommendation for `{"schema": …, "queriesWithWeights": {sql: weight}}`.
 
-    Field specs of the schema may say how many different values they have: `cardinality`. Other keys of Pinot's input are
+    Field specs of the schema may say how many different values they have: `cardinality`; star-trees are recommended for
+    columns that do. Other keys of Pinot's input are
     taken and have no influence. Raises InvalidConfigError.
     """
     schema, cardinalities, weights = _input(document)
@@ -38,6 +40,7 @@ def recommend(document: Any) -> dict[str, Any]:
         if one.column != sorted_column or one.kind not in ("inverted", "range"):
             lists[_LISTS[one.kind]].append(one.column)
     compared = [one.column for one in votes if one.kind == "inverted" and cardinalities.get(one.column, 0) >= _MANY_VALUES]
+    sizes = {spec.name: ColumnSize(spec.single_value, cardinalities.get(spec.name)) for spec in schema.stored_fields}
     read = {name for names in found.filtered.values() for name in names}
     return {
         "indexConfig": {
@@ -47,6 +50,7 @@ def recommend(document: Any) -> dict[str, Any]:
             "noDictionaryColumns": [
                 spec.name for spec in schema.stored_fields if spec.role is FieldRole.METRIC and spec.name not in read
             ],
+            "starTreeIndexConfigs": advise(schema, sizes, weights).trees,
         },
         "partitionConfig": {"partitionDimension": compared[0] if compared else None},
         "flaggedQueries": {"flaggedQueries": _flagged(found)},

@@ -1,4 +1,4 @@
-"""Which star-trees would answer a list of queries, by what a segment of the table shows.
+"""Which star-trees would answer a list of queries, by how many values its columns have.
 
 Dimensions and aggregates are taken from the queries, and queries whose dimensions overlap share a tree. What a tree is
 worth is not modelled but measured: `gamay startree advise` builds the trees for a segment, and runs the queries with and
@@ -7,7 +7,7 @@ without them.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,14 @@ class Shape:
     pairs: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnSize:
+    """What decides whether a column can be a dimension. cardinality: how many values it has, if that is known."""
+
+    single_value: bool
+    cardinality: int | None
+
+
 @dataclass(slots=True)
 class Advice:
     """trees: to be put into `starTreeIndexConfigs`. shapes: the queries that they are for. unhelped: others, and why."""
@@ -62,12 +70,17 @@ def schema_of(info: SegmentMetadata) -> Schema:
     )
 
 
-def advise(info: SegmentMetadata, queries: Iterable[str]) -> Advice:
+def sizes_of(info: SegmentMetadata) -> dict[str, ColumnSize]:
+    """Return the sizes of a segment's columns; the cardinality of those without a dictionary is not known."""
+    return {name: ColumnSize(column.single_value, column.stats.cardinality) for name, column in info.columns.items()}
+
+
+def advise(schema: Schema, sizes: Mapping[str, ColumnSize], queries: Iterable[str]) -> Advice:
     """Return the star-trees that answer as many of the queries as trees can."""
-    advice, schema = Advice(), schema_of(info)
+    advice = Advice()
     for sql in queries:
         try:
-            found = _shape(sql, bind(parse_query(sql), schema), info)
+            found = _shape(sql, bind(parse_query(sql), schema), sizes)
         except QueryError as error:
             found = str(error)
         if isinstance(found, str):
@@ -81,11 +94,11 @@ def advise(info: SegmentMetadata, queries: Iterable[str]) -> Advice:
             groups.append([shape])
         else:
             group.append(shape)
-    advice.trees = [_tree(group, info) for group in groups]
+    advice.trees = [_tree(group, sizes) for group in groups if _dimensions(group)]
     return advice
 
 
-def _shape(sql: str, bound: BoundQuery, info: SegmentMetadata) -> Shape | str:
+def _shape(sql: str, bound: BoundQuery, sizes: Mapping[str, ColumnSize]) -> Shape | str:
     """Return what a query needs of a tree; why no tree helps where that is so."""
     if bound.kind in (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY):
         return "it selects rows"
@@ -93,18 +106,18 @@ def _shape(sql: str, bound: BoundQuery, info: SegmentMetadata) -> Shape | str:
         return "GROUPING SETS are read from rows"
     dimensions: set[str] = set()
     for row in bound.rows:
-        dimensions |= _dimensions_of(row, info)
+        dimensions |= _dimensions_of(row, sizes)
     conditions = (bound.filter, *bound.filters)
     dimensions |= {name for part in conditions for name in filter_columns(part)}
     for name in dimensions:
-        column = info.columns.get(name)
+        column = sizes.get(name)
         if column is None:
             continue
         if not column.single_value:
             return f"'{name}' is a multi-value column"
-        cardinality = column.stats.cardinality
+        cardinality = column.cardinality
         if cardinality is None:
-            return f"'{name}' has no dictionary, so it is not known how many values it has"
+            return f"it is not known how many values '{name}' has, as where it has no dictionary"
         if cardinality > _CARDINALITY_MAX:
             return f"'{name}' has {cardinality:,} values, too many for a dimension"
     pairs: set[str] = set()
@@ -118,10 +131,10 @@ def _shape(sql: str, bound: BoundQuery, info: SegmentMetadata) -> Shape | str:
     return Shape(sql, frozenset(dimensions), filtered, frozenset(pairs))
 
 
-def _dimensions_of(row: Expression, info: SegmentMetadata) -> set[str]:
+def _dimensions_of(row: Expression, sizes: Mapping[str, ColumnSize]) -> set[str]:
     """Return the columns of a group key; the key itself where a column of it has too many values, as times have."""
     names = column_names(row)
-    known = [info.columns[name].stats.cardinality for name in names if name in info.columns]
+    known = [sizes[name].cardinality for name in names if name in sizes]
     if isinstance(row, Call) and any(size is None or size > _CARDINALITY_MAX for size in known):
         return {to_text(row)}
     return {row.name} if isinstance(row, Column) else set(names)
@@ -137,12 +150,12 @@ def _dimensions(group: Sequence[Shape]) -> set[str]:
     return {name for shape in group for name in shape.dimensions}
 
 
-def _tree(group: Sequence[Shape], info: SegmentMetadata) -> dict[str, Any]:
+def _tree(group: Sequence[Shape], sizes: Mapping[str, ColumnSize]) -> dict[str, Any]:
     """Return the config of a tree: what most queries compare with a constant comes first, then columns of few values."""
 
     def place(name: str) -> tuple[int, int, str]:
-        column = info.columns.get(name)
-        cardinality = 0 if column is None else column.stats.cardinality or 0
+        column = sizes.get(name)
+        cardinality = 0 if column is None else column.cardinality or 0
         return -sum(name in shape.filtered for shape in group), cardinality, name
 
     pairs = sorted({pair for shape in group for pair in shape.pairs})

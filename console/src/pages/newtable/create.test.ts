@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+
+import { NOTHING, stepsOf, type Made } from './create'
+
+const SCHEMA = '{"schemaName": "rides"}'
+const CONFIG = '{"tableName": "rides", "tableType": "OFFLINE"}'
+const wanted = (schema: string, config: string, made: Made) =>
+  stepsOf(schema, config, 'csv', made).map((step) => `${step.method} ${step.path}${step.query ? ` ${step.query.tableNameWithType}` : ''}`)
+
+/** Return what there is when the steps before the last are done. */
+function afterAllButLoad(schema: string, config: string): Made {
+  return stepsOf(schema, config, 'csv', NOTHING).reduce((made, step) => ({ ...made, ...step.made }), NOTHING)
+}
+
+describe('a new table', () => {
+  it('has a schema, a config and rows', () => {
+    expect(wanted(SCHEMA, CONFIG, NOTHING)).toEqual(['POST /schemas', 'POST /tables', 'POST /ingestFromFile rides_OFFLINE'])
+  })
+
+  it('goes on from where it failed', () => {
+    const first = stepsOf(SCHEMA, CONFIG, 'csv', NOTHING)[0]!
+    expect(wanted(SCHEMA, CONFIG, { ...NOTHING, ...first.made })).toEqual(['POST /tables', 'POST /ingestFromFile rides_OFFLINE'])
+    const made = afterAllButLoad(SCHEMA, CONFIG)
+    expect(wanted(SCHEMA, CONFIG, made)).toEqual(['POST /ingestFromFile rides_OFFLINE'])
+    expect(wanted(`${SCHEMA} `, `${CONFIG} `, made)).toEqual(['PUT /schemas/rides', 'PUT /tables/rides_OFFLINE', 'POST /ingestFromFile rides_OFFLINE'])
+  })
+
+  it('is loaded under the name that its config has', () => {
+    const other = CONFIG.replace('rides', 'trips_OFFLINE')
+    expect(wanted(SCHEMA, other, afterAllButLoad(SCHEMA, CONFIG))).toEqual(['POST /tables', 'POST /ingestFromFile trips_OFFLINE'])
+  })
+
+  it('says what is wrong before anything is made', () => {
+    expect(() => stepsOf(SCHEMA, CONFIG.replace('OFFLINE', 'REALTIME'), 'csv', NOTHING)).toThrow('"tableType": "OFFLINE"')
+    expect(() => stepsOf('[]', CONFIG, 'csv', NOTHING)).toThrow('The schema must be a JSON object')
+    expect(() => stepsOf('{}', CONFIG, 'csv', NOTHING)).toThrow('"schemaName"')
+    expect(() => stepsOf(SCHEMA, '{"tableName":', 'csv', NOTHING)).toThrow(SyntaxError)
+  })
+})
