@@ -66,6 +66,18 @@ def test_segments_hold_a_partition_in_an_order(spark, cluster):
     assert sorted(row.n for row in read) == list(range(50))
 
 
+def test_rows_without_a_value_are_in_order_by_its_default_and_decimals_as_numbers(spark, cluster):
+    fields = {**FIELDS, "metricFieldSpecs": [{"name": "price", "dataType": "BIG_DECIMAL"}]}
+    cluster.create({"schemaName": "gaps", **fields}, offline_config("gaps", "ts", sortedColumn=["city"]))
+    rows = frame(spark, range(30)).withColumn("price", expr("cast(n * 3 as decimal(10, 2))"))
+    write(
+        cluster, rows.withColumn("city", expr("if(n % 5 = 0, null, if(n % 2 = 0, 'z', 'a'))")), "gaps", sortBy="city, price"
+    )
+    found = [tuple(row) for row in cluster.rows("SELECT city, price FROM gaps LIMIT 100")]
+    assert {city for city, _ in found} == {"a", "null", "z"}
+    assert found == sorted(found)
+
+
 def test_a_dry_run_tells_the_segments_and_writes_nothing(spark, cluster):
     rows = frame(spark, range(50))
     found = gamay.spark.dry_run(rows, cluster.url, "planned", createTable="true", timeColumn="ts", rowsPerSegment="20")
@@ -76,8 +88,10 @@ def test_a_dry_run_tells_the_segments_and_writes_nothing(spark, cluster):
     before = list(cluster.segments("ordered"))
     assert gamay.spark.dry_run(rows, cluster.url, "ordered").count() == 1
     assert list(cluster.segments("ordered")) == before
-    with pytest.raises(NotFoundError, match="nowhere"):
+    with pytest.raises(NotFoundError, match="there is no OFFLINE table 'nowhere'; say"):
         gamay.spark.dry_run(rows, cluster.url, "nowhere")
+    with pytest.raises(InvalidConfigError, match="the option 'replaceWhere' is no condition"):
+        gamay.spark.dry_run(rows, cluster.url, "ordered", replaceWhere="tz < 5")
 
 
 def test_rows_go_where_the_stream_has_their_keys(spark, cluster):
@@ -119,13 +133,31 @@ def test_what_is_wrong_is_told(spark, cluster, table, options, text):
 
 
 def test_realtime_tables_that_rows_cannot_go_to_are_told(spark, cluster):
-    schema = {"schemaName": "unparted", "primaryKeyColumns": ["n"], **FIELDS}
-    cluster.topic("unparted")
-    upsert = {"upsertConfig": {"mode": "FULL"}, "routing": {"instanceSelectorType": "strictReplicaGroup"}}
-    cluster.create(schema, realtime_config("unparted", "unparted", "ts", 1000, **upsert))
-    source = GamayDataSource({"controller": cluster.url, "table": "unparted", "tableType": "REALTIME"})
+    def by(partitions: int, *columns: str) -> dict[str, Any]:
+        function = {"functionName": "Murmur", "numPartitions": partitions}
+        return {"segmentPartitionConfig": {"columnPartitionMap": dict.fromkeys(columns, function)}}
+
+    unparted = keyed_table(cluster, "unparted", 1)
+    by_another = keyed_table(cluster, "by_another", 1, **by(1, "city"))
+    by_both = keyed_table(cluster, "by_both", 1, **by(1, "n", "city"))
+    uneven = keyed_table(cluster, "uneven", 2, **by(4, "n"))
     rows = frame(spark, range(1)).schema
-    with pytest.raises(InvalidConfigError, match="say in its segmentPartitionConfig how a column of the primary key"):
-        source.writer(rows, False)
+    for source in (unparted, by_another):
+        with pytest.raises(InvalidConfigError, match="say in its segmentPartitionConfig how a column of the primary key"):
+            source.writer(rows, False)
+    assert by_both.writer(rows, False)
+    with pytest.raises(InvalidConfigError, match="has 2 partitions, but segmentPartitionConfig has numPartitions 4 for 'n'"):
+        uneven.writer(rows, False)
     with pytest.raises(InvalidConfigError, match="has what its stream has: only append to it"):
-        source.writer(rows, True)
+        unparted.writer(rows, True)
+    with pytest.raises(NotFoundError, match="no OFFLINE table 'uneven', but a REALTIME one: say"):
+        GamayDataSource({"controller": cluster.url, "table": "uneven"}).writer(rows, False)
+
+
+def keyed_table(cluster: Cluster, name: str, partitions: int, **indexing: Any) -> GamayDataSource:
+    """Return a REALTIME table with the key `n` and a stream of so many partitions, to be written to."""
+    cluster.topic(name, partitions)
+    upsert = {"upsertConfig": {"mode": "FULL"}, "routing": {"instanceSelectorType": "strictReplicaGroup"}}
+    config = realtime_config(name, name, "ts", 1000, **upsert, tableIndexConfig=indexing)
+    cluster.create({"schemaName": name, "primaryKeyColumns": ["n"], **FIELDS}, config)
+    return GamayDataSource({"controller": cluster.url, "table": name, "tableType": "REALTIME"})

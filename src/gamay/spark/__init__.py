@@ -7,6 +7,8 @@ controllers.
 
 Tables as DataFrames: `gamay.spark.source.register` makes the format `gamay` known, to read and write;
 `gamay.spark.read.read_table` reads a table in one call, and `gamay.spark.queries.run.sql` runs a query over tables.
+
+Streams: `gamay.spark.topics.job.repartition` puts messages of one topic where a table's keys belong in another.
 """
 
 import importlib
@@ -19,6 +21,7 @@ _EXPORTS = {
     "push_segments": "gamay.spark.building.push",
     "read_table": "gamay.spark.read",
     "register": "gamay.spark.source",
+    "repartition": "gamay.spark.topics.job",
     "run_job": "gamay.spark.jobs",
     "sql": "gamay.spark.queries.run",
     "write_dataframe": "gamay.spark.building.segments",

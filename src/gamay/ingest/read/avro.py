@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import fastavro
 import pyarrow as pa
 
 from gamay.base.errors import RecordError
 from gamay.ingest.convert.objects import values_to_array
+from gamay.ingest.read.parts import ByteRange, window
 from gamay.ingest.read.records import BadRecord, ErrorLog, FileReader
 from gamay.ingest.read.sources import open_bytes
 
 _BATCH_ROWS = 16_384
+_MARKER_BYTES = 16  # behind the header and each block
+_SEARCH_BYTES = 1 << 20
 _TIME_TYPES = {
     "timestamp-millis": pa.timestamp("ms"),
     "timestamp-micros": pa.timestamp("us"),
@@ -37,9 +40,11 @@ class AvroReader(FileReader):
         self._raw_times = raw_times
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        with open_bytes(self.file) as stream:
+        with open_bytes(self._uri) as stream:
             try:
                 records = fastavro.reader(stream)
+                if self._part is not None:
+                    records = fastavro.reader(_blocks(stream, self._part))
             except (ValueError, KeyError, EOFError, OSError, fastavro.schema.SchemaParseException) as error:
                 raise RecordError(f"{self.file} is not an Avro file: {error}") from error
             names = _field_names(records.writer_schema, self.file)
@@ -59,6 +64,30 @@ class AvroReader(FileReader):
             position = f"record {rows_before + len(batch) + 1} and all after it"
             self._log.add(BadRecord(self.file, position, f"the file is damaged: {type(error).__name__}: {error}"))
         return batch
+
+
+def _blocks(stream: BinaryIO, part: ByteRange) -> BinaryIO:
+    """Return a stream of the header and of the blocks that begin in a part, of one that stands behind the header."""
+    first = stream.tell()
+    stream.seek(0)
+    header = stream.read(first)
+    cuts = [first if x <= first else _behind_marker(stream, header[-_MARKER_BYTES:], x) for x in (part.start, part.end)]
+    return window(stream, ByteRange(*cuts), header)
+
+
+def _behind_marker(stream: BinaryIO, marker: bytes, offset: int) -> int:
+    """Return the end of the first marker that ends at an offset or behind it, the end of the file without one."""
+    at = offset - _MARKER_BYTES
+    stream.seek(at)
+    kept = b""
+    while block := stream.read(_SEARCH_BYTES):
+        text = kept + block
+        found = text.find(marker)
+        if found >= 0:
+            return at - len(kept) + found + _MARKER_BYTES
+        at += len(block)
+        kept = text[-_MARKER_BYTES + 1 :]
+    return at
 
 
 def _field_names(schema: Any, file: str) -> list[str]:

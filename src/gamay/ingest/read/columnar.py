@@ -6,10 +6,11 @@ from typing import Any, BinaryIO, TypeAlias
 import pyarrow as pa
 
 from gamay.base.errors import RecordError
+from gamay.ingest.read.parts import ByteRange
 from gamay.ingest.read.records import BATCH_ROWS, BadRecord, ErrorLog, FileReader
 from gamay.ingest.read.sources import open_raw
 
-Batches: TypeAlias = Callable[[BinaryIO], Iterator[pa.RecordBatch]]
+Batches: TypeAlias = Callable[[BinaryIO, ByteRange | None], Iterator[pa.RecordBatch]]
 
 
 class ColumnarReader(FileReader):
@@ -25,8 +26,8 @@ class ColumnarReader(FileReader):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         rows = 0
-        with open_raw(self.file) as stream:
-            batches = self._batches(stream)
+        with open_raw(self._uri) as stream:
+            batches = self._batches(stream, self._part)
             while (batch := self._next(batches, rows)) is not None:
                 rows += batch.num_rows
                 yield batch
@@ -51,18 +52,41 @@ def _sliced(batches: Any) -> Iterator[pa.RecordBatch]:
 def parquet_reader(uri: str, log: ErrorLog) -> ColumnarReader:
     """Return a reader of a Parquet file."""
 
-    def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+    def batches(stream: BinaryIO, part: ByteRange | None) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        yield from pq.ParquetFile(stream).iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+        file = pq.ParquetFile(stream)
+        starts = _starts(file.metadata)
+        groups = [i for i, start in enumerate(starts) if part is None or part.start <= start < part.end]
+        yield from file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, use_threads=False)
 
     return ColumnarReader(uri, log, "Parquet", batches)
+
+
+def row_group_starts(uri: str) -> list[int]:
+    """Return where each row group of a Parquet file begins. Raises NotFoundError, and RecordError for another file."""
+    import pyarrow.parquet as pq
+
+    with open_raw(uri) as stream:
+        try:
+            return _starts(pq.ParquetFile(stream).metadata)
+        except (pa.ArrowException, OSError) as error:
+            raise RecordError(f"{uri} cannot be read as Parquet: {error}") from error
+
+
+def _starts(metadata: Any) -> list[int]:
+    found = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = [group.column(i) for i in range(group.num_columns)]
+        found.append(min((c.dictionary_page_offset or c.data_page_offset for c in columns), default=0))
+    return found
 
 
 def orc_reader(uri: str, log: ErrorLog) -> ColumnarReader:
     """Return a reader of an ORC file."""
 
-    def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+    def batches(stream: BinaryIO, _: ByteRange | None) -> Iterator[pa.RecordBatch]:
         from pyarrow import orc
 
         file = orc.ORCFile(stream)
@@ -75,7 +99,7 @@ def orc_reader(uri: str, log: ErrorLog) -> ColumnarReader:
 def arrow_reader(uri: str, log: ErrorLog) -> ColumnarReader:
     """Return a reader of an Arrow IPC file (Feather 2) or stream."""
 
-    def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+    def batches(stream: BinaryIO, _: ByteRange | None) -> Iterator[pa.RecordBatch]:
         magic = stream.read(6)
         stream.seek(0)
         if magic == b"ARROW1":

@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 from gamay.base.errors import InvalidConfigError, RecordError
 from gamay.ingest.read.csv_exact import ExactParser, Fields, MalformedRecordError
 from gamay.ingest.read.csv_format import CsvFormat
+from gamay.ingest.read.parts import ByteRange, whole_lines, window
 from gamay.ingest.read.records import BATCH_ROWS, MULTI_VALUE_DELIMITER, BadRecord, ErrorLog, FileReader
 from gamay.ingest.read.sources import open_bytes
 from gamay.model.schema.datetime_format import JodaPattern
@@ -43,8 +44,14 @@ class CsvReader(FileReader):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
-            with open_bytes(self.file) as stream:
-                names, start, first_line = self._header(stream)
+            with open_bytes(self._uri) as whole:
+                names, start, first_line = self._header(whole)
+                stream = whole
+                if self._part is not None:
+                    lines = whole_lines(whole, self._part)
+                    begin = max(lines.start, start)
+                    stream = window(whole, ByteRange(begin, max(lines.end, begin)))
+                    start, first_line = 0, first_line if begin == start else 1
                 try:
                     if self._is_columnar():
                         stream.seek(start)

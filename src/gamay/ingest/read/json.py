@@ -16,6 +16,7 @@ import pyarrow.json as pa_json
 from gamay.base.errors import RecordError
 from gamay.ingest.convert.objects import records_to_batch
 from gamay.ingest.read.json_stream import MalformedJsonError, iterate_objects
+from gamay.ingest.read.parts import ByteRange, whole_lines, window
 from gamay.ingest.read.records import BATCH_ROWS, BadRecord, ErrorLog, FileReader
 from gamay.ingest.read.sources import open_bytes
 
@@ -35,13 +36,13 @@ class JsonReader(FileReader):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
-            with open_bytes(self.file) as stream:
+            with open_bytes(self._uri) as stream:
                 if stream.read(3) != b"\xef\xbb\xbf":  # a byte order mark
                     stream.seek(0)
                 start = stream.tell()
                 is_lines = _begins_with_a_line(stream)
                 stream.seek(start)
-                batches = self._lines(stream) if is_lines else self._stream(stream)
+                batches = self._lines(self._restricted(stream, start)) if is_lines else self._stream(stream)
                 for batch in batches:
                     for at in range(0, batch.num_rows, BATCH_ROWS):
                         part = batch.slice(at, BATCH_ROWS)
@@ -51,6 +52,12 @@ class JsonReader(FileReader):
             raise RecordError(f"{self.file}: cannot be read beyond {self.position(self._rows)}: {error}") from error
 
     # -- one object a line
+
+    def _restricted(self, stream: BinaryIO, start: int) -> BinaryIO:
+        if self._part is None:
+            return stream
+        lines = whole_lines(stream, self._part)
+        return window(stream, ByteRange(max(lines.start, start), lines.end))
 
     def _lines(self, stream: BinaryIO) -> Iterator[pa.RecordBatch]:
         line = 1
@@ -144,6 +151,14 @@ class JsonReader(FileReader):
                 records = []
         if records:
             yield records_to_batch(records)
+
+
+def is_one_object_a_line(uri: str) -> bool:
+    """Whether a JSON file is read line by line. Raises NotFoundError."""
+    with open_bytes(uri) as stream:
+        if stream.read(3) != b"\xef\xbb\xbf":
+            stream.seek(0)
+        return _begins_with_a_line(stream)
 
 
 def _begins_with_a_line(stream: BinaryIO) -> bool:

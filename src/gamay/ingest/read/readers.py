@@ -5,7 +5,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from gamay.base.errors import InvalidConfigError, nearest
-from gamay.ingest.read.records import ErrorLog, RecordReader
+from gamay.ingest.read.parts import ByteRange, even_parts, is_gzipped, lines_are_records, row_group_parts
+from gamay.ingest.read.records import ErrorLog, FileReader, RecordReader
 
 ReaderFactory: TypeAlias = Callable[[str, Mapping[str, Any], ErrorLog], RecordReader]
 
@@ -97,11 +98,13 @@ def open_reader(
     config: Mapping[str, Any] | None = None,
     *,
     continue_on_error: bool = False,
+    part: ByteRange | None = None,
 ) -> RecordReader:
     """Return a reader of one file; nothing is read before it is iterated.
 
     data_format: as in `data_formats`, in any case. config: the keys of `recordReaderSpec.configs`; unknown ones are refused.
     continue_on_error: leave bad records out and list them in `errors`; otherwise the first one raises RecordError.
+    part: the part of a file that `split` made; None for all of it.
     Raises InvalidConfigError for an unknown format or key.
     """
     factory = _FACTORIES.get(data_format.lower())
@@ -110,7 +113,50 @@ def open_reader(
         raise InvalidConfigError(
             f"unknown data format '{data_format}'; known are {known}.{nearest(data_format, _FACTORIES)}"
         )
-    return factory(path_or_uri, config or {}, ErrorLog(continue_on_error))
+    reader = factory(path_or_uri, config or {}, ErrorLog(continue_on_error))
+    if part is not None:
+        assert isinstance(reader, FileReader), "only files of built-in readers are split"
+        reader.restrict(part)
+    return reader
+
+
+def split(uri: str, data_format: str, config: Mapping[str, Any], size: int, bytes_max: int) -> list[ByteRange]:
+    """Return parts of a file, of about `bytes_max` at most, that are read each for itself; one where it cannot be split.
+
+    Of CSV with quotes each part must be `has_record_lines`, else the file is to be read as a whole. size: its bytes.
+    Raises NotFoundError, RecordError for a damaged file, and InvalidConfigError as `open_reader`.
+    """
+    factory = _FACTORIES.get(data_format.lower())
+    whole = [ByteRange(0, size)]
+    if size <= bytes_max or factory not in (_csv, _json, _avro, _parquet):
+        return whole
+    if factory is _parquet:
+        from gamay.ingest.read.columnar import row_group_starts
+
+        return row_group_parts(row_group_starts(uri), size, bytes_max) or whole
+    if is_gzipped(uri):
+        return whole
+    if factory is _csv:
+        from gamay.ingest.read.csv_format import parse_csv_format
+
+        f = parse_csv_format(config)
+        is_plain = f.comment is None and f.escape is None and f.record_separator in ("\n", "\r\n")
+        return even_parts(size, bytes_max) if is_plain else whole
+    if factory is _json:
+        from gamay.ingest.read.json import is_one_object_a_line
+
+        return even_parts(size, bytes_max) if is_one_object_a_line(uri) else whole
+    return even_parts(size, bytes_max)
+
+
+def has_record_lines(uri: str, data_format: str, config: Mapping[str, Any], part: ByteRange) -> bool:
+    """Whether it is certain that each line of a part is a record; always, but of CSV files with quotes."""
+    if _FACTORIES.get(data_format.lower()) is not _csv:
+        return True
+    from gamay.ingest.read.csv_format import parse_csv_format
+
+    csv_format = parse_csv_format(config)
+    return csv_format.quote is None or lines_are_records(uri, part, csv_format.delimiter, csv_format.quote)
 
 
 def format_of(path_or_uri: str) -> str:

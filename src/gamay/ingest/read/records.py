@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from gamay.base.errors import RecordError
+from gamay.ingest.read.parts import ByteRange
 
 BATCH_ROWS = 65_536
 """Most rows that a reader puts into one batch."""
@@ -103,8 +104,16 @@ class FileReader:
     def __init__(self, uri: str, log: ErrorLog, unit: str = "record") -> None:
         """`unit`: what positions count, as in `Positions`."""
         self.file = uri
+        self._uri = uri
+        self._part: ByteRange | None = None
         self._log = log
         self._positions = Positions(unit)
+
+    def restrict(self, part: ByteRange) -> None:
+        """Read only the rows that begin in a part of the file; positions are counted from there."""
+        self._part = part
+        if part.start:
+            self.file = f"{self._uri}, from byte {part.start} on"
 
     @property
     def errors(self) -> list[BadRecord]:

@@ -28,7 +28,6 @@ from gamay.model.table.table_name import TableType
 from gamay.spark.building.push import with_attempts
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import Announced, upload_hidden
-from gamay.spark.writing.layout import WriteLayout
 from gamay.spark.writing.new_table import create_table
 from gamay.spark.writing.segment_writer import TaskWriter
 from gamay.spark.writing.sink import ATTEMPTS, HiddenJob, read_documents
@@ -59,7 +58,6 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
             if options.create_table:
                 create_table(client, options, to_arrow_schema(struct, timezone="UTC"))
             schema, config = read_documents(client, options)
-        WriteLayout.of(options, schema, config)
         if overwrite and options.table_type == TableType.REALTIME.value:
             raise InvalidConfigError(
                 f"REALTIME table '{options.cluster.table}' has what its stream has: use .outputMode('append')"

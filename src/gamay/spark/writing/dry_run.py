@@ -35,9 +35,9 @@ def dry_run(frame: Any, controller: str, table: str, **options: str) -> Any:
     with wanted.cluster.client() as client:
         if wanted.create_table and wanted.cluster.table not in client.list_tables():
             schema, config = new_documents(wanted, to_arrow_schema(frame.schema, timezone="UTC"))
+            WriteLayout.of(wanted, schema, config)
         else:
             schema, config = read_documents(client, wanted)
-    WriteLayout.of(wanted, schema, config)
     return frame.mapInArrow(_builder(wanted, orjson.dumps(schema.to_json()), orjson.dumps(config.to_json())), _COLUMNS)
 
 

@@ -1,5 +1,6 @@
 """By what the rows of a write are parted into segments, and in which order they are there."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -7,7 +8,11 @@ from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
+from gamay.model.types import DataType
 from gamay.spark.source_options import WriteOptions
+
+_PARTS_OF_CONSUMED = 4  # <table>__<partition>__<sequence>__<time>
+_SOME_PARTITIONS = ".partition.ids"  # of a stream of which only these are consumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,6 @@ class WriteLayout:
                 f"table '{config.typed_name}' has primary keys, and rows must go to the partitions of its stream: say "
                 f"in its segmentPartitionConfig how a column of the primary key tells them"
             )
-        if is_realtime and "__" in config.raw_name:
-            raise InvalidConfigError(f"no segments can be written to '{config.typed_name}': there is a '__' in its name")
         return cls(by, _sort_columns(options, schema, config), is_realtime)
 
     def name(self, base: str, table: str, partition: int, now_ms: int) -> str:
@@ -52,12 +55,42 @@ class WriteLayout:
         return f"{base}__{table}__{partition}__{time}__spark"
 
 
+def check_stream_partitions(layout: WriteLayout, config: TableConfig, segments: Iterable[str]) -> None:
+    """Raise InvalidConfigError when a REALTIME table's config has other partitions of its keys than its stream.
+
+    segments: the names of the table's segments, of which those that were consumed tell the partitions of the stream.
+    """
+    partitioning = config.indexing.segment_partition
+    if not config.has_keys or layout.partition_column is None or partitioning is None:
+        return
+    wanted = partitioning.columns[layout.partition_column].num_partitions
+    consumed = [name.split("__") for name in segments if name.startswith(f"{config.raw_name}__")]
+    found = {int(parts[1]) for parts in consumed if len(parts) == _PARTS_OF_CONSUMED and parts[1].isdecimal()}
+    is_part = any(key.endswith(_SOME_PARTITIONS) for stream in _streams(config) for key in stream)
+    has = max(found, default=wanted - 1) + 1
+    if has > wanted or (has < wanted and not is_part):
+        raise InvalidConfigError(
+            f"the stream of table '{config.typed_name}' has {has} partitions, but segmentPartitionConfig has "
+            f"numPartitions {wanted} for '{layout.partition_column}': keys would miss their rows; let it be {has}"
+        )
+
+
+def _streams(config: TableConfig) -> Sequence[Mapping[str, str]]:
+    stream = config.ingestion.stream
+    return () if stream is None else stream.stream_config_maps
+
+
 def _partition_column(options: WriteOptions, schema: Schema, config: TableConfig) -> str | None:
     partitioning = config.indexing.segment_partition
     configured = [] if partitioning is None else list(partitioning.columns)
     if options.partition_by is None:
         keyed = [name for name in configured if name in schema.primary_key_columns]
-        return next(iter((*keyed, *configured)), None) if config.has_keys else None
+        if config.has_keys and config.table_type is TableType.REALTIME and len(keyed) > 1:
+            raise InvalidConfigError(
+                f"table '{config.typed_name}' says of {', '.join(keyed)} how they are partitioned: say by .option("
+                f"'partitionBy', …) which of them tells the partition of its stream"
+            )
+        return next(iter(keyed), None) if config.has_keys else None
     _check_columns("partitionBy", (options.partition_by,), schema, config)
     if options.partition_by not in configured:
         raise InvalidConfigError(
@@ -92,3 +125,5 @@ def _check_columns(option: str, names: tuple[str, ...], schema: Schema, config: 
             raise InvalidConfigError(f"{option}: table '{config.typed_name}' has no column '{name}'.{nearest(name, stored)}")
         if not schema.field(name).single_value:
             raise InvalidConfigError(f"{option}: column '{name}' has several values in a row")
+        if schema.field(name).data_type is DataType.MAP:
+            raise InvalidConfigError(f"{option}: column '{name}' is a MAP, and maps have no order")

@@ -1,6 +1,7 @@
 """What one task writes: its rows as segments, each uploaded, announced to be hidden, as soon as it is full."""
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeAlias
 
@@ -8,9 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.functions.arrow import arrow_scalar
 from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.model.types import DataType
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.spark.building import shuffle
 from gamay.spark.building.segment_task import finish
@@ -93,4 +97,15 @@ class TaskWriter:
     def _ordered(self, rows: pa.Table) -> pa.Table:
         if not self._layout.sort_columns:
             return rows
-        return rows.take(pc.sort_indices(rows, [(name, "ascending", "at_start") for name in self._layout.sort_columns]))
+        keys = {name: _sort_key(rows.column(name), self._schema.field(name)) for name in self._layout.sort_columns}
+        return rows.take(pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys]))
+
+
+def _sort_key(column: pa.ChunkedArray, spec: FieldSpec) -> pa.ChunkedArray | pa.Array:
+    """Return what the values of a conformed column are in order by; nulls stand where their default value does."""
+    values = column.fill_null(arrow_scalar(spec.default_null_value, spec.data_type))
+    if spec.data_type is not DataType.BIG_DECIMAL:
+        return values
+    texts = values.combine_chunks().dictionary_encode()  # whose order is not that of the numbers
+    places = {number: place for place, number in enumerate(sorted({Decimal(t) for t in texts.dictionary.to_pylist()}))}
+    return pa.array([places[Decimal(t)] for t in texts.dictionary.to_pylist()], pa.int64()).take(texts.indices)

@@ -7,7 +7,7 @@ Segments are named `<table>_job-<id>_<partition>_<attempt>_<number>`. What attem
 came second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from gamay.model.table.table_name import TableType
 from gamay.spark.building.push import with_attempts
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import IN_PROGRESS, Announced, upload_hidden
-from gamay.spark.writing.layout import WriteLayout
+from gamay.spark.writing.layout import WriteLayout, check_stream_partitions
 from gamay.spark.writing.new_table import create_table
 from gamay.spark.writing.replaced_rows import Replaced, check_condition, replaced_by
 from gamay.spark.writing.segment_writer import TaskWriter
@@ -93,9 +93,6 @@ class GamayWriter(DataSourceArrowWriter):
             if options.create_table:
                 create_table(client, options, arrow_schema)
             schema, config = read_documents(client, options)
-            WriteLayout.of(options, schema, config)
-            if options.replace_where:
-                check_condition(options.replace_where, schema, config)
             self._is_done = self._job.is_visible(client)
             if not self._is_done:
                 self._job.remove_left(client, ())
@@ -160,14 +157,30 @@ class GamayWriter(DataSourceArrowWriter):
 def read_documents(client: ControllerClient, options: WriteOptions) -> tuple[Schema, TableConfig]:
     """Return the schema and config of the table to write to.
 
-    Raises NotFoundError when it is not there, ConflictError when it has primary keys and rows of a condition are replaced.
+    Raises NotFoundError when it is not there, ConflictError when it has primary keys and rows of a condition are replaced,
+    InvalidConfigError as `WriteLayout.of` and `check_stream_partitions`, and QueryError for a condition that does not fit.
     """
-    table = options.cluster.table
-    configs = client.table_config(table, options.table_type)
-    if options.table_type not in configs:
-        hint = "; say .option('createTable', 'true') to create it" if options.table_type == TableType.OFFLINE.value else ""
-        raise NotFoundError(f"there is no {options.table_type} table '{table}'{hint}")
-    config = TableConfig.from_json(configs[options.table_type]).value
+    table, kind = options.cluster.table, options.table_type
+    try:
+        configs = client.table_config(table)
+    except NotFoundError:
+        configs = {}
+    if kind not in configs:
+        raise NotFoundError(f"there is no {kind} table '{table}'{_hint(kind, configs)}")
+    config = TableConfig.from_json(configs[kind]).value
     if config.active_upsert is not None and options.replace_where:
         raise ConflictError(f"table '{table}' has primary keys: rows replace those of their keys; append to it")
-    return Schema.from_json(client.table_schema(table)).value, config
+    schema = Schema.from_json(client.table_schema(table)).value
+    layout = WriteLayout.of(options, schema, config)
+    if kind == TableType.REALTIME.value:
+        check_stream_partitions(layout, config, client.list_segments(table, kind))
+    if options.replace_where:
+        check_condition(options.replace_where, schema, config)
+    return schema, config
+
+
+def _hint(kind: str, configs: Mapping[str, Any]) -> str:
+    other = next(iter(configs), None)
+    if other is not None:
+        return f", but {'an' if other == TableType.OFFLINE.value else 'a'} {other} one: say .option('tableType', '{other}')"
+    return "; say .option('createTable', 'true') to create it" if kind == TableType.OFFLINE.value else ""
