@@ -47,7 +47,13 @@ GENERATED = (
     Family(("tests/simulation/test_completion_simulation.py", "tests/simulation/test_task_simulation.py")),
     Family(("tests/reference_evaluator",)),
     Family(("tests/fuzz",), "GAMAY_FUZZ_SEED"),
-    Family(("tests/oracle/test_generated_queries.py", "tests/oracle/test_generated_flights.py")),
+    Family(
+        (
+            "tests/oracle/test_generated_queries.py",
+            "tests/oracle/test_generated_flights.py",
+            "tests/oracle/test_few_groups.py",
+        )
+    ),
     Family(("tests/upsert/test_histories.py", "tests/simulation/test_rebalance_steps.py")),
     Family(("tests/realtime/test_replicas.py",), "GAMAY_LOSS_SEED"),
     Family(("tests/realtime/test_realtime_cluster.py",), "GAMAY_KILL_SEED"),

@@ -52,7 +52,8 @@ class GatheredRows:
 
         def no_rows(name: str) -> Operand:
             if name not in samples:
-                segment, _ = self.pieces[0]
+                # it says whether there may be nulls, which any of the segments may have
+                segment = next((one for one, _ in self.pieces if one.null_flags(name) is not None), self.pieces[0][0])
                 samples[name] = _decoded(ColumnReader(segment, AllDocs(0, 0))(name))
             return samples[name]
 
