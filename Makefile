@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= 2
 MINUTES ?= 30
 
-.PHONY: setup java lint test search quickstart bench docs clean
+.PHONY: setup java lint test coverage search quickstart bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gamay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
@@ -32,6 +32,12 @@ lint: setup
 test: lint java
 	$(BIN)/gamay warmup
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+
+# By hand, no gate: which lines the tests run, as a table and in build/coverage. Kernels are compiled, so their lines are left out.
+coverage: setup java
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group coverage
+	$(BIN)/gamay warmup
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --cov=gamay --cov-report=term:skip-covered --cov-report=html:build/coverage $(ARGS)
 
 # The random search: other seeds at every run, each failure with the command that repeats it.
 search: setup java

@@ -10,8 +10,8 @@ from gamay.cluster.tasks.consensus import Refused, Replica, agreed
 from gamay.controller.tasks.lead import TaskTimes
 from gamay.controller.tasks.limits import limits_of
 from gamay.controller.tasks.scheduling import _deletable
-from gamay.controller.tasks.upsert_compaction import choose
-from gamay.controller.tasks.upsert_merge import MERGED_KEY, already_merged, choose_groups
+from gamay.controller.tasks.types.upsert_compact_merge import MERGED_KEY, already_merged, choose_groups
+from gamay.controller.tasks.types.upsert_compaction import choose
 from gamay.controller.tasks.valid_docs import DocCounts
 from gamay.model.cron import CronSchedule
 from gamay.model.rules.validation import validate_table_config
@@ -52,7 +52,7 @@ def test_merging_packs_in_order_of_creation() -> None:
 
     assert groups() == {0: [0, 1, 2, 3]}
     assert groups(minNumSegmentsPerTask="1") == {0: [0, 1, 2, 3], 1: [0]}
-    assert groups(maxNumSegmentsPerTask="2") == {0: [0, 1]}  # 130 rows that do not count, against 60
+    assert groups(maxNumSegmentsPerTask="2") == {0: [0, 1]}  # 130 invalid rows, against 60
     assert groups(maxNumRecordsPerSegment="100") == {0: [0, 1]}
     assert groups(maxNumRecordsPerTask="300") == {0: [0, 1]}
     assert groups(outputSegmentMaxSize="710B") == {0: [0, 1]}

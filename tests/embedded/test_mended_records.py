@@ -93,7 +93,7 @@ BOTH = [(IDEAL, b"{}"), (f"{SEGMENTS}/<segment>", b"{}")]
 def test_segments_are_mended_before_what_names_them(damaged: EmbeddedCluster) -> None:
     client = ControllerClient(damaged.controller_url)
     paths = {one["path"] for one in client.damaged_records()}
-    with pytest.raises(GamayError, match="Mend the records of the segments of first_OFFLINE first"):
+    with pytest.raises(GamayError, match="Repair the records of the segments of first_OFFLINE first"):
         client.mend_record(IDEAL)
     client.mend_record((paths - {IDEAL}).pop())
     client.mend_record(IDEAL)
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(damaged: EmbeddedCluster, 
     client, schema = ControllerClient(damaged.controller_url), stored[1][SCHEMA]
     for path, document, told in (
         (f"{ROOT}PROPERTYSTORE/SCHEMAS/none", None, "There is no record"),
-        (CONFIG, None, "can be read, there is nothing to mend"),
+        (CONFIG, None, "can be read, there is nothing to repair"),
         (SCHEMA, {**schema, "schemaName": "second"}, "The document is of schema 'second', not of 'first'"),
         (SCHEMA, {"schemaName": "first", "dimensionFieldSpecs": 7}, "dimensionFieldSpecs"),
     ):

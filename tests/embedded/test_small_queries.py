@@ -1,4 +1,4 @@
-"""Queries that are answered at once get the answers of all others, whatever is asked, and whatever happens to the table.
+"""Queries that take the fast path get the answers of all others, whatever is asked, and whatever happens to the table.
 
 So do those of known shapes that a server in another process answers: here it is one behind a socket.
 """

@@ -45,7 +45,7 @@ def test_several_segments_become_one(make_orders: Callable[..., Any], eventually
     eventually(orders.is_right)
     orders.produce(200, keys=90)
     eventually(orders.is_right)
-    # the inputs hold no row that counts any more, and go once that is stored
+    # the inputs hold no valid row any more, and go once that is stored
     eventually(lambda: len(orders.segments()) >= 10)
     orders.rest("POST", "/tasks/schedule", params={"taskType": kind})
     eventually(lambda: orders.is_right() and orders.all_rows() < before)

@@ -47,7 +47,7 @@ class CheckedKeyIndex:
     def build(self, parts: Sequence[Sequence[tuple[int, int, bool, bool]]], *, exact: bool) -> bool:
         """Add (key, comparison, deletes, counts) rows, each part to a segment of its number; return whether that was done.
 
-        exact: hashes tell keys apart, so it must be done where the keys of rows that count are new and come once.
+        exact: hashes tell keys apart, so it must be done where the keys of valid rows are new and come once.
         """
         parts = list(parts)
         taken = [row[0] for part in parts for row in part if row[3]]

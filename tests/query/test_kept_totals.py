@@ -1,4 +1,4 @@
-"""Totals over all rows that count, while these change between queries: by DuckDB, and by what was not kept."""
+"""Totals over all valid rows, while these change between queries: by DuckDB, and by what was not kept."""
 
 import threading
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def seen_of(table: Any, docs: Sequence[SegmentDocs]) -> Any:
 
 
 def by_duckdb(columns: str, docs: Sequence[SegmentDocs]) -> list[tuple[Any, ...]]:
-    """What the numbers of the rows that count say; row i is as the fixtures say."""
+    """What the numbers of the valid rows say; row i is as the fixtures say."""
     first, numbers = 0, []
     for size, one in zip(SIZES, docs, strict=True):
         numbers.append(first + one.snapshot().docs.astype(np.int64))

@@ -35,7 +35,7 @@ def test_what_is_told_of_a_table_that_consumes(make_realtime: Callable[..., Any]
     states = {info["segmentName"]: next(iter(info["serverState"].values())) for info in debug["segmentDebugInfos"]}
     assert states[consuming[0]]["consumerInfo"]["consumerState"] == "CONSUMING"
     assert states[completed[0]]["consumerInfo"] is None
-    assert table.rest("GET", "/tables/t/validDocIdsMetadata") == []  # in this table every row counts
+    assert table.rest("GET", "/tables/t/validDocIdsMetadata") == []  # in this table every row is valid
     url = table.cluster.controller_url
     assert httpx.get(f"{url}/segments/t/{consuming[0]}").status_code == 404
     assert httpx.get(f"{url}/tables/t/validDocIdsMetadata", params={"validDocIdsType": "SOME"}).status_code == 400

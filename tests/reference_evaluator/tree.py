@@ -80,7 +80,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate: `fold` gets the arguments of all rows that count, and whether there are groups.
+    """An aggregate: `fold` gets the arguments of all valid rows, and whether there are groups.
 
     counts_nulls: rows with null arguments count, too. of_nothing: the value of no row at all with null handling.
     """

@@ -37,11 +37,11 @@ def cluster_status(controller: Controller = LOCAL) -> None:
 
 @app.command("repair")
 def repair(
-    path: Annotated[str | None, typer.Argument(help="The record to mend; without it, damaged ones are listed.")] = None,
+    path: Annotated[str | None, typer.Argument(help="The record to repair; without it, damaged ones are listed.")] = None,
     file: Annotated[Path | None, typer.Option(help="The schema or table config that the record held, as JSON.")] = None,
     controller: Controller = LOCAL,
 ) -> None:
-    """List the records of the metadata store that cannot be read, or mend one; status 1 when some are left."""
+    """List the records of the metadata store that cannot be read, or repair one; status 1 when some are left."""
     client = _client(controller)
     if path is not None:
         typer.echo(client.mend_record(path, None if file is None else read_json(file)))

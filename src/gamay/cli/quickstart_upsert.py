@@ -89,7 +89,7 @@ def _num_planes(flights: pa.Table) -> int:
 
 
 def watch(connection: "Connection", replay: "Replay", table: str, planes: int) -> None:
-    """Show how many rows count, and how many there are, until all are there. Raises GamayError when they never are."""
+    """Show how many rows are valid, and how many there are, until all are there. Raises GamayError when they never are."""
     began = time.monotonic()
 
     def done() -> bool:

@@ -274,7 +274,7 @@ class Connection:
         self._check_open()
 
     def rollback(self) -> None:
-        """Do nothing: queries change nothing that could be taken back."""
+        """Do nothing: queries change nothing that could be rolled back."""
         self._check_open()
 
     def close(self) -> None:

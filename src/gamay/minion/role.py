@@ -7,10 +7,10 @@ from gamay.base.clock import Clock
 from gamay.base.ids import Ids
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
+from gamay.minion.executors import load_executor, task_types
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import AttemptProgress
 from gamay.minion.worker import TaskWorker
-from gamay.model.task_settings import TASK_TYPES
 
 
 def task_worker(
@@ -31,7 +31,6 @@ def task_worker(
 
     def run(leased: Leased, progress: AttemptProgress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
-        from gamay.minion.executors import load_executor
         from gamay.minion.rebuild import Rebuild, Rebuilt, rebuild
 
         def build_here(work: Rebuild, folder: Path, progress: AttemptProgress) -> Rebuilt:
@@ -42,5 +41,5 @@ def task_worker(
         return load_executor(leased.job.task_type)(TaskContext(leased, progress, scratch, access, queues, clock, builder))
 
     return TaskWorker(
-        instance_id, registry.store, lambda: registry.get_instance(instance_id), run, TASK_TYPES, folder, clock, ids
+        instance_id, registry.store, lambda: registry.get_instance(instance_id), run, task_types(), folder, clock, ids
     )

@@ -9,9 +9,6 @@ from gamay.model.units import parse_data_size, parse_period
 
 UPSERT_COMPACTION = "UpsertCompactionTask"
 UPSERT_COMPACT_MERGE = "UpsertCompactMergeTask"
-TASK_TYPES = (UPSERT_COMPACTION, UPSERT_COMPACT_MERGE)
-"""The task types that Gamay does; others are kept in configs, and not acted on."""
-
 COMMON_KEYS = ("schedule", "tableMaxNumTasks", "minionInstanceTag", "allowDownloadFromServer", "push.mode")
 DEFAULT_TAG = "minion_untagged"
 
@@ -27,7 +24,7 @@ _MERGE_KEYS = (
     "bufferTimePeriod", "maxNumRecordsPerTask", "maxNumRecordsPerSegment", "maxNumSegmentsPerTask", "minNumSegmentsPerTask",
     "outputSegmentMaxSize", "numSegmentsBatchPerServerRequest", "retentionExpiryBufferPeriod", *_CONSENSUS_KEYS,
 )  # fmt: skip
-_KEYS = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
+_KEYS: dict[str, tuple[str, ...]] = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
 
 
 class TaskSettings:
@@ -116,7 +113,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConsensusSettings:
-    """When what servers say of the rows that count is believed."""
+    """When what servers say of the valid rows is believed."""
 
     mode: str
     validation: str
@@ -155,7 +152,7 @@ class CompactionSettings:
         if not {"invalidRecordsThresholdPercent", "invalidRecordsThresholdCount"} & set(settings.given):
             raise InvalidConfigError(
                 f"task.taskTypeConfigsMap.{UPSERT_COMPACTION} needs invalidRecordsThresholdPercent or "
-                "invalidRecordsThresholdCount: how many rows that count no more make a segment worth the work"
+                "invalidRecordsThresholdCount: how many invalid rows make a segment worth the work"
             )
         return cls(
             settings.period_ms("bufferTimePeriod", "7d"),
@@ -194,6 +191,16 @@ class MergeSettings:
             settings.period_ms("retentionExpiryBufferPeriod", "0d") if has_buffer else None,
             ConsensusSettings.of(settings),
         )
+
+
+def declare_task_type(task_type: str, keys: Iterable[str]) -> None:
+    """Make a task type known, with the keys that it has besides the common ones. Called for each generator there is."""
+    _KEYS[task_type] = tuple(keys)
+
+
+def is_task_type(task_type: str) -> bool:
+    """Whether such tasks are done; the settings of others are kept in configs, and not acted on."""
+    return task_type in _KEYS
 
 
 def known_task_keys(task_type: str) -> tuple[str, ...]:

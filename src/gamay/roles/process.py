@@ -231,8 +231,8 @@ class ControllerProcess(RoleProcess):
             fetchers=Fetchers(self.settings.storage, self._tls_client, self.settings.deep_store),
             tls=self._tls_client,
         )
-        mend = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
-        self._periodic = self._role.periodic_tasks([mend])
+        repair = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
+        self._periodic = self._role.periodic_tasks([repair])
         services = self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)
         return (create_app(services, self._access()),)
 

@@ -172,7 +172,7 @@ class NearestSearch:
 
     vector: float32 [dimension]. distance: one of `gamay.model.index.vector_index.DISTANCES`. candidates: so many rows are to
     be found. probes: lists of an IVF index that are read; effort: nodes of a graph that are kept in sight; None: as many as
-    the index found to be enough. visible: bool [num_docs], the rows that count; None when all do.
+    the index found to be enough. visible: bool [num_docs], the valid rows; None when all do.
     """
 
     vector: "np.ndarray[Any, np.dtype[np.float32]]"
@@ -186,7 +186,7 @@ class NearestSearch:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Rows that count and are likely to include the nearest ones, not fewer than are asked for unless these are all.
+    """Valid rows and are likely to include the nearest ones, not fewer than are asked for unless these are all.
 
     docs: int32 [n], ascending. vectors: theirs, float32 [n, dimension]. covered: as in `Found`.
     """

@@ -2,6 +2,6 @@
 
 In: a place (a data folder, the URL of a controller or broker, a profile) and statements, typed or from files. Out: rows in
 one of `gamay.shell.formats`, errors with the place underlined. `gamay.shell.main.run` is what the commands call; from there
-`gamay.shell.scripts` runs statements and `gamay.shell.repl` asks for them. `gamay.shell.session` hides whether the answers
-come from this process or from a cluster; notebooks use it, too.
+`gamay.shell.statements` splits scripts and `gamay.shell.repl` asks for statements. `gamay.shell.session` hides whether
+the answers come from this process or from a cluster; notebooks use it, too.
 """

@@ -44,7 +44,7 @@ class PreparedRows:
     first_doc: the doc id that its first row must get: how many rows were prepared for this segment before.
     kept: int64 [batch.num_rows], ascending: which row of the input each row is; so offsets can be told of those dropped.
     num_dropped: duplicates of a dedup table, or out-of-order rows with dropOutOfOrderRecord, or late ones that are skipped.
-    num_out_of_order: rows that came with a smaller comparison value than the row that counts, dropped or not.
+    num_out_of_order: rows that came with a smaller comparison value than the valid row, dropped or not.
     rejected: the rows of the input that cannot be taken, and why: without a comparison value, with more than one of several,
     or refused by the table's merger class.
     effect: what `publish` needs; nobody else looks into it.
@@ -70,7 +70,7 @@ class ConsumingKeys(Protocol):
         ...
 
     def publish(self, rows: PreparedRows) -> None:
-        """Let the appended rows count, and those that they replace no longer; call it after the append."""
+        """Make the appended rows valid, and those that they replace invalid; call it after the append."""
         ...
 
     def undo(self, rows: PreparedRows) -> None:
@@ -78,7 +78,7 @@ class ConsumingKeys(Protocol):
         ...
 
     def counting(self) -> "np.ndarray[Any, np.dtype[np.int32]] | None":
-        """Return the published rows that count, those that delete their key among them, ascending; None: all do."""
+        """Return the published valid rows, those that delete their key among them, ascending; None: all do."""
         ...
 
 

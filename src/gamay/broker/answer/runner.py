@@ -308,7 +308,7 @@ class QueryRunner:
         return response
 
     def _learn(self, pending: PendingQuery, plan: Plan) -> None:
-        """Let the next query of the shape be answered at once, if it is of that kind."""
+        """Let the next query of the shape take the fast path, if it is of that kind."""
         query = pending.query
         is_plain = not query.options or query.options == NULLS_ON
         if pending.database is None and is_plain and query.table is not None and len(pending.routes) == 1:

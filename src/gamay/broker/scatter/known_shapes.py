@@ -36,7 +36,7 @@ class Prepared:
 
     bound: one of them; filter: that of the others, None for all rows. answers: who does. route: not kept alive from here,
     for it may hold 100,000 segments, and the next query may never come. name: of the table, as written. credit: goes down
-    with each query that was not answered at once.
+    with each query that did not take the fast path.
     """
 
     bound: BoundQuery

@@ -1,6 +1,6 @@
 """Whether what servers say of the rows of a segment that count may be acted on. Pure.
 
-Each replica decides by itself which rows count. They decide alike, but not at the same moment, and a server that is
+Each replica decides by itself which rows are valid. They decide alike, but not at the same moment, and a server that is
 starting, or has another copy of the segment, does not know. So nothing is removed on the word of one of them, unless a
 table says so.
 """
@@ -19,7 +19,7 @@ Docs = TypeVar("Docs")
 
 @dataclass(frozen=True, slots=True)
 class Replica(Generic[Docs]):
-    """What one server says. valid: how many rows count; docs: which, in a form that can be compared."""
+    """What one server says. valid: how many rows are valid; docs: which, in a form that can be compared."""
 
     server: str
     status: str
@@ -47,7 +47,7 @@ def agreed(
     """Return the replica whose word counts, or why none does.
 
     UNSAFE: the first that can be used. EQUAL: any, if all `assigned` servers answered, are ready, have the copy with this
-    CRC and say the same. MOST_VALID_DOCS: of these, the one with most rows that count. same: whether two say the same; by
+    CRC and say the same. MOST_VALID_DOCS: of these, the one with most valid rows. same: whether two say the same; by
     default whether they are equal.
     """
     usable = []
@@ -72,5 +72,5 @@ def agreed(
     alike = same or (lambda a, b: bool(a == b))
     for other in usable[1:]:
         if other.valid != first.valid or not alike(first.docs, other.docs):
-            return Refused(f"{first.server} says that {first.valid} rows count, {other.server} {other.valid}, or others")
+            return Refused(f"{first.server} says that {first.valid} rows are valid, {other.server} {other.valid}, or others")
     return first

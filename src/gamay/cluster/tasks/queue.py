@@ -241,7 +241,7 @@ class TaskQueues:
     # what the lead controller does
 
     def tend(self) -> None:
-        """Take back what dead minions had and what takes too long, say which jobs have ended, remove old ones."""
+        """Revoke what dead minions had and what takes too long, say which jobs have ended, remove old ones."""
         now_ms = self._clock.now_ms()
         for task_type in self.types():
             for job in self.jobs(task_type):
@@ -267,7 +267,7 @@ class TaskQueues:
         alive = self.leases()  # after the subtasks: a worker's lease is there before it takes any
         for subtask in subtasks:
             if machine.tended(subtask, job, alive, now_ms) != subtask:
-                _log.warning("subtask %s is taken back from minion %s", subtask.name, subtask.worker)
+                _log.warning("subtask %s is revoked from minion %s", subtask.name, subtask.worker)
                 self._change(job, subtask.number, lambda found: machine.tended(found, job, alive, now_ms))
         state = machine.job_state(job, self.subtasks(job), Target.START)
         if state.is_final:

@@ -52,7 +52,7 @@ class DeepCopyRepair:
     ) -> tuple[list[str], list[str]]:
         registry, now_ms = self.context.registry, self.context.clock.now_ms()
         ideal = registry.must_get_ideal_state(table)
-        mended: list[str] = []
+        repaired: list[str] = []
         left: list[str] = []
         names = sorted(name for name in ideal.states if LlcName.parse(name) is not None)
         if chosen is not None:
@@ -64,10 +64,10 @@ class DeepCopyRepair:
                 continue
             servers = sorted(server for server, state in ideal.states[segment].items() if state == ONLINE)
             done = any(self._copy(table, record, server) for server in servers)
-            (mended if done else left).append(segment)
+            (repaired if done else left).append(segment)
         if left:
             _log.error("table %s: no server has a copy of %s that could be stored", table, ", ".join(left))
-        return mended, left
+        return repaired, left
 
     def _copy(self, table: str, record: SegmentRecord, server: str) -> bool:
         try:

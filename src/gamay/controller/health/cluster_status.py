@@ -56,7 +56,7 @@ def cluster_status(context: ControllerContext) -> dict[str, Any]:
                 Severity.BAD,
                 "cluster",
                 f"{error}: nothing can be changed, and nobody takes over from who dies; queries are answered as before",
-                "start ZooKeeper, or mend the way to it; everybody goes on by itself when it is back",
+                "start ZooKeeper, or repair the way to it; everybody goes on by itself when it is back",
             )
         ]
     findings.sort(key=lambda finding: -finding.severity)
@@ -98,7 +98,7 @@ def _findings(context: ControllerContext) -> list[Finding]:
 
 
 def _damaged(subject: str, error: GamayError) -> Finding:
-    advice = "gamay admin repair tells how it is mended"
+    advice = "gamay admin repair tells how it is repaired"
     return Finding(Severity.BAD, subject, str(error), advice)
 
 
@@ -175,7 +175,7 @@ def diagnose_table(
                 Severity.DEGRADED,
                 ideal.resource,
                 f"{problem}: {why}" if why else problem,
-                "mend the cause; the server tries again by itself, POST /segments/{table}/reset makes it try at once",
+                "repair the cause; the server tries again by itself, POST /segments/{table}/reset makes it try at once",
             )
         )
     if thin:

@@ -60,7 +60,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class RecordRepair:
-    """Finds damaged records and mends them, one at a time."""
+    """Finds damaged records and repairs them, one at a time."""
 
     context: ControllerContext
     tables: TableManager
@@ -81,11 +81,11 @@ class RecordRepair:
             if found is None and self.context.registry.store.get(path) is None:
                 raise NotFoundError(f"There is no record {path}")
             if found is None:
-                raise ConflictError(f"The record {path} can be read, there is nothing to mend")
+                raise ConflictError(f"The record {path} can be read, there is nothing to repair")
             if found.remedy in (_BY_HAND, _BY_USER):
-                raise InvalidConfigError(f"The record {path} cannot be mended: {found.remedy}")
+                raise InvalidConfigError(f"The record {path} cannot be repaired: {found.remedy}")
             if (document is not None) != (found.remedy == _FROM_FILE):
-                wants = "needs the document that it held, as JSON" if document is None else "is mended without a document"
+                wants = "needs the document that it held, as JSON" if document is None else "is repaired without a document"
                 raise InvalidConfigError(f"The record {path} {wants}: it is {found.remedy}")
             write = self._replacement(found, document or {})
             _keep(self.context.registry.store, path)
@@ -164,11 +164,11 @@ class RecordRepair:
         registry = self.context.registry
         records, damaged = registry.readable_segments(table, registry.segment_names(table))
         if damaged:
-            raise ConflictError(f"Mend the records of the segments of {table} first, among them {min(damaged)}")
+            raise ConflictError(f"Repair the records of the segments of {table} first, among them {min(damaged)}")
         try:
             replication = self.tables.get(table).replication
         except CorruptRecordError as error:
-            raise ConflictError(f"Mend the config of {table} first: {error}") from error
+            raise ConflictError(f"Repair the config of {table} first: {error}") from error
         held = self._reported(table).states
         ideal = Assignment.new_table(table, replication).with_segments(
             {name: dict.fromkeys(held[name], _state(one)) for name, one in records.items() if held.get(name)}
@@ -181,7 +181,7 @@ class RecordRepair:
         deep_store, problem = self.context.deep_store, "the deep store has no copy of it"
         copies = [url for url in deep_store.urls(table) if url.rpartition("/")[2].startswith(f"{name}__")]
         for url in sorted(copies, key=deep_store.modified_ms, reverse=True):
-            with self.uploads.scratch(f"mend the record of segment {name}") as scratch:
+            with self.uploads.scratch(f"repair the record of segment {name}") as scratch:
                 copy = deep_store.get(url, scratch)
                 try:
                     segment = verify_folder(copy) if copy.is_dir() else verify_archive(copy, scratch / "unpacked")

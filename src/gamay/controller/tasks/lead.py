@@ -1,4 +1,4 @@
-"""What the lead controller does for tasks: takes back what dead minions had, and makes tasks when their time has come."""
+"""What the lead controller does for tasks: revokes what dead minions had, and makes tasks when their time has come."""
 
 import logging
 import threading

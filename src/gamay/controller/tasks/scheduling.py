@@ -129,7 +129,7 @@ class TaskScheduler:
         plan = generator.plan(wanted)
         gone = _deletable(plan.deleted, [record.name for record in wanted.completed_segments()])
         if gone:
-            _log.info("%s: %d segments of %s hold no row that counts; they go", generator.task_type, len(gone), table)
+            _log.info("%s: %d segments of %s hold no valid row; they go", generator.task_type, len(gone), table)
             self.segments.delete(table, gone, _AT_ONCE)
         most = TaskSettings(generator.task_type, given).whole("tableMaxNumTasks", generator.max_tasks)
         return plan if most <= 0 else replace(plan, subtasks=plan.subtasks[:most])

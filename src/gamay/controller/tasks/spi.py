@@ -47,9 +47,14 @@ class GeneratorInput:
 
 
 class TaskGenerator(Protocol):
-    """Makes the tasks of one type. max_tasks: subtasks of a table at a time unless it says otherwise; 0 is no bound."""
+    """A generator of the tasks of one type.
+
+    keys: those of its settings in a table config, besides the common ones (`gamay.model.task_settings.COMMON_KEYS`).
+    max_tasks: subtasks of a table at a time unless it says otherwise; 0 is no bound.
+    """
 
     task_type: str
+    keys: Sequence[str]
     max_tasks: int
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:

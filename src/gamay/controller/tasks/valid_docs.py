@@ -23,7 +23,7 @@ class DocCounts:
 
     @property
     def invalid(self) -> int:
-        """Rows that do not count."""
+        """Invalid rows."""
         return self.total - self.valid
 
 

@@ -1,10 +1,11 @@
 """`tableIndexConfig` and `fieldConfigList`: what is declared about indexes, in the older and the newer way."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 from gamay.model.index.json_index import JsonIndexConfig
+from gamay.model.index.kinds import SECONDARY_TYPES
 from gamay.model.index.vector_index import VectorConfig
 from gamay.model.parse import (
     COLUMNS,
@@ -22,6 +23,7 @@ from gamay.model.parse import (
     Shape,
     choice,
     key,
+    keys_of,
     list_of,
     map_of,
     section,
@@ -201,6 +203,21 @@ class Indexes:
     vector: VectorConfig | None = key("vector", section(VectorConfig))
     open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT)
 
+    def get(self, kind: str) -> Any:
+        """Return what is declared of a kind, the dataclass or the mapping of its field; None without it."""
+        return getattr(self, kind)
+
+
+# kinds of which the class above has no field: any object, which their types judge
+_PLAIN_KINDS = [kind for kind in SECONDARY_TYPES if kind not in keys_of(Indexes)]
+_AnyIndexes: type[Indexes] = make_dataclass(
+    "_AnyIndexes",
+    [(kind, object, key(kind, OBJECT)) for kind in _PLAIN_KINDS],
+    bases=(Indexes,),
+    namespace={"__module__": __name__},
+    frozen=True,
+)
+
 
 GRANULARITIES = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
@@ -213,8 +230,9 @@ class TimestampConfig:
 
 
 INDEX_TYPES = choice(
-    "INVERTED", "SORTED", "TEXT", "FST", "IFST", "H3", "JSON", "TIMESTAMP", "VECTOR", "RANGE", "OPEN_STRUCT"
-)
+    "INVERTED", "SORTED", "TEXT", "FST", "IFST", "H3", "JSON", "TIMESTAMP", "VECTOR", "RANGE", "OPEN_STRUCT",
+    *(kind.upper() for kind in _PLAIN_KINDS),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -225,7 +243,7 @@ class FieldConfig:
     encoding_type: str | None = key("encodingType", choice("DICTIONARY", "RAW"))
     index_type: str | None = key("indexType", INDEX_TYPES)
     index_types: tuple[str, ...] = key("indexTypes", list_of(INDEX_TYPES), ())
-    indexes: Indexes = key("indexes", section(Indexes), Indexes())
+    indexes: Indexes = key("indexes", section(_AnyIndexes), _AnyIndexes())
     compression_codec: str | None = key("compressionCodec", TEXT)
     timestamp: TimestampConfig | None = key("timestampConfig", section(TimestampConfig))
     properties: Mapping[str, str] = key("properties", TEXT_MAP, EMPTY_MAP)

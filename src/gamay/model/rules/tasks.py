@@ -6,19 +6,19 @@ from gamay.base.errors import InvalidConfigError
 from gamay.model.rules.subject import TableRule, TableSubject, complaint
 from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import (
-    TASK_TYPES,
     UPSERT_COMPACT_MERGE,
     UPSERT_COMPACTION,
     CompactionSettings,
     MergeSettings,
     TaskSettings,
+    is_task_type,
 )
 
 
 def _common(subject: TableSubject) -> Iterator[str]:
     task = subject.config.task
     for task_type, given in (task.task_types if task else {}).items():
-        if task_type in TASK_TYPES:
+        if is_task_type(task_type):
             settings = TaskSettings(task_type, given)
             yield from _complaints(lambda settings=settings: settings.schedule)
             yield from _complaints(lambda settings=settings: settings.whole("tableMaxNumTasks", 0))

@@ -15,7 +15,7 @@ from gamay.model.table.secondary_indexes import is_declared
 from gamay.model.table.sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
-from gamay.model.task_settings import TASK_TYPES, unknown_task_keys
+from gamay.model.task_settings import is_task_type, unknown_task_keys
 
 # the module that an index needs, and the extra that brings it
 _LIBRARIES = {"h3": ("h3", "geo")}
@@ -45,7 +45,7 @@ def _constraints(config: TableConfig) -> Iterator[str]:
 
 def _tasks(config: TableConfig) -> Iterator[str]:
     for task_type, given in (config.task.task_types if config.task else {}).items():
-        if task_type in TASK_TYPES:
+        if is_task_type(task_type):
             yield from unknown_task_keys(task_type, given)
         else:
             yield f"task.taskTypeConfigsMap.{task_type}: this version does not do such tasks; the settings are kept"

@@ -12,15 +12,19 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError
 from gamay.model.index.indexing import FieldConfig, H3Config, IndexingConfig
 from gamay.model.index.json_index import JsonIndexConfig, json_index_config, of_properties, written
+from gamay.model.index.kinds import SECONDARY_TYPES
 from gamay.model.index.vector_index import VectorConfig
 from gamay.model.parse import read_document
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.text_index import build_settings, text_indexes
 
-SECONDARY_KINDS = ("fst", "ifst", "text", "json", "h3", "vector")
-"""The kinds that are built, as `fieldConfigList.indexes` spells them; `gamay.segment.secondary.registry` has their types."""
+SECONDARY_KINDS = tuple(SECONDARY_TYPES)
+"""The kinds that are built, as `fieldConfigList.indexes` spells them."""
 
+# kinds whose settings have a form that is checked, below
+_OF_OWN_FORM = ("text", "json", "h3", "vector")
+_WITHOUT_SETTINGS = ("fst", "ifst")
 H3_PROPERTIES = ("resolutions", "latitudeColumn")
 
 
@@ -48,9 +52,9 @@ def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclarat
 
 
 def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> Iterator[IndexDeclaration]:
-    for kind in ("fst", "ifst"):
-        if declared is not None and is_declared(declared, kind):
-            yield IndexDeclaration(kind, (column,), {})
+    for kind in SECONDARY_KINDS:
+        if kind not in _OF_OWN_FORM and declared is not None and is_declared(declared, kind):
+            yield IndexDeclaration(kind, (column,), _plain_settings(declared, kind))
     with suppress(InvalidConfigError):
         if (json_config := json_index(indexing, declared, column)) is not None:
             yield IndexDeclaration("json", (column,), written(json_config))
@@ -64,9 +68,17 @@ def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: s
             yield IndexDeclaration("vector", (column,), vector.settings())
 
 
+def _plain_settings(declared: FieldConfig, kind: str) -> Mapping[str, Any]:
+    """Return the settings of a kind that has no form of its own: as they are written, for `build` to judge."""
+    if kind in _WITHOUT_SETTINGS:
+        return {}
+    settings = declared.indexes.get(kind)
+    return {} if settings is None else {name: value for name, value in settings.items() if name != "disabled"}
+
+
 def is_declared(declared: FieldConfig, kind: str) -> bool:
     """Tell whether a column has an index, in the older or the newer form."""
-    settings = getattr(declared.indexes, kind)
+    settings = declared.indexes.get(kind)
     if settings is None:
         return kind.upper() in declared.all_index_types
     return not (settings.get("disabled") if isinstance(settings, Mapping) else settings.disabled)

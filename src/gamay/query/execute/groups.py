@@ -59,7 +59,7 @@ def known_partials(
 def _kept_partials(
     bound: BoundQuery, segment: QuerySegment, filtered: FilterResult
 ) -> tuple[tuple[Partial, ...], int] | None:
-    """Return what `known_partials` does, of all rows that count, from what earlier queries kept."""
+    """Return what `known_partials` does, of all valid rows, from what earlier queries kept."""
     if not _is_of_all(segment, filtered):
         return None
     found: list[Partial] = []
@@ -76,7 +76,7 @@ def _kept_partials(
 
 
 def _is_of_all(segment: QuerySegment, filtered: FilterResult) -> bool:
-    """Whether all rows match that count, and not all rows count."""
+    """Whether all valid rows match, and not all rows are valid."""
     return segment.keeping is not None and filtered.count == segment.num_visible
 
 

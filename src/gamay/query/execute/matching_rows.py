@@ -29,7 +29,7 @@ def matching_schema(bound: BoundQuery) -> pa.Schema:
 def matching_rows(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a segment that the WHERE of a selection lets through, in their order.
 
-    bound: a selection; its LIMIT and ORDER BY are not looked at. segment: with the rows that count, where not all do
+    bound: a selection; its LIMIT and ORDER BY are not looked at. segment: with the valid rows, where not all do
     (`VisibleSegment`), and with all columns of the query (`with_defaults`). Indexes, bounds and bloom filters are used as
     for any query; columns that are only shown are read at the matching rows alone.
     Raises QueryError 200 or 700 when an expression fails.

@@ -108,7 +108,7 @@ class NearScan:
         assert count is not None
         candidates = max(count, options.candidates or _CANDIDATES_PER_ROW * count)
         if visible is not None:
-            # as many more as rows do not count, wherever these are
+            # as many more as rows are invalid, wherever these are
             candidates = -(-candidates * num_docs // max(1, visible.count))
         if candidates * _ROWS_PER_CANDIDATE > num_docs:
             return None

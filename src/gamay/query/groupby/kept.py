@@ -36,7 +36,7 @@ class _Kept:
 
 
 def kept_partial(aggregate: Aggregate, segment: QuerySegment, name: str) -> TotalsPartial | None:
-    """Return an aggregate of a column over all rows that count, when what is kept tells it."""
+    """Return an aggregate of a column over all valid rows, when what is kept tells it."""
     seen = _seen(aggregate, segment, name)
     if seen is None or not isinstance(aggregate, Numeric):
         return None
@@ -56,7 +56,7 @@ def kept_partial(aggregate: Aggregate, segment: QuerySegment, name: str) -> Tota
 
 
 def keep_partial(aggregate: Aggregate, segment: QuerySegment, name: str, partial: Partial) -> None:
-    """Keep an aggregate of a column over all rows that count, where it can be of use."""
+    """Keep an aggregate of a column over all valid rows, where it can be of use."""
     seen = _seen(aggregate, segment, name)
     if seen is not None and isinstance(aggregate, Numeric):
         seen.kept[_key(aggregate, name)] = _Kept(seen.visible.bits, _copy(partial))

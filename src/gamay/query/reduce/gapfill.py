@@ -29,7 +29,7 @@ Indices: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """The rows that count, by time. rows: their positions in the table; buckets: negative before the start.
+    """The valid rows, by time. rows: their positions in the table; buckets: negative before the start.
 
     series: the number of each row's series; first: for each series the position of its first row in the table.
     """

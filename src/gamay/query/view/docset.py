@@ -1,4 +1,4 @@
-"""Sets of docs: a contiguous range or a roaring bitmap, which indexes answer with, or flags of the rows that count."""
+"""Sets of docs: a contiguous range or a roaring bitmap, which indexes answer with, or flags of the valid rows."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias

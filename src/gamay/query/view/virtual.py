@@ -261,7 +261,7 @@ class QuerySegment:
 
     fields: the schema's fields of the columns that the query reads; used for those that the segment does not have.
     null_handling: whether the rows that a column's null vector names read as null, not as the column's default value.
-    visible: the rows that count, where not all of them do: what filters let through is among them. keeping: the segment with
+    visible: the valid rows, where not all of them do: what filters let through is among them. keeping: the segment with
     these rows, for what is kept of them. stored: the segment itself. unused_trees: why the query does
     not use the star-trees that the segment has. shared: what the filters of the query share, where it has several
     (`shares_filters`); else None. skipped_indexes: by column, the kinds of indexes that the query is not to use.
@@ -306,7 +306,7 @@ class QuerySegment:
 
     @property
     def num_visible(self) -> int:
-        """How many rows count."""
+        """How many rows are valid."""
         return self.num_docs if self.visible is None else self.visible.count
 
     def column(self, name: str) -> Column:

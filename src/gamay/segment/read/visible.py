@@ -1,6 +1,6 @@
-"""Segments of which not every row counts: what a query sees of a table with primary keys.
+"""Segments of which not every row is valid: what a query sees of a table with primary keys.
 
-A writer keeps the rows that count as bits and hands out copies; a copy never changes, so queries hold no lock.
+A writer keeps the valid rows as bits and hands out copies; a copy never changes, so queries hold no lock.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class VisibleDocs:
 
     @cached_property
     def count(self) -> int:
-        """How many rows count."""
+        """How many rows are valid."""
         num_words, rest = divmod(self._num_known, 64)
         words = self.bits[: 8 * num_words].view(np.uint64)
         last = int.from_bytes(self.bits[8 * num_words : 8 * num_words + 8].tobytes(), "little")

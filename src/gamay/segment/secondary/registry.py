@@ -1,26 +1,17 @@
-"""The secondary index types by kind. A new type is a module here, and a line in `_TYPES` and in `SECONDARY_KINDS`."""
+"""The secondary index types by kind. A new type is a package here, and a line in `SECONDARY_TYPES`."""
 
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
+from gamay.model.index.kinds import SECONDARY_TYPES
 from gamay.segment.secondary.spi import IndexType
-
-# imported when a table first has such an index: some bring large libraries
-_TYPES = {
-    "fst": "gamay.segment.secondary.fst:FST",
-    "ifst": "gamay.segment.secondary.fst:IFST",
-    "json": "gamay.segment.secondary.json_index.index:JSON",
-    "h3": "gamay.segment.secondary.h3.index:H3",
-    "text": "gamay.segment.secondary.text.index_type:TEXT",
-    "vector": "gamay.segment.secondary.vector.index_type:VECTOR",
-}
 
 
 @cache
 def index_type(kind: str) -> IndexType:
-    """Return the type of a kind, one of `SECONDARY_KINDS`."""
-    module, _, name = _TYPES[kind].partition(":")
+    """Return the type of a kind, one of `SECONDARY_TYPES`."""
+    module, _, name = SECONDARY_TYPES[kind].partition(":")
     found: IndexType = getattr(import_module(module), name)
     return found
 

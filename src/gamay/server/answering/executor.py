@@ -139,7 +139,7 @@ class QueryExecutor:
                     last[name] = None
             elif (growing := contents.consuming.get(name)) is not None:
                 docs.append(visible_of(growing.docs))
-                view, consuming[name], end = growing.freeze_to_end()  # after the rows that count: it has all of them
+                view, consuming[name], end = growing.freeze_to_end()  # after the valid rows: it has all of them
                 found.append(view)
                 if end is not None and name in followed:
                     last[name] = end

@@ -283,7 +283,7 @@ class ServerApp:
         return JSONResponse(await run_in_threadpool(valid_doc_counts, self._instance, table, names, kind))
 
     async def read_view(self, request: Request) -> Response:
-        """Send rows of segments as an Arrow stream, and tell which rows count, all as of one moment."""
+        """Send rows of segments as an Arrow stream, and tell which rows are valid, all as of one moment."""
         body = await run_in_threadpool(read_view, self._instance, request.path_params["table"], await request.body())
         return Response(body, media_type="application/vnd.apache.arrow.stream")
 

@@ -1,4 +1,4 @@
-"""What whoever reads a table from the deep store cannot find there: rows that are still consumed, and which rows count.
+"""What whoever reads a table from the deep store cannot find there: rows that are still consumed, and which rows are valid.
 
 All of it is as it was at one moment, between two batches of rows, so that it fits together: a row that has been replaced is
 told of as such exactly when the one that replaced it is among those that are told.
@@ -29,7 +29,7 @@ _FORM = '{"sql": "SELECT …", "rows": [segments], "counting": [segments]}'
 def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
     """Return an Arrow IPC stream: the rows of segments that a selection finds; in its schema's metadata JSON of the rest.
 
-    body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows count. The JSON:
+    body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows are valid. The JSON:
     `counting`, by segment {crc, rows: a roaring bitmap in base64} where not all rows do; `present`, the names of
     all segments here; `missing`, those asked for that are not here.
     Raises InvalidConfigError for another body, NotFoundError for a table that is not here, QueryError as `bind` does.
@@ -73,7 +73,7 @@ def _asked(body: bytes) -> tuple[str, list[str], list[str]]:
 
 
 def _segment(contents: Contents, name: str) -> Segment | None:
-    """Return a segment as it is now, after the rows that count were taken: it has all of them."""
+    """Return a segment as it is now, after the valid rows were taken: it has all of them."""
     if (loaded := contents.loaded.get(name)) is not None:
         return loaded.segment
     growing = contents.consuming.get(name)

@@ -30,7 +30,7 @@ def valid_doc_bitmap(instance: ServerInstance, table: str, segment: str, kind: s
         raise NotFoundError(f"segment '{segment}' of table '{table}' is not loaded here")
     found = _rows(instance, table, loaded, _checked(kind))
     if found is None:
-        raise NotFoundError(f"no {kind} of the rows that count of segment '{segment}'")
+        raise NotFoundError(f"no {kind} of the valid rows of segment '{segment}'")
     return {
         "segmentName": segment,
         "segmentCrc": str(loaded.crc),
@@ -89,7 +89,7 @@ def _checked(kind: str) -> str:
 def _rows(instance: ServerInstance, table: str, loaded: LoadedSegment, kind: str) -> BitMap | None:
     docs, keys = loaded.docs, instance.upserts.upsert(table)
     if docs is None or keys is None:
-        return None  # in this table every row counts
+        return None  # in this table every row is valid
     # a row that deletes its key is needed while older ones lie elsewhere; then it does not count any more by itself
     with_deleted = not kind.endswith("_WITH_DELETE") or keys.settings.keeps_deleted
     if kind.startswith("IN_MEMORY"):

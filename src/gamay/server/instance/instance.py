@@ -456,7 +456,7 @@ class ServerInstance:
         layout = self._loader.layout_of(data.name)
         try:
             has_keys = layout is not None and self.upserts.of(data.name, layout) is not None
-        except InvalidConfigError as refused:  # a class that cannot be imported: the table would show rows that do not count
+        except InvalidConfigError as refused:  # a class that cannot be imported: the table would show invalid rows
             for name in fresh:
                 self._failures.note(data.name, name, refused)
             fresh, has_keys = {}, False

@@ -22,7 +22,7 @@ class LoadedSegment:
     """A segment in memory.
 
     folder: where its files are. owned: whether they are this server's copy, to be removed when it is dropped. docs: the
-    rows that count, where rows replace each other.
+    valid rows, where rows replace each other.
     """
 
     segment: ImmutableSegment
@@ -38,7 +38,7 @@ class ConsumingSegment:
     """A segment that still grows: each query takes the rows that there are when it begins.
 
     freshness_ms: when the last row was written to the stream or, where the stream does not say that, indexed; milliseconds.
-    docs: the rows that count, where rows replace each other. start: where its rows begin. end: where they end, None while
+    docs: the valid rows, where rows replace each other. start: where its rows begin. end: where they end, None while
     more are taken.
     """
 
@@ -85,7 +85,7 @@ class Contents:
     ahead: Mapping[str, ConsumingSegment] = field(default_factory=dict)
 
     def all_docs(self) -> list[SegmentDocs]:
-        """Return the rows that count of every segment that has some."""
+        """Return the valid rows of every segment that has some."""
         found = [*(s.docs for s in self.loaded.values()), *(s.docs for s in self.consuming.values())]
         return [docs for docs in found if docs is not None]
 

@@ -110,7 +110,7 @@ class UpsertTables:
     def swap(
         self, data: TableData, layout: TableLayout, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str]
     ) -> tuple[list[LoadedSegment], dict[str, GamayError]]:
-        """Do what `TableData.swap` does, segment by segment, and let rows count or not in the same step.
+        """Do what `TableData.swap` does, segment by segment, and make rows valid or invalid in the same step.
 
         Returns the segments that are no longer visible, and why some could not be taken. Segments with a snapshot come
         first; partitions are loaded side by side.

@@ -36,8 +36,8 @@ def _upsert(of: dict[str, str], partition: PartitionUpsert) -> Iterator[Measured
     for name, value, text in (
         ("upsertPrimaryKeysCount", partition.num_keys, "Primary keys that are held"),
         ("primaryKeysMemoryBytes", partition.num_bytes, "Bytes of the primary-key index and of the sets of rows"),
-        ("upsertValidDocIdSnapshotCount", counters.snapshot_segments, "Segments whose rows that count are on disk"),
-        ("upsertPrimaryKeysInSnapshotCount", counters.snapshot_keys, "Rows that count in these snapshots"),
+        ("upsertValidDocIdSnapshotCount", counters.snapshot_segments, "Segments whose valid rows are on disk"),
+        ("upsertPrimaryKeysInSnapshotCount", counters.snapshot_keys, "Valid rows in these snapshots"),
         ("upsertPreloadTimeMs", counters.preload_ms, "Milliseconds of loading segments by their snapshots"),
         ("upsertSnapshotTimeMs", counters.snapshot_ms, "Milliseconds of storing the snapshots the last time"),
         ("upsertRemoveExpiredPrimaryKeysTimeMs", counters.expiry_ms, "Milliseconds of removing keys the last time"),

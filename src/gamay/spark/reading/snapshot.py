@@ -134,7 +134,7 @@ def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] 
 def plan_named(
     options: ReadOptions, wanted: Wanted, snapshot: Mapping[str, Any], segments: Sequence[Mapping[str, Any]]
 ) -> list[TablePart]:
-    """Return the parts of some segments of a snapshot of one typed table; all of their rows count."""
+    """Return the parts of some segments of a snapshot of one typed table; all of their rows are valid."""
     (half,) = snapshot["halves"]
     sql = wanted.sql(half["table"], options.null_handling)
     part = TablePart(half["table"], orjson.dumps(half["config"]), sql)

@@ -1,4 +1,4 @@
-"""The messages of a batch into the topic that is repartitioned, by tasks; what a task has written is not taken back.
+"""The messages of a batch into the topic that is repartitioned, by tasks; what a task has written stays.
 
 A task that is run again writes its messages again: each comes at least once, and those of a key in their order.
 """

@@ -75,7 +75,7 @@ class GenerationIndex(KeyIndex):
         """Remove the deleted keys beyond `deleted_ttl`; others go with their generation."""
         if rules.deleted_ttl <= 0:
             return np.empty(0, np.int64)
-        self._aged.set_watermark(self.watermark)  # it may be lower than it was: rows are taken back
+        self._aged.set_watermark(self.watermark)  # it may be lower than it was: rows are rolled back
         return np.concatenate([super().remove_expired(rules), self._aged.remove_expired(rules)])
 
     def _turn(self) -> None:

@@ -1,4 +1,4 @@
-"""The primary-key index of a partition: from a key to the row that counts, in 28 + 10 bytes a key of up to 128 bits."""
+"""The primary-key index of a partition: from a key to the valid row, in 28 + 10 bytes a key of up to 128 bits."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class NewRows:
     """Rows of a segment whose keys are new. docs: int32 [n]; comparisons: int64 [n, num_comparisons]. valid, queryable:
-    uint8, the segment's rows that count and those of them that do not delete their key, as bits (`kernels.doc_bits`); of
+    uint8, the segment's valid rows and those of them that do not delete their key, as bits (`kernels.doc_bits`); of
     the n rows those are taken that count.
     """
 
@@ -155,7 +155,7 @@ class KeyIndex:
         self._state[table.WATERMARK] = max(self.watermark, value)
 
     def set_watermark(self, value: int) -> None:
-        """Let the watermark be this, ABSENT for none: the rows that had raised it are taken back."""
+        """Let the watermark be this, ABSENT for none: the rows that had raised it are rolled back."""
         self._state[table.WATERMARK] = value
 
     @property
@@ -225,7 +225,7 @@ class KeyIndex:
         return built
 
     def undo(self, keys: Keys, put: Put) -> None:
-        """Take back what the last `put` did, which was `undoable`. Keys that it added stay, as deletions that all replace.
+        """Undo what the last `put` did, which was `undoable`. Keys that it added stay, as deletions that all replace.
 
         The watermark stays.
         """

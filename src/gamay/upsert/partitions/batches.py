@@ -31,7 +31,7 @@ _NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 
 @dataclass(slots=True)
 class _Effect:
-    """What `publish` does. added: rows of the batch; removed: the locations of rows that do not count any more."""
+    """What `publish` does. added: rows of the batch; removed: the locations of rows that are no longer valid."""
 
     added: Counted
     removed: Array
@@ -199,11 +199,11 @@ class Consuming:
         return self._batches.prepare(self._tracked, batch, self._num_docs)
 
     def counting(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        """Return the rows that count as they are now, those that delete their key among them: int32, ascending."""
+        """Return the valid rows as they are now, those that delete their key among them: int32, ascending."""
         return self._tracked.docs.snapshot(with_deleted=True).docs.astype(np.int32)
 
     def publish(self, rows: PreparedRows) -> None:
-        """Let the appended rows count, and those that they replace no longer."""
+        """Make the appended rows valid, and those that they replace invalid."""
         self._num_docs = rows.first_doc + rows.batch.num_rows
         self._batches.publish(rows.effect, self._num_docs)
 

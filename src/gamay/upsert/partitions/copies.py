@@ -54,7 +54,7 @@ class Copies:
     def _same_rows(self, old: Tracked, segment: Segment) -> "Array | None":
         """Return the new doc id of each row of a segment whose rows another has, too: in their order, or sorted.
 
-        None when it has not, for every row that counts, a row of the same key where that should be.
+        None when it has not, for every valid row, a row of the same key where that should be.
         """
         if segment.num_docs != old.docs.num_docs:
             return None
@@ -77,7 +77,7 @@ class Copies:
         return doc_map
 
     def _move(self, old: Tracked, new: Tracked, segment: Segment, doc_map: Array, install: "Install | None") -> None:
-        """Let the keys whose rows were in `old` point to the same rows in `new`; the rows that count are the same."""
+        """Let the keys whose rows were in `old` point to the same rows in `new`; the valid rows are the same."""
         valid = old.docs.snapshot(with_deleted=True).docs.astype(np.int64)
         moved = doc_map[valid]
         order = np.argsort(moved)
@@ -107,7 +107,7 @@ class Copies:
         """Put the sealed copy of a consuming segment, which may have fewer rows, as if its rows came from the stream now.
 
         All is as it was at the first row of `old` before. So late rows are late again, and no key stays with a row that is
-        taken back.
+        rolled back.
         """
         num_keys = len(self._index)
         back = self._replaced.take_back(old)

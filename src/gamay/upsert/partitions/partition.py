@@ -131,9 +131,9 @@ class PartitionUpsert:
         """Take the rows of a segment that was not here before.
 
         stored: which of its rows counted at an earlier time; only these are looked at then, and their keys are not read from
-        the segment where they are stored, too. Beyond metadataTTL nothing is looked at: the stored rows count, without them
-        all do. install: makes the segment visible to queries; it is called in the step in which the rows that it replaces
-        stop to count.
+        the segment where they are stored, too. Beyond metadataTTL nothing is looked at: the stored rows are valid, without
+        them all are. install: makes the segment visible to queries; it is called in the step in which the rows that it
+        replaces become invalid.
         """
         with self.quiet():
             return self._sealed.add(segment, created_ms, install, stored)

@@ -40,7 +40,7 @@ class _View:
 
 
 class Views:
-    """Takes the views of a table. publishing: held while the rows that count change, see `TrackedSegments`."""
+    """Takes the views of a table. publishing: held while the valid rows change, see `TrackedSegments`."""
 
     def __init__(self, mode: str, refresh_ms: int, publishing: threading.Lock, clock: Clock) -> None:
         self._mode = mode

@@ -10,7 +10,7 @@ from gamay.upsert.persist.shared_snapshots import SharedSnapshots
 class Host:
     """A server, as one of its tables sees it.
 
-    protects: whether commits at will are allowed and taken back rows are to have no effect (PROTECTED of
+    protects: whether commits at will are allowed and rolled back rows are to have no effect (PROTECTED of
     `pinot.server.consuming.segment.consistency.mode`). later: does what nothing waits for, one after the other. shared: the
     table's snapshots in the deep store, None where that is out of reach. first_unsealed: the sequence number of the first
     segment of a partition that is not sealed in the cluster, None when all are.

@@ -1,4 +1,4 @@
-"""Snapshots in the deep store, from which a server that gets segments it never had learns which of their rows count.
+"""Snapshots in the deep store, from which a server that gets segments it never had learns which of their rows are valid.
 
 `Upsert_Snapshots/<typed table>/<partition>.zip`, one for all replicas: of each segment with a CRC `<segment>__<crc>/` and
 the bitmaps of `gamay.upsert.persist.snapshots`, and `about.json`: the sequence number of the segment that began when it was

@@ -56,7 +56,7 @@ class SnapshotFolder:
         return (self._folder(segment, crc) / VALID).exists()
 
     def write(self, segment: str, crc: int, docs: SegmentDocs, has_deletes: bool) -> None:
-        """Store which rows count now. Raises DiskFullError, OSError."""
+        """Store which rows are valid now. Raises DiskFullError, OSError."""
         folder = self._folder(segment, crc)
         version = docs.version
         with full_disk_explained(f"cannot store which rows of segment '{segment}' count", self.root):
@@ -69,7 +69,7 @@ class SnapshotFolder:
         docs.stored_version = version
 
     def read_keys(self, segment: str, crc: int, signature: str) -> StoredKeys | None:
-        """Return the keys of the rows that counted when they were stored; None when they are not there or other ones."""
+        """Return the keys of the valid rowsed when they were stored; None when they are not there or other ones."""
         return read_keys(self._folder(segment, crc) / _KEYS, signature)
 
     def write_keys(self, segment: str, crc: int, signature: str, keys: StoredKeys) -> None:

@@ -1,6 +1,6 @@
-"""What a server keeps of a table's keys for its next start, and when: which rows count, the watermark, and then the keys.
+"""What a server keeps of a table's keys for its next start, and when: valid rows, the watermark, then the keys.
 
-Rows that count are stored between two consuming segments, on the server's disk (`gamay.upsert.persist.snapshots`) and from
+Valid rows are stored between two consuming segments, on the server's disk (`gamay.upsert.persist.snapshots`) and from
 there in the deep store (`gamay.upsert.persist.sharing`); the keys of these rows follow when nobody waits for it.
 """
 

@@ -8,7 +8,7 @@ class UpsertCounters:
     """How often something happened since the start, and the last times of what is done at each commit.
 
     snapshots_missed: snapshots that could not be written; snapshots_unreadable: that were there and could not be used.
-    snapshot_segments, snapshot_keys: how many segments have a snapshot, and how many rows count in these.
+    snapshot_segments, snapshot_keys: how many segments have a snapshot, and how many rows are valid in these.
     """
 
     out_of_order: int = 0

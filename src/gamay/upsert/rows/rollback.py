@@ -1,4 +1,4 @@
-"""What the rows of consuming segments have replaced, so that it counts again when these rows are taken back.
+"""What the rows of consuming segments have replaced, so that it counts again when these rows are rolled back.
 
 That happens where a replica has committed a segment with fewer rows than this one has consumed.
 """
@@ -65,7 +65,7 @@ class UndoLog:
                     replaced.rows[place] = (new, doc_map[docs])
 
     def take_back(self, consuming: Tracked) -> list[Counted]:
-        """Bring the index to where it was at a consuming segment's first row; return the rows that count again.
+        """Bring the index to where it was at a consuming segment's first row; return the rows that are valid again.
 
         Keys point to what its rows had replaced, or are gone, and the watermark is that of then.
         """

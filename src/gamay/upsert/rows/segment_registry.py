@@ -1,4 +1,4 @@
-"""The segments that the index of a partition points to: their numbers in it, and which of their rows count.
+"""The segments that the index of a partition points to: their numbers in it, and which of their rows are valid.
 
 A row's location is int64: its segment's ordinal << 32 | its doc id; the doc id is NO_DOC where a key has no row.
 """
@@ -55,7 +55,7 @@ class Counted:
 class TrackedSegments:
     """The registry of a partition's segments.
 
-    publishing: the table's lock; held, for microseconds, while the sets of rows that count change, so that whoever holds it
+    publishing: the table's lock; held, for microseconds, while the sets of valid rows change, so that whoever holds it
     sees the table between two batches. Everything else here is done by one thread at a time.
     """
 
@@ -93,7 +93,7 @@ class TrackedSegments:
     def track(
         self, name: str, created_ms: int, num_docs: int, read: Callable[[], Segment], *, is_consuming: bool = False
     ) -> Tracked:
-        """Give a segment the smallest free ordinal, in the place of the one with its name; none of its rows counts yet."""
+        """Give a segment the smallest free ordinal, in the place of the one with its name; none of its rows is valid yet."""
         ordinal = self._ordinals.take()
         if ordinal == len(self._by_ordinal):
             self._by_ordinal.append(None)

@@ -73,9 +73,9 @@ def new_rows(
 def _kept_rows(
     settings: UpsertSettings, segment: Segment, valid: VisibleDocs, stored: "StoredKeys | None"
 ) -> Iterator[tuple[Array, Keys, Array]]:
-    """Yield (doc ids int32 [n], keys, comparison values int64 [n, columns]) of the rows that count, and maybe of others.
+    """Yield (doc ids int32 [n], keys, comparison values int64 [n, columns]) of the valid rows, and maybe of others.
 
-    Keys are read from the segment where those that are stored are not those of all rows that count.
+    Keys are read from the segment where those that are stored are not those of all valid rows.
     """
     known = stored is not None and len(stored) and stored.docs.max() < segment.num_docs
     if known and stored is not None and count_docs(valid.bits, stored.docs) == valid.count:

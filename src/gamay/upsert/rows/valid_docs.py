@@ -46,7 +46,7 @@ class SegmentDocs:
         return int(own * (1 + bool(self._copies)))
 
     def add(self, docs: Array, deletes: "Array | None" = None) -> None:
-        """Let rows count, and those without `deletes` (uint8 [n]) be queryable."""
+        """Make rows valid, and those without `deletes` (uint8 [n]) be queryable."""
         if not len(docs):
             return
         self.grow(int(docs.max()) + 1)
@@ -56,7 +56,7 @@ class SegmentDocs:
         self._version += 1
 
     def remove(self, docs: Array) -> None:
-        """Let rows count no longer."""
+        """Make rows invalid."""
         if not len(docs):
             return
         clear_docs(self._valid, docs)

@@ -146,7 +146,7 @@ class ConsumingDedup:
         return self._partition.prepare(self._name, self._ordinal, batch, self._num_docs)
 
     def counting(self) -> None:
-        """All rows count."""
+        """All rows are valid."""
 
     def publish(self, rows: PreparedRows) -> None:
         """Count the appended rows; they were never invisible."""

@@ -106,14 +106,14 @@ def cluster_router(services: Services) -> GuardedRouter:
 
 
 def _damage_routes(router: GuardedRouter, services: Services) -> None:
-    @router.get("/cluster/damage", summary="List the records that cannot be read, and how each is mended")
+    @router.get("/cluster/damage", summary="List the records that cannot be read, and how each is repaired")
     def damage() -> dict[str, Any]:
         return {"damaged": [found.to_json() for found in services.damage.damaged()]}
 
     @router.post(
-        "/cluster/damage", summary="Mend a record that cannot be read", openapi_extra=body_docs("A schema or table config")
+        "/cluster/damage", summary="Repair a record that cannot be read", openapi_extra=body_docs("A schema or table config")
     )
-    def mend(path: str, body: Annotated[dict[str, Any], Depends(optional_json_body)]) -> dict[str, str]:
+    def repair(path: str, body: Annotated[dict[str, Any], Depends(optional_json_body)]) -> dict[str, str]:
         return status(services.damage.mend(path, body or None))
 
 

@@ -1,4 +1,4 @@
-"""REST: planning tables with primary keys, and which of their rows count."""
+"""REST: planning tables with primary keys, and which of their rows are valid."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -63,7 +63,7 @@ def upsert_router(services: Services) -> GuardedRouter:
             "totalSpacePerPartition(bytes)": found.total_bytes / partitions,
         }
 
-    @router.get("/tables/{table}/validDocIdsMetadata", tags=["Table"], summary="Count the rows of segments that count")
+    @router.get("/tables/{table}/validDocIdsMetadata", tags=["Table"], summary="Count the valid rows of segments")
     def valid_docs(
         table: str, names: SegmentNames, table_type: TypeParam = None, kind: ValidDocKind = "SNAPSHOT", batch: Batch = 500
     ) -> list[Mapping[str, Any]]:
@@ -71,7 +71,7 @@ def upsert_router(services: Services) -> GuardedRouter:
             raise InvalidConfigError(
                 f"validDocIdsType: '{kind}' is not among {', '.join(VALID_DOC_KINDS)}.{nearest(kind, VALID_DOC_KINDS)}"
             )
-        only_realtime = f"Which rows count is told for REALTIME tables only, not for the OFFLINE table {table}"
+        only_realtime = f"Which rows are valid is told for REALTIME tables only, not for the OFFLINE table {table}"
         if parse_table_type(table_type) is TableType.OFFLINE:
             raise NotOfferedError(only_realtime)
         typed = services.tables.resolve(table, table_type)[-1]  # of a hybrid table the REALTIME half

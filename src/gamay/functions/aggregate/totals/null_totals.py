@@ -27,7 +27,7 @@ class NullableTotals:
         self._num_groups = num_groups
 
     def update(self, groups: GroupIds | None, operand: Operand | None, nulls: Array | None, num_rows: int) -> None:
-        """Add a batch; `operand` is None when rows are only counted, `nulls` (bool) tells which rows do not count."""
+        """Add a batch; `operand` is None when rows are only counted, `nulls` (bool) tells which rows are left out."""
         if nulls is None:
             self._totals.update(groups, operand, num_rows)
         elif groups is None:

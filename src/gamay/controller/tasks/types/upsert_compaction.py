@@ -1,21 +1,22 @@
-"""`UpsertCompactionTask`: segments in which many rows do not count are built anew without these."""
+"""`UpsertCompactionTask`: segments in which many rows are invalid are built anew without these."""
 
 from collections.abc import Mapping, Sequence
 
 from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
 from gamay.controller.tasks.valid_docs import DocCounts, doc_counts
-from gamay.model.task_settings import UPSERT_COMPACTION, CompactionSettings
+from gamay.model.task_settings import UPSERT_COMPACTION, CompactionSettings, known_task_keys
 
 
 class UpsertCompactionGenerator:
     """Makes a subtask for each segment that is worth it."""
 
     task_type = UPSERT_COMPACTION
+    keys = known_task_keys(UPSERT_COMPACTION)
     max_tasks = 0
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the segments with most rows that do not count first; nothing while such a task of the table goes on."""
+        """Return the segments with most invalid rows first; nothing while such a task of the table goes on."""
         settings = CompactionSettings.of(wanted.given)
         if wanted.working:
             return TaskPlan()
@@ -30,7 +31,7 @@ class UpsertCompactionGenerator:
 def choose(
     records: Sequence[SegmentRecord], counts: Mapping[str, DocCounts], percent: float, count: int
 ) -> tuple[list[SegmentRecord], list[str]]:
-    """Return the segments to be compacted, most rows that do not count first, and those in which no row counts."""
+    """Return the segments to be compacted, most invalid rows first, and those in which no row is valid."""
     deleted = [name for name, found in counts.items() if found.valid == 0]
     worth = [
         record
@@ -53,3 +54,6 @@ def _config(table: str, record: SegmentRecord, settings: CompactionSettings) -> 
         "validDocIdsConsensusMode": settings.consensus.mode,
         "ignoreCrcMismatch": str(settings.consensus.ignore_crc).lower(),
     }
+
+
+GENERATOR = UpsertCompactionGenerator()

@@ -1,6 +1,6 @@
-"""`UpsertCompactMergeTask`: the rows that count of several small segments of a partition, in one new segment.
+"""`UpsertCompactMergeTask`: the valid rows of several small segments of a partition, in one new segment.
 
-The new segment is younger than its inputs, so every tie falls to it; the inputs then hold no row that counts, and a later
+The new segment is younger than its inputs, so every tie falls to it; the inputs then hold no valid row, and a later
 run deletes them.
 """
 
@@ -13,7 +13,7 @@ from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
 from gamay.controller.tasks.valid_docs import DocCounts, doc_counts
 from gamay.model.table.table_config import TableConfig
-from gamay.model.task_settings import UPSERT_COMPACT_MERGE, MergeSettings
+from gamay.model.task_settings import UPSERT_COMPACT_MERGE, MergeSettings, known_task_keys
 from gamay.model.units import TimeUnit
 
 MERGED_KEY = f"{UPSERT_COMPACT_MERGE}.mergedSegments"
@@ -33,10 +33,11 @@ class UpsertMergeGenerator:
     """Makes one subtask for each partition at most."""
 
     task_type = UPSERT_COMPACT_MERGE
+    keys = known_task_keys(UPSERT_COMPACT_MERGE)
     max_tasks = 1
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the partitions with most rows that do not count first; nothing while such a task of the table goes on."""
+        """Return the partitions with most invalid rows first; nothing while such a task of the table goes on."""
         settings = MergeSettings.of(wanted.given)
         if wanted.working:
             return TaskPlan()
@@ -66,7 +67,7 @@ def already_merged(records: Collection[SegmentRecord]) -> set[str]:
 def choose_groups(
     records: Sequence[SegmentRecord], counts: Mapping[str, DocCounts], settings: MergeSettings
 ) -> dict[int, Group]:
-    """Return for each partition the group that is most worth merging: with most rows that do not count, then segments."""
+    """Return for each partition the group that is most worth merging: with most invalid rows, then segments."""
     partitions: dict[int, list[SegmentRecord]] = {}
     for record in records:
         partition, found = partition_of(record.name), counts.get(record.name)
@@ -132,3 +133,6 @@ def _config(config: TableConfig, partition: int, group: Group, settings: MergeSe
         "validDocIdsConsensusMode": settings.consensus.mode,
         "ignoreCrcMismatch": str(settings.consensus.ignore_crc).lower(),
     }
+
+
+GENERATOR = UpsertMergeGenerator()

@@ -1,4 +1,4 @@
-"""`UpsertCompactMergeTask`: the rows that count of several segments, in one new segment.
+"""`UpsertCompactMergeTask`: the valid rows of several segments, in one new segment.
 
 Its name was decided when the task was made, so whoever does it again replaces what the first one may have pushed.
 """
@@ -12,7 +12,7 @@ from gamay.minion.valid_docs import valid_rows
 _KIND = "SNAPSHOT"
 
 
-def merge(task: TaskContext) -> str:
+def run(task: TaskContext) -> str:
     """Do the subtask; when an input has changed since it was made, nothing is done, and said."""
     config = task.config
     names, crcs = config["segmentName"].split(","), [int(crc) for crc in config["crc"].split(",")]
@@ -26,7 +26,7 @@ def merge(task: TaskContext) -> str:
     known = dict(zip(names, crcs, strict=True))
     inputs = [Input(name, docs.serialize(), None if ignore_crc else known[name]) for name, docs in rows.items() if docs]
     if not inputs:
-        return "no row of the segments counts: they are deleted when tasks are made next"
+        return "no row of the segments is valid: they are deleted when tasks are made next"
     try:
         built = task.rebuild(inputs, config["outputSegmentName"], int(config["creationTime"]))
     except OtherCopyError as error:

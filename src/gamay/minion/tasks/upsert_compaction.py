@@ -1,4 +1,4 @@
-"""`UpsertCompactionTask`: a segment without the rows that do not count any more.
+"""`UpsertCompactionTask`: a segment without the rows that are no longer valid.
 
 It keeps its name and its creation time, so that ties with rows of other segments are decided as before.
 """
@@ -12,7 +12,7 @@ _PRECONDITION_FAILED = 412
 _GONE = 410
 
 
-def compact(task: TaskContext) -> str:
+def run(task: TaskContext) -> str:
     """Do the subtask; what has changed since it was made is left alone, and said."""
     config, name = task.config, task.config["segmentName"]
     crc = int(config["crc"])
@@ -25,7 +25,7 @@ def compact(task: TaskContext) -> str:
     kind, mode = config.get("validDocIdsType", "SNAPSHOT"), config.get("validDocIdsConsensusMode", "EQUAL")
     rows = valid_rows(task, name, crc, kind, mode, ignore_crc=ignore_crc)
     if not rows:
-        return f"no row of segment {name} counts: it is deleted when tasks are made next"
+        return f"no row of segment {name} is valid: it is deleted when tasks are made next"
     try:
         built = task.rebuild([Input(name, rows.serialize(), None if ignore_crc else crc)], name)
     except OtherCopyError as error:

@@ -1,0 +1,14 @@
+"""The kinds of secondary indexes that are built, and the type of each."""
+
+from collections.abc import Mapping
+
+SECONDARY_TYPES: Mapping[str, str] = {
+    "fst": "gamay.segment.secondary.fst:FST",
+    "ifst": "gamay.segment.secondary.fst:IFST",
+    "text": "gamay.segment.secondary.text.index_type:TEXT",
+    "json": "gamay.segment.secondary.json_index.index:JSON",
+    "h3": "gamay.segment.secondary.h3.index:H3",
+    "vector": "gamay.segment.secondary.vector.index_type:VECTOR",
+}
+"""The module and name of the type (`gamay.segment.secondary.spi.IndexType`) of each kind, as `fieldConfigList.indexes`
+spells it. They are imported when a table first has such an index: some bring large libraries."""
