@@ -197,6 +197,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     folder = tmp_path_factory.mktemp("own") / "data"
     with gamay.connect(folder) as db:
         db.create_table("pay", {"n": [4, 5]})
+        people = {
+            "who": ["Ada", "Bo"] * 4,
+            "town": ["Oslo", "Rome", "Lima", "Bonn"] * 2,
+            "kind": [2, 1] * 4,
+            "n": [*range(8)],
+        }
+        db.create_table("people", people)
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as found:
         yield found
 
@@ -283,3 +290,45 @@ def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: 
     expect(page.get_by_role("list", name="Remarks")).to_contain_text("/tableIndexConfig/noSuchKey means nothing here")
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
     expect(page.get_by_text("The config of pay is changed")).to_be_visible()
+
+
+def test_what_queries_of_late_could_use_is_added_to_the_config(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
+    sql = "SELECT who, SUM(n) FROM people WHERE town = 'Oslo' AND kind = 2 GROUP BY who"
+    httpx.post(f"{own.controller_url}/sql", json={"sql": sql}, timeout=60).raise_for_status()
+    page, _ = watched(own.controller_url, "/#/tables/people/advice")
+    advice = page.get_by_role("list", name="Advice for OFFLINE")
+    expect(advice).to_contain_text("Inverted index on kind")
+    expect(advice).to_contain_text("Sort by town")
+    assert serious_violations(page) == []
+    page.get_by_role("button", name="Add… Star-tree").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("SUM__n")
+    dialog.get_by_role("button", name="Add it").click()
+    expect(page.get_by_text("is in the config")).to_be_visible()
+    expect(advice).not_to_contain_text("Star-tree")
+    (tree,) = httpx.get(f"{own.controller_url}/tables/people").json()["OFFLINE"]["tableIndexConfig"]["starTreeIndexConfigs"]
+    assert sorted(tree["dimensionsSplitOrder"]) == ["kind", "town", "who"]
+
+
+def test_users_are_added_changed_and_deleted(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
+    page, watch = watched(own.controller_url, "/#/cluster/users", width=400)
+    watch.allowed.append("400")
+    page.get_by_role("button", name="Add a user…").click()
+    page.get_by_role("textbox", name="Name").fill("an:n")
+    page.get_by_role("textbox", name="Tables").fill("pay, people")
+    page.get_by_role("textbox", name="Password").fill("secret")
+    assert serious_violations(page) == []
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("'username' must be a name without ':'")
+    page.get_by_role("textbox", name="Name").fill("ann")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("cell", name="pay, people")).to_have_count(2)
+    page.get_by_role("button", name="Change… ann (BROKER)").click()
+    page.get_by_label("Role").select_option("WRITER")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(page.get_by_role("row").filter(has_text="BROKER")).to_contain_text("WRITER")
+    page.get_by_role("button", name="Delete… ann (BROKER)").click()
+    page.get_by_role("button", name="Delete the user").click()
+    expect(page.get_by_role("row").filter(has_text="ann")).to_have_count(1)
+    (left,) = httpx.get(f"{own.controller_url}/users").json()["users"].values()
+    assert (left["component"], left["role"], left["tables"]) == ("CONTROLLER", "READER", ["pay", "people"])

@@ -110,6 +110,8 @@ def _shape(sql: str, bound: BoundQuery, sizes: Mapping[str, ColumnSize]) -> Shap
     conditions = (bound.filter, *bound.filters)
     dimensions |= {name for part in conditions for name in filter_columns(part)}
     for name in dimensions:
+        if name.startswith("$"):
+            return f"'{name}' is of segments, not of rows"
         column = sizes.get(name)
         if column is None:
             continue
