@@ -1,6 +1,7 @@
 """Files through Spark into segments: the rows are those that DuckDB reads from the same files."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,11 +10,15 @@ import pyarrow as pa
 import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
+from gamay.ingest.read.parts import ByteRange
 from gamay.ingest.transform.operands import to_arrow
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.segment.read.reader import open_segment
 from gamay.spark import build_segments, write_dataframe
+from gamay.spark.building.input_tasks import numbered, packed
+from gamay.spark.building.report import BuildReport
+from gamay.spark.building.segment_task import FileTask, build_segment
 from gamay.spark.building.segments import InputFiles
 from gamay.spark.building.target import SegmentTarget
 from gamay.storage.archive import unpack
@@ -50,7 +55,7 @@ def rows_of(segments):
 
 def expected(folder, where="true"):
     query = f"""SELECT day::INT, city, coalesce(fare::DOUBLE, 0), string_split(tags, ';')
-                FROM read_csv('{folder}/**/*.csv', all_varchar=true) WHERE {where}"""
+                FROM read_csv('{folder}/**/*.csv', all_varchar=true, filename=true) WHERE {where}"""
     return sorted(duckdb.sql(query).fetchall())
 
 
@@ -73,6 +78,51 @@ def test_one_file_one_segment(spark, schema, table_config, files, tmp_path, open
     assert "3 segments, 600 rows" in report.lines()[1]
     what, done, total = steps[-1]
     assert (what, done) == ("building segments", total)
+
+
+@pytest.mark.parametrize("partition_and_sort", [False, True])
+def test_large_files_are_split(spark, schema, table_config, files, tmp_path, open_archives, partition_and_sort):
+    quoted = files / "quoted.csv"
+    quoted.write_text("day,city,fare,tags\n" + '19000,"two\nlines",1,t;u\n' * 60)
+    (files / "regular.csv").write_text("day,city,fare,tags\n" + '19001,"one, line",1,t;u\n' * 60)
+    report = build_segments(
+        spark, schema, table_config(), InputFiles(str(files), **GLOBAL), str(tmp_path / "out"),
+        bytes_per_task=1000, partition_and_sort=partition_and_sort,
+    )  # fmt: skip
+    assert rows_of(open_archives(report)) == expected(files)
+    assert (report.rows_read, report.num_files) == (720, 5)
+    if partition_and_sort:
+        return
+    made = [segment.input_uri for segment in report.segments]
+    assert made.count(str(quoted)) == 1  # its records are not lines
+    assert made.count(str(files / "regular.csv")) == 2
+    assert made.count(str(files / "a.csv")) > 3
+
+
+def test_small_files_are_packed(schema, table_config, files, tmp_path, open_archives):
+    def piece(name, part=None):
+        return FileTask(str(files / name), 7, name.rpartition("/")[0], "csv", {}, part)
+
+    half = ByteRange(0, 4), ByteRange(4, 8)
+    pieces = [
+        (piece("a.csv"), 4), (piece("more/c.csv"), 4), (piece("b.csv"), 5), (piece("d.csv"), 2),
+        (piece("e.csv", half[0]), 4), (piece("e.csv", half[1]), 4), (piece("f.csv"), 20), (piece("g.csv"), 1),
+    ]  # fmt: skip
+    tasks = numbered(list(packed(pieces, 10)), lambda file: file.sub_path)
+    names = [[file.uri.removeprefix(f"{files}/") for file in task] for task in tasks]
+    assert names == [["a.csv", "b.csv"], ["d.csv"], ["e.csv"], ["e.csv"], ["f.csv"], ["g.csv"], ["more/c.csv"]]
+    assert [task[0].sequence_id for task in tasks] == [0, 1, 2, 3, 4, 5, 0]
+    report = build_segment(tasks[0], SegmentTarget.of(schema, table_config(), str(tmp_path / "out")))
+    (segment,) = open_archives(BuildReport((report,), 0))
+    assert (report.rows_read, rows_of([segment])) == (400, expected(files, "filename NOT LIKE '%c.csv'"))
+
+
+def test_segments_of_parts_cannot_be_named_after_files(spark, schema, table_config, files, tmp_path):
+    target = replace(SegmentTarget.of(schema, table_config(), str(tmp_path)), name_type="inputFile", name_configs={
+        "file.path.pattern": ".*/(.*)[.]csv", "segment.name.template": "${filePathPattern:\\\\1}",
+    })  # fmt: skip
+    with pytest.raises(InvalidConfigError, match="'inputFile' names each segment after its file"):
+        build_segments(spark, schema, table_config(), str(files), str(tmp_path), target=target, bytes_per_task=100)
 
 
 def test_partitioned_and_sorted(spark, schema, table_config, files, tmp_path, open_archives):

@@ -1,5 +1,7 @@
 """The job's command line."""
 
+import json
+
 import pytest
 
 from gamay.spark.__main__ import main
@@ -16,8 +18,17 @@ def test_command_line(spark, schema, table_config, files, tmp_path, controller, 
         f"pinotClusterSpecs: [{{controllerURI: '{controller.url}'}}]\n"
         "segmentNameGeneratorSpec: {configs: {use.global.directory.sequence.id: true}}\n"
     )
-    assert main([str(job), "--values", f"out={tmp_path}/out"]) == 0
+    summary = tmp_path / "summary.json"
+    assert main([str(job), "--values", f"out={tmp_path}/out", "--summary", str(summary)]) == 0
+    told = json.loads(summary.read_text())
+    assert (told["state"], told["build"]["rowsWritten"], told["push"]["requests"]) == ("COMPLETED", 600, 3)
+    assert sum(segment["rows"] for segment in told["build"]["segments"]) == 600
+    assert told["build"]["bytes"] == sum(segment["bytes"] for segment in told["build"]["segments"])
+    assert all(told["build"]["taskSeconds"][phase] > 0 for phase in ("read", "build", "publish"))
     assert "3 segments pushed to" in capsys.readouterr().out
     (files / "a.csv").write_text("day,city\nx,y\n")
-    assert main([str(job), "--values", f"out={tmp_path}/out2"]) == 1
+    assert main([str(job), "--values", f"out={tmp_path}/out2", "--summary", str(summary)]) == 1
+    told = json.loads(summary.read_text())
+    assert told["state"] == "FAILED"
+    assert "'x' is not a valid INT" in told["error"]
     assert "a.csv, record 1: column 'day': 'x' is not a valid INT" in capsys.readouterr().err

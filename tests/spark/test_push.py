@@ -19,7 +19,7 @@ from gamay.spark.building.target import SegmentTarget
 def archives(schema, table_config, files, tmp_path):
     target = SegmentTarget.of(schema, table_config(), str(tmp_path / "out"))
     for number, name in enumerate(["a.csv", "b.csv"]):
-        report = build_segment(FileTask(str(files / name), number, "", "csv", {}), target)
+        report = build_segment([FileTask(str(files / name), number, "", "csv", {})], target)
         assert report.outcome == "BUILT", report
     return list_archives(str(tmp_path / "out"))
 

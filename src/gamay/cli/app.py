@@ -265,11 +265,12 @@ def ingest(
         Optional[str],  # noqa: UP045
         typer.Option(help="What a .properties job does, as SegmentTarPush; other specs say it themselves."),
     ] = None,
+    summary: Annotated[Optional[Path], typer.Option(help="Write what the job did to this file, as JSON.")] = None,  # noqa: UP045
 ) -> None:
     """Run a batch ingestion job on PySpark: build segments, push them, or both."""
     from gamay.cli.run import run_ingestion
 
-    run_ingestion(job, value or [], property_file, job_type)
+    run_ingestion(job, value or [], property_file, job_type, summary)
 
 
 Output = Annotated[

@@ -135,13 +135,18 @@ def _starting(cluster: "EmbeddedCluster", seconds: float) -> str:
     return "loading segments"
 
 
-def run_ingestion(job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None) -> None:
-    """Run a job spec; raises GamayError when rows or segments were lost on the way."""
+def run_ingestion(
+    job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None, summary: Path | None = None
+) -> None:
+    """Run a job spec; raises GamayError when rows or segments were lost on the way.
+
+    summary: the file to write what it did to, as JSON.
+    """
     from gamay.ingest.job.spec import JobSpec, values_of
-    from gamay.spark.jobs import run_job
+    from gamay.spark.jobs import run_with_summary
 
     spec = JobSpec.load(job, values=values_of(values), property_file=property_file, job_type=job_type)
-    print(run_job(spec))
+    print(run_with_summary(spec, summary))
 
 
 def show_segment(path: Path) -> None:

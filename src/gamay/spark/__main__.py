@@ -11,10 +11,11 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from gamay.base.errors import GamayError
 from gamay.ingest.job.spec import JobSpec, values_of
-from gamay.spark.jobs import run_job
+from gamay.spark.jobs import run_with_summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--values", nargs="*", default=[], metavar="NAME=VALUE", help="for ${NAME} in the job spec")
     parser.add_argument("--property-file", help="a properties file for ${NAME} in the job spec")
     parser.add_argument("--job-type", help="what a .properties job does")
+    parser.add_argument("--summary", type=Path, metavar="FILE", help="write what the job did there, as JSON")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for name in ("py4j", "httpx"):  # every call and every request
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         values = values_of(given.values)
         job = JobSpec.load(given.job, values=values, property_file=given.property_file, job_type=given.job_type)
-        report = run_job(job)
+        report = run_with_summary(job, given.summary)
     except GamayError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -1,13 +1,15 @@
 """Running a job spec: build, push, or both."""
 
+import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
-from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
+from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError, nearest
 from gamay.ingest.job.spec import JobSpec
 from gamay.ingest.read.sources import open_bytes, path_matcher
 from gamay.model.parse import load_json
@@ -27,7 +29,7 @@ from gamay.storage.settings import StorageSettings, storage_settings
 
 _log = logging.getLogger(__name__)
 
-EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn")
+EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn", "bytesPerTask")
 
 
 def run_job(
@@ -46,6 +48,22 @@ def run_job(
     ignore_pandas_warning()
     with terminal_progress() as shown:
         return _run(job, spark, shown, clock)
+
+
+def run_with_summary(job: JobSpec, summary: Path | None) -> JobReport:
+    """Run a job as `run_job`, and write what it did, or why it failed, to a file as JSON; None for no file."""
+
+    def write(state: str, rest: Mapping[str, Any]) -> None:
+        if summary is not None:
+            summary.write_text(json.dumps({"state": state, **rest}, indent=1) + "\n", encoding="utf-8")
+
+    try:
+        report = run_job(job)
+    except GamayError as error:
+        write("FAILED", {"error": str(error)})
+        raise
+    write("COMPLETED", report.summary())
+    return report
 
 
 def _run(job: JobSpec, spark: Any, progress: JobProgress, clock: Clock) -> JobReport:
@@ -108,6 +126,7 @@ def _build(
         partition_and_sort=extra["partitionAndSort"].lower() == "true",
         rows_per_segment=int(extra["rowsPerSegment"]),
         sort_column=extra["sortColumn"] or None,
+        bytes_per_task=int(extra["bytesPerTask"]) if extra["bytesPerTask"] else None,
         parallelism=job.parallelism,
         fail_on_empty=job.fail_on_empty_segment,
         progress=progress,
@@ -121,9 +140,16 @@ def _extra(configs: Mapping[str, str]) -> dict[str, str]:
             raise InvalidConfigError(
                 f"unknown key '{key}' in executionFrameworkSpec.extraConfigs.{nearest(key, EXTRA_KEYS)}"
             )
-    extra = {"rowsPerSegment": str(ROWS_PER_SEGMENT), "partitionAndSort": "false", "sortColumn": "", **configs}
-    if not extra["rowsPerSegment"].isdecimal() or int(extra["rowsPerSegment"]) < 1:
-        raise InvalidConfigError(f"rowsPerSegment must be a positive number, not '{extra['rowsPerSegment']}'")
+    extra = {
+        "rowsPerSegment": str(ROWS_PER_SEGMENT),
+        "partitionAndSort": "false",
+        "sortColumn": "",
+        "bytesPerTask": "",
+        **configs,
+    }
+    for key in ("rowsPerSegment", "bytesPerTask"):
+        if extra[key] and (not extra[key].isdecimal() or int(extra[key]) < 1):
+            raise InvalidConfigError(f"{key} must be a positive number, not '{extra[key]}'")
     if extra["partitionAndSort"].lower() not in ("true", "false"):
         raise InvalidConfigError(f"partitionAndSort must be true or false, not '{extra['partitionAndSort']}'")
     return extra

@@ -65,8 +65,8 @@ NO_EFFECT: Mapping[str, str] = {
 class ExecutionFrameworkSpec:
     """Where the job runs. It is PySpark whatever the names say; they are accepted so that existing specs work.
 
-    extra_configs: `rowsPerSegment`, `partitionAndSort`, `sortColumn`, `spark.*` are understood, others belong to other
-    frameworks (`stagingDir`, …).
+    extra_configs: `rowsPerSegment`, `partitionAndSort`, `sortColumn`, `bytesPerTask`, `spark.*` are understood, others
+    belong to other frameworks (`stagingDir`, …).
     """
 
     name: str | None = key("name", TEXT)

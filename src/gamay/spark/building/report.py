@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 def _count(number: int, noun: str) -> str:
@@ -25,6 +26,8 @@ class SegmentReport:
     uri: where its archive is. size_bytes: of the archive. input_uri: the file it was made from, empty for rows that were
     shuffled. errors: the first records and values that could not be read or converted; num_errors: how many there were.
     star_trees: how many it has; star_tree_bytes: of their records; star_tree_ms: how long building them took.
+    read_ms, build_ms, publish_ms: how long its task took to read and convert rows, to make columns and indexes of them, and
+    to pack the segment and put it into the output folder.
     """
 
     outcome: str
@@ -42,6 +45,9 @@ class SegmentReport:
     star_trees: int = 0
     star_tree_bytes: int = 0
     star_tree_ms: int = 0
+    read_ms: int = 0
+    build_ms: int = 0
+    publish_ms: int = 0
 
     def to_json(self) -> str:
         """Return the report as JSON, the form in which executors send it."""
@@ -99,6 +105,30 @@ class BuildReport:
         """The first of those, each with file and position."""
         return [error for r in (*self.reading, *self.reports) for error in r.errors]
 
+    def summary(self) -> dict[str, Any]:
+        """Return the report for programs, as JSON can hold it."""
+        every = (*self.reading, *self.reports)
+        spent_ms = {phase: sum(getattr(r, f"{phase}_ms") for r in every) for phase in ("read", "build", "publish")}
+        return {
+            "files": self.num_files,
+            "rowsRead": self.rows_read,
+            "rowsFiltered": self.rows_filtered,
+            "rowsWritten": self.rows_written,
+            "errors": self.num_errors,
+            "firstErrors": self.errors[:20],
+            "valuesTrimmed": sum(r.values_trimmed for r in every),
+            "bytes": sum(r.size_bytes for r in self.segments),
+            "seconds": round(self.seconds, 3),
+            "taskSeconds": {phase: millis / 1000 for phase, millis in spent_ms.items()},
+            "segments": [
+                {
+                    "name": r.name, "uri": r.uri, "rows": r.num_docs, "bytes": r.size_bytes, "outcome": r.outcome,
+                    "input": r.input_uri or None, "readMs": r.read_ms, "buildMs": r.build_ms, "publishMs": r.publish_ms,
+                }
+                for r in self.segments
+            ],
+        }  # fmt: skip
+
     def lines(self) -> list[str]:
         """Return the report for people."""
         rate = self.rows_written / self.seconds if self.seconds else 0.0
@@ -131,6 +161,15 @@ class PushReport:
     attempts: int
     seconds: float
 
+    def summary(self) -> dict[str, Any]:
+        """Return the report for programs, as JSON can hold it."""
+        return {
+            "segments": list(self.segments),
+            "clusters": list(self.clusters),
+            "requests": self.attempts,
+            "seconds": round(self.seconds, 3),
+        }
+
     def lines(self) -> list[str]:
         """Return the report for people."""
         where = ", ".join(self.clusters)
@@ -147,6 +186,11 @@ class JobReport:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def summary(self) -> dict[str, Any]:
+        """Return the report for programs, as JSON can hold it; without the parts that the job does not have."""
+        parts = {"build": self.build, "push": self.push}
+        return {name: part.summary() for name, part in parts.items() if part is not None}
 
     def lines(self) -> list[str]:
         """Return the report for people."""

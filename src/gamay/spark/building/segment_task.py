@@ -1,12 +1,13 @@
-"""Building one segment from one input file; runs on executors and knows nothing of Spark."""
+"""Building one segment from input files; runs on executors and knows nothing of Spark."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.ingest.read.parts import ByteRange
 from gamay.ingest.read.readers import open_reader
 from gamay.ingest.read.records import RecordReader
 from gamay.ingest.run import conformed_batches
@@ -21,6 +22,7 @@ from gamay.segment.secondary.registry import index_type
 from gamay.segment.star_tree_file import read_star_trees
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.segment.write.secondary_indexes import add_indexes
+from gamay.spark.building.phases import Phases
 from gamay.spark.building.report import Outcome, SegmentReport
 from gamay.spark.building.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
 
@@ -29,49 +31,64 @@ ERRORS_SENT = 20
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """An input file. sub_path: its folder below the input folder, kept below the output folder."""
+    """An input file, or a part of one. sub_path: its folder below the input folder, kept below the output folder."""
 
     uri: str
     sequence_id: int
     sub_path: str
     data_format: str
     reader_config: Mapping[str, Any]
+    part: ByteRange | None = None
 
 
-def build_segment(task: FileTask, target: SegmentTarget) -> SegmentReport:
-    """Build, name, pack and publish the segment of one file; failures that a user can cause are reported, not raised."""
+def build_segment(files: Sequence[FileTask], target: SegmentTarget) -> SegmentReport:
+    """Build, name, pack and publish the segment of some files; failures that a user can cause are reported, not raised.
+
+    The first of them says what it is called after, and where it goes.
+    """
+    read: list[FileTask] = []
     try:
-        return _build(task, target)
+        return _build(files, target, read)
     except GamayError as error:
-        return SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=_with_file(str(error), task.uri))
+        uri = (read or files)[-1].uri
+        return SegmentReport(Outcome.FAILED.value, input_uri=uri, message=_with_file(str(error), uri))
     except OSError as error:  # a folder that cannot be written, a full disk
-        return SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=f"cannot build a segment: {error}")
+        return SegmentReport(Outcome.FAILED.value, input_uri=files[0].uri, message=f"cannot build a segment: {error}")
 
 
-def _build(task: FileTask, target: SegmentTarget) -> SegmentReport:
+def _build(files: Sequence[FileTask], target: SegmentTarget, read: list[FileTask]) -> SegmentReport:
+    """Build a segment; `read` then holds the files as far as they were opened."""
     schema, table_config = target.schema(), target.table_config()
     generator = target.name_generator()
-    reader = open_task_reader(task, table_config)
-    pipeline = Pipeline(schema, table_config)
+    first, readers = files[0], []
+    pipeline, phases = Pipeline(schema, table_config), Phases(SYSTEM_CLOCK)
     with scratch_folder() as scratch:
         builder = SegmentBuilder(schema, table_config, PROVISIONAL_NAME, scratch)
-        for batch in conformed_batches(reader, pipeline):
-            builder.append(batch)
-        counts = counts_of(reader, pipeline)
+        for file in files:
+            read.append(file)
+            readers.append(open_task_reader(file, table_config))
+            for batch in phases.over("read", conformed_batches(readers[-1], pipeline)):
+                with phases.within("build"):
+                    builder.append(batch)
+        counts = counts_of(readers, pipeline)
         if builder.num_docs == 0:
-            return SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **counts)
-        folder, metadata, trees = finish(builder, schema, table_config)
-        published = publish(folder, target, generator, facts_of(metadata, task.sequence_id, task.uri), task.sub_path)
+            return SegmentReport(Outcome.EMPTY.value, input_uri=first.uri, **counts)
+        with phases.within("build"):
+            folder, metadata, trees = finish(builder, schema, table_config)
+        with phases.within("publish"):
+            facts = facts_of(metadata, first.sequence_id, first.uri)
+            published = publish(folder, target, generator, facts, first.sub_path)
     outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
     return SegmentReport(
         outcome.value,
         published.name,
         published.uri,
-        task.uri,
+        first.uri,
         metadata.num_docs,
         published.size_bytes,
         **trees,
         **counts,
+        **phases.told(),
     )
 
 
@@ -102,14 +119,18 @@ def finish(
 def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:
     """Open the task's file; bad records are passed over when the table's config says so."""
     return open_reader(
-        task.uri, task.data_format, task.reader_config, continue_on_error=table_config.ingestion.continue_on_error
+        task.uri,
+        task.data_format,
+        task.reader_config,
+        continue_on_error=table_config.ingestion.continue_on_error,
+        part=task.part,
     )
 
 
-def counts_of(reader: RecordReader | None, pipeline: Pipeline) -> dict[str, Any]:
+def counts_of(readers: Sequence[RecordReader], pipeline: Pipeline) -> dict[str, Any]:
     """Return the counts of a report."""
-    unread = 0 if reader is None else reader.num_errors
-    errors = [] if reader is None else reader.errors
+    unread = sum(reader.num_errors for reader in readers)
+    errors = [error for reader in readers for error in reader.errors]
     return {
         "rows_read": pipeline.stats.rows_read + unread,
         "rows_filtered": pipeline.stats.rows_filtered,

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError, RecordError
 from gamay.ingest.read.readers import data_formats, format_of
 from gamay.ingest.read.sources import absolute_uri, list_files
@@ -17,6 +18,8 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.spark.building import shuffle
 from gamay.spark.building.execute import collect, run_tasks
+from gamay.spark.building.input_tasks import Task, input_tasks, numbered
+from gamay.spark.building.phases import Phases
 from gamay.spark.building.progress import JobProgress, SilentProgress
 from gamay.spark.building.ranges import Ranges, Sample, samples_of_task
 from gamay.spark.building.report import BuildReport, Outcome, SegmentReport
@@ -85,6 +88,7 @@ def build_segments(
     partition_and_sort: bool = False,
     rows_per_segment: int = ROWS_PER_SEGMENT,
     sort_column: str | None = None,
+    bytes_per_task: int | None = None,
     parallelism: int = 0,
     fail_on_empty: bool = False,
     progress: JobProgress | None = None,
@@ -93,7 +97,10 @@ def build_segments(
 
     Each file becomes a segment, unless `partition_and_sort`: then all rows are first brought into ranges of the table's
     partition, time and sorted columns, of about `rows_per_segment` rows each.
-    target: names and further options of the output; None takes the rules. parallelism: files at once, 0 for all cores.
+    bytes_per_task: of the input: files that are larger are split over several tasks, and segments, where their format lets
+    them be; smaller ones of one folder become one. None: a segment of each file, and with `partition_and_sort`, where the
+    outcome does not show tasks, so many as keep cores at work.
+    target: names and further options of the output; None takes the rules. parallelism: tasks at once, 0 for all cores.
     progress: told of every step.
 
     Raises RecordError for the first files that could not be read or converted (all others are built), InvalidConfigError,
@@ -103,18 +110,28 @@ def build_segments(
     target = target or SegmentTarget.of(schema, table_config, output_dir)
     target.name_generator()  # a name that cannot be made is told before any file is read
     Pipeline(schema, table_config)
-    files = (InputFiles(inputs) if isinstance(inputs, str) else inputs).tasks()
+    given = InputFiles(inputs) if isinstance(inputs, str) else inputs
+    files = given.tasks()
+    if bytes_per_task is not None and not partition_and_sort and (target.name_type or "").lower() == "inputfile":
+        raise InvalidConfigError(
+            "the segment name generator 'inputFile' names each segment after its file; with bytesPerTask choose another one"
+        )
     started = time.monotonic()
     if partition_and_sort:
         layout = shuffle.Layout.of(schema, table_config, rows_per_segment, sort_column)
-        frame = _converted_files(spark, files, target, layout, parallelism)
+        tasks = input_tasks(spark, files, bytes_per_task, progress)
+        frame = _converted_files(spark, tasks, target, layout, parallelism)
         reading, reports = _build_ranges(spark, frame, target, layout, progress)
     else:
         shipped = target
         reading = []
+        tasks = [(file,) for file in files]
+        if bytes_per_task is not None:
+            group_of = (lambda _: "") if given.global_sequence else (lambda file: file.sub_path)
+            tasks = numbered(input_tasks(spark, files, bytes_per_task, progress), group_of)
         reports = _reports(
             run_tasks(
-                spark, files, lambda task: build_segment(task, shipped).to_json(), "building segments", progress, parallelism
+                spark, tasks, lambda task: build_segment(task, shipped).to_json(), "building segments", progress, parallelism
             )
         )
     report = BuildReport(tuple(reports), time.monotonic() - started, len(files), tuple(reading))
@@ -161,11 +178,11 @@ def write_dataframe(
 
 
 def _converted_files(
-    spark: Any, files: Sequence[FileTask], target: SegmentTarget, layout: shuffle.Layout, parallelism: int
+    spark: Any, tasks: Sequence[Task], target: SegmentTarget, layout: shuffle.Layout, parallelism: int
 ) -> Any:
     """Return the rows of all files, converted, in the form in which they travel."""
-    shipped = list(files)
-    groups = min(len(files), parallelism) if parallelism else len(files)
+    shipped = list(tasks)
+    groups = min(len(tasks), parallelism) if parallelism else len(tasks)
     samples = samples_of_task(groups)
 
     def convert(batches: Batches) -> Batches:
@@ -175,24 +192,26 @@ def _converted_files(
         def rows() -> Batches:
             for batch in batches:
                 for index in batch.column(0).to_pylist():
-                    yield from _converted_file(shipped[index], schema, table_config, partitions)
+                    for file in shipped[index]:
+                        yield from _converted_file(file, schema, table_config, partitions)
 
         yield from shuffle.sampled(rows(), schema, layout, samples)
 
     wire = _spark_schema(shuffle.wire_schema(target.schema()))
-    return spark.range(0, len(files), 1, groups).mapInArrow(convert, wire)
+    return spark.range(0, len(tasks), 1, groups).mapInArrow(convert, wire)
 
 
 def _converted_file(
     task: FileTask, schema: Schema, table_config: TableConfig, partitions: Callable[[pa.RecordBatch], pa.Array]
 ) -> Batches:
-    pipeline = Pipeline(schema, table_config)
+    pipeline, phases = Pipeline(schema, table_config), Phases(SYSTEM_CLOCK)
     try:
         reader = open_task_reader(task, table_config)
-        for batch in conformed_batches(reader, pipeline):
+        for batch in phases.over("read", conformed_batches(reader, pipeline)):
             yield shuffle.to_wire(batch, schema, partitions)
-        counts = counts_of(reader, pipeline)
-        report = SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, num_docs=pipeline.stats.rows_written, **counts)
+        counts = counts_of([reader], pipeline)
+        made = {"num_docs": pipeline.stats.rows_written, **counts, **phases.told()}
+        report = SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **made)
     except GamayError as error:
         report = SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=str(error))
     yield shuffle.text_row(shuffle.REPORT_PARTITION, report.to_json(), schema)
@@ -213,7 +232,7 @@ def _frame_converter(target: SegmentTarget, layout: shuffle.Layout, samples: int
                 conformed = pipeline.apply(batch, "the DataFrame")
                 if conformed.num_rows:
                     yield shuffle.to_wire(conformed, schema, partitions)
-            counts = counts_of(None, pipeline)
+            counts = counts_of([], pipeline)
             report = SegmentReport(Outcome.EMPTY.value, num_docs=pipeline.stats.rows_written, **counts)
         except GamayError as error:
             report = SegmentReport(Outcome.FAILED.value, message=str(error))
@@ -285,7 +304,8 @@ def _checked(report: BuildReport, fail_on_empty: bool) -> BuildReport:
         more = f" ({len(failures)} inputs failed in all)" if len(failures) > 1 else ""
         raise RecordError("\n".join(failure.message for failure in failures[:10]) + more)
     refuse_repeated_names([r.name for r in report.segments])
-    empty = [r.input_uri for r in report.reports if r.outcome == Outcome.EMPTY.value]
+    filled = {r.input_uri for r in report.segments}  # a part of a file may be empty
+    empty = [r.input_uri for r in report.reports if r.outcome == Outcome.EMPTY.value and r.input_uri not in filled]
     if fail_on_empty and (empty or not report.segments):
         raise InvalidConfigError(f"no row of {empty[0] if empty else 'the input'} is left, and failOnEmptySegment is set")
     return report

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.functions.arrow import arrow_type
 from gamay.model.schema.schema import FieldSpec, Schema
@@ -22,6 +23,7 @@ from gamay.model.types import DataType
 from gamay.segment.encode.partition import partition_function, partitions_of_column
 from gamay.segment.encode.value_text import value_text
 from gamay.segment.write.builder import SegmentBuilder
+from gamay.spark.building.phases import Phases
 from gamay.spark.building.ranges import Ranges, Sampler
 from gamay.spark.building.report import Outcome, SegmentReport
 from gamay.spark.building.segment_task import finish
@@ -182,6 +184,7 @@ class RangeWriter:
         self._id_step = id_step
         self._schema = target.schema()
         self._config = target.table_config()
+        self._phases = Phases(SYSTEM_CLOCK)  # of the segment that is being made
         # ranges come out uneven: a few rows too many are better in this segment than in one of their own
         self._rows_max = ceil(_SLACK * layout.rows_per_segment)
 
@@ -195,7 +198,8 @@ class RangeWriter:
                         if builder is None:
                             builder = SegmentBuilder(self._schema, self._config, PROVISIONAL_NAME, scratch)
                         part = batch.slice(0, self._rows_max - builder.num_docs)
-                        builder.append(from_wire(part, self._schema))
+                        with self._phases.within("build"):
+                            builder.append(from_wire(part, self._schema))
                         batch = batch.slice(part.num_rows)
                         if builder.num_docs == self._rows_max:
                             yield self._finish(builder)
@@ -208,10 +212,15 @@ class RangeWriter:
             yield SegmentReport(Outcome.FAILED.value, message=f"cannot build a segment: {error}")
 
     def _finish(self, builder: SegmentBuilder) -> SegmentReport:
-        folder, metadata, trees = finish(builder, self._schema, self._config)
+        with self._phases.within("build"):
+            folder, metadata, trees = finish(builder, self._schema, self._config)
         facts = facts_of(metadata, self._next_id, "")
         self._next_id += self._id_step
-        published = publish(folder, self._target, self._target.name_generator(), facts, "")
+        with self._phases.within("publish"):
+            published = publish(folder, self._target, self._target.name_generator(), facts, "")
+        told, self._phases = self._phases.told(), Phases(SYSTEM_CLOCK)
         outcome = Outcome.KEPT if published.is_kept else Outcome.BUILT
-        made = metadata.num_docs, published.size_bytes
-        return SegmentReport(outcome.value, published.name, published.uri, "", *made, **trees)
+        rest = {**trees, **told}
+        return SegmentReport(
+            outcome.value, published.name, published.uri, "", metadata.num_docs, published.size_bytes, **rest
+        )

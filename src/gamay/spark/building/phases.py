@@ -1,0 +1,39 @@
+"""How long the phases of a task take."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from gamay.base.clock import Clock
+
+T = TypeVar("T")
+
+
+class Phases:
+    """The time that a task has spent in each of its phases; it belongs to one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._spent_s: dict[str, float] = {}
+
+    @contextmanager
+    def within(self, phase: str) -> Iterator[None]:
+        """Add what happens within to a phase."""
+        begun_s = self._clock.monotonic_s()
+        try:
+            yield
+        finally:
+            self._spent_s[phase] = self._spent_s.get(phase, 0.0) + self._clock.monotonic_s() - begun_s
+
+    def over(self, phase: str, items: Iterator[T]) -> Iterator[T]:
+        """Pass items on, and add to a phase how long each takes to come."""
+        while True:
+            with self.within(phase):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
+
+    def told(self) -> dict[str, Any]:
+        """Return the milliseconds by phase, as `<phase>_ms`."""
+        return {f"{phase}_ms": round(1000 * spent_s) for phase, spent_s in self._spent_s.items()}
