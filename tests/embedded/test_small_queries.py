@@ -78,7 +78,18 @@ HEADS = (
     "SUM(big), MINMAXRANGE(i)", "MAX(ts)", "SUM(d + 1)", "SUM(m) + 1", "COUNT(*), DISTINCTCOUNT(s)",
 )  # fmt: skip
 ROWS = ("i, d", "s, raw, tags", "d, i, s, ts, f", "$docId, m")
-ORDERS = ("i", "d DESC, i", "s, ts DESC", "raw, m", "f DESC, ts", "i + 1", "big NULLS FIRST, ts")
+ORDERS = (
+    "i",
+    "d DESC, i",
+    "s, ts DESC",
+    "raw, m",
+    "f DESC, ts",
+    "i + 1",
+    "big NULLS FIRST, ts",
+    "ts DESC, i",
+    "ts",
+    "d, d DESC",
+)
 GROUPS = ("s, COUNT(*), SUM(d)", "i, MAX(m)", "s, DISTINCTCOUNT(i)", "raw, SUM(m)", "big, AVG(d), MIN(f), COUNT(m)")
 GROUPINGS = ("{0}", "{0}, i", "s, {0}, m", "{0}, ts", "{0} HAVING COUNT(*) > 1 AND MAX(m) > 5", "i + m, {0}")
 LIMITS = ("", " LIMIT 3", " LIMIT 0", " LIMIT 4 OFFSET 2", " LIMIT 2000")
@@ -248,6 +259,9 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
         "SELECT i, d, raw FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY i DESC, d LIMIT 3",
         "SELECT s FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 20 ORDER BY s LIMIT 2 OFFSET 1",
         "SELECT s, COUNT(*), SUM(d), SUM(m) FROM t WHERE i = {} GROUP BY s",
+        "SELECT raw, d, ts FROM t WHERE i = {} ORDER BY ts DESC, raw LIMIT 4 OFFSET 1",
+        "SELECT tags, s, ts, raw FROM t WHERE i = {}",
+        "SELECT big, big FROM t WHERE i = {} LIMIT 3 OFFSET 2",
         "SELECT s, i, MAX(f) - MIN(m) FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 90 AND i IN (1, 2, 3) "
         "GROUP BY s, i HAVING COUNT(*) > 0 ORDER BY 3, 1, 2",
     ],

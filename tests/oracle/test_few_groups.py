@@ -1,4 +1,4 @@
-"""Groups of few rows: the short way, the long way, and DuckDB agree, whatever the schema, the segments and the query.
+"""Groups of few rows, and few rows in order: the short way, the long way, and DuckDB agree, whatever is asked of what.
 
 Each seed makes a schema of random types and encodings, a few small segments, some of them consuming, some with values of
 their own, and queries whose filters indexes answer. Numbers are multiples of an eighth, so that sums are exact.
@@ -83,13 +83,14 @@ def _make(rng: random.Random, folder: Path) -> Made:
             null_handling_enabled=True,
         ),
     )
-    segments, batches = [], []
+    segments: list[Any] = []
+    batches: list[pa.RecordBatch] = []
     for number in range(rng.choice((1, 2, 3, 5))):
         shift = rng.choice((0, 0, 2 * number))
         columns: dict[str, list[Any]] = {}
         size = rng.choice((1, 20, 300))
         for field in fields:
-            values = []
+            values: list[Any] = []
             for _ in range(size):
                 if rng.random() < nulls[field.name]:
                     values.append(None)
@@ -242,3 +243,22 @@ def test_nulls_of_one_segment_alone_are_nulls(nulls_first: bool, tmp_path: Path,
         (f"SELECT upper(g), SUM(m + 1) {where} GROUP BY upper(g) ORDER BY 1", [("A", 7.5), (None, None)]),
     ):
         assert _rows(made, pool, f"SET enableNullHandling=true; {sql}") == expected, sql
+
+
+def test_few_rows_are_put_in_the_order_that_duckdb_puts_them_in(tmp_path: Path, pool: WorkPool) -> None:
+    for seed in seeds(SCHEMAS):
+        rng = random.Random(seed)
+        made = _make(rng, tmp_path / str(seed))
+        for _ in range(QUERIES):
+            nulls = rng.random() < 0.5
+            columns = rng.sample(["k0", "k1", "k2", "f", "g", "m0", "m1"], rng.randrange(1, 5))
+            where, in_duckdb = _condition(rng)
+            keys = ", ".join(f"{name}{rng.choice(('', ' DESC'))} NULLS LAST" for name in rng.sample(columns, len(columns)))
+            head, tail = (
+                ", ".join(columns),
+                f"ORDER BY {keys} LIMIT {rng.choice((1, 3, 10, 1000))} OFFSET {rng.choice((0, 2))}",
+            )
+            option, table = ("SET enableNullHandling=true; ", "n") if nulls else ("", "t")
+            sql = f"{option}SELECT {head} FROM t WHERE {where} {tail}"
+            expected = made.duck.execute(f"SELECT {head} FROM {table} WHERE {in_duckdb} {tail}").fetchall()
+            assert _rows(made, pool, sql) == [tuple(map(comparable, row)) for row in expected], f"seed {seed}: {sql}"

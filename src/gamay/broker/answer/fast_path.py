@@ -30,8 +30,9 @@ from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.bind.plans import Plan
 from gamay.query.bind.predicate import EVERYTHING
+from gamay.query.few.rows import SEGMENTS_MAX
 from gamay.query.prepared.filters import PreparedFilter
-from gamay.query.prepared.lookup import SEGMENTS_MAX, PreparedQuery
+from gamay.query.prepared.lookup import PreparedQuery
 from gamay.sql.parser import template_of
 from gamay.sql.text.slots import cut_literals
 

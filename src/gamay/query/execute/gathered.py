@@ -90,7 +90,7 @@ def gather(
     be read, in order.
     """
     bound = context.bound
-    if len(segments) < segments_min or not _may_be_few(bound):
+    if len(segments) < segments_min or not may_be_few(bound):
         return None, unread(segments)
     pieces: list[tuple[QuerySegment, Block]] = []
     rest: list[Unread] = []
@@ -108,7 +108,7 @@ def gather(
         context.count(filtered, count, count * columns_read)
         if count:
             num_rows += count
-            pieces.append((segment, _block(filtered)))
+            pieces.append((segment, block_of(filtered)))
     rest.extend(unread(segments[GATHERED_SEGMENTS_MAX:]))
     return (GatheredRows(pieces, num_rows) if pieces else None), rest
 
@@ -122,7 +122,7 @@ def gather_first(
     """
     pieces: list[tuple[QuerySegment, Block]] = []
     num_rows = position = 0
-    if len(segments) < 2 or not _may_be_few(context.bound):
+    if len(segments) < 2 or not may_be_few(context.bound):
         return None, segments
     columns_read = context.columns_read()
     while position < len(segments) and num_rows < limit:
@@ -131,7 +131,7 @@ def gather_first(
         if count is None or num_rows + count > GATHERED_ROWS_MAX:
             break
         if count:
-            block = _block(filtered)
+            block = block_of(filtered)
             if num_rows + count > limit:
                 block, count = DocList(block.docs()[: limit - num_rows]), limit - num_rows
             pieces.append((segments[position], block))
@@ -141,8 +141,8 @@ def gather_first(
     return (GatheredRows(pieces, num_rows) if pieces else None), segments[position:] if num_rows < limit else ()
 
 
-def _may_be_few(bound: BoundQuery) -> bool:
-    """Whether indexes may answer WHERE at once: it is there, computes nothing, and is all that filters.
+def may_be_few(bound: BoundQuery) -> bool:
+    """Return whether indexes may answer WHERE at once: it is there, computes nothing, and is all that filters.
 
     Sums over segments, such as SEGMENTPARTITIONEDDISTINCTCOUNT, are no sums over what is put together.
     """
@@ -151,6 +151,7 @@ def _may_be_few(bound: BoundQuery) -> bool:
     return bound.filter != EVERYTHING and not bound.filters and not computes(bound.filter)
 
 
-def _block(filtered: FilterResult) -> Block:
+def block_of(filtered: FilterResult) -> Block:
+    """Return the rows that a filter lets through, which indexes found, as one block."""
     matches = filtered.matches()
     return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())

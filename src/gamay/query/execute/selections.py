@@ -10,7 +10,8 @@ from gamay.query.bind.binder import SortKey, physical_columns
 from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import CommonBound
 from gamay.query.execute.context import ExecutionContext
-from gamay.query.execute.gathered import gather_first
+from gamay.query.execute.gathered import block_of, gather_first, may_be_few
+from gamay.query.few.rows import ROWS_MAX, SEGMENTS_MAX, FewRows
 from gamay.query.filter.apply import FilterResult
 from gamay.query.prune.by_segments import bounds_of
 from gamay.query.selection import (
@@ -140,6 +141,9 @@ def execute_ordered_selection(context: ExecutionContext, segments: Sequence[Quer
     """
     if context.bound.limit == 0:
         return None
+    filtered: dict[int, FilterResult] = {}
+    if (rows := _few_ordered(context, segments, filtered)) is not None:
+        return rows
     common = CommonBound(context.bound.order_by[0].descending)
     firsts = _firsts(context.bound.order_by[0], segments)
     order = sorted(firsts, key=firsts.__getitem__, reverse=context.bound.order_by[0].descending)
@@ -149,13 +153,48 @@ def execute_ordered_selection(context: ExecutionContext, segments: Sequence[Quer
         if place in firsts and common.excludes(firsts[place]):
             context.leave_out()
             return None
-        return _ordered(context, segments[place], common)
+        return _ordered(context, segments[place], filtered.get(place), common)
 
     found = dict(zip(order, context.over_segments(order, task), strict=True))
     parts = [rows for place in range(len(segments)) if (rows := found[place]) is not None]
     if len(parts) == 1:
         return parts[0]  # in order already, and no more than are wanted
     return sort_rows(context.bound, concat_rows(parts), context.bound.limit_with_offset) if parts else None
+
+
+def _few_ordered(context: ExecutionContext, segments: Sequence[QuerySegment], known: dict[int, FilterResult]) -> Rows | None:
+    """Return the first rows where indexes find few in all segments, put in order together; None where there may be more.
+
+    known: takes what the filter lets through of the segments that were looked at, by their places.
+    """
+    bound = context.bound
+    few = FewRows.of(bound)
+    if few is None or context.trace is not None or not 1 < len(segments) <= SEGMENTS_MAX or not may_be_few(bound):
+        return None
+    num_rows = 0
+    for place, segment in enumerate(segments):
+        if segment.asks is not None:
+            return None
+        filtered = known[place] = context.filter(segment)
+        count = filtered.count
+        if count is None or filtered.matches_all or num_rows + count > ROWS_MAX:
+            return None
+        if count and any(segment.null_flags(name) is not None for name in few.columns):
+            return None
+        num_rows += count
+    pieces, missing = [], bound.limit_with_offset
+    counts = [filtered.count or 0 for filtered in known.values()]
+    left_out = few.not_needed(segments, counts, missing) if num_rows > missing else ()
+    for place, count in enumerate(counts):
+        if place in left_out:
+            context.leave_out()
+            continue
+        filtered, taken = known[place], min(count, missing)
+        missing -= taken
+        context.count(filtered, count, count * few.num_keys + taken * few.num_others)
+        if count:
+            pieces.append((segments[place], block_of(filtered)))
+    return few.ordered(pieces, few.rows, 0, bound.limit_with_offset) if pieces else None
 
 
 def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
@@ -166,9 +205,11 @@ def _firsts(key: SortKey, segments: Sequence[QuerySegment]) -> dict[int, Any]:
     return {place: known[key.descending] for place, known in bounds.items() if known is not None}
 
 
-def _ordered(context: ExecutionContext, segment: QuerySegment, common: CommonBound) -> Rows | None:
+def _ordered(
+    context: ExecutionContext, segment: QuerySegment, filtered: FilterResult | None, common: CommonBound
+) -> Rows | None:
     bound, limit = context.asked(segment), context.bound.limit_with_offset
-    filtered = context.filter(segment)
+    filtered = filtered or context.filter(segment)
     matches = filtered.matches()
     threads = 1 if lies_in_order(segment, bound.order_by) else context.pool.usable_threads
     pieces = matches.split(min(threads, max(1, span_of(matches) // BLOCK_ROWS)))

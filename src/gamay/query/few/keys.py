@@ -25,6 +25,8 @@ Pieces: TypeAlias = Sequence[tuple[Segment, Block]]
 # dictionaries with more values together are not put together
 _VALUES_MAX = 1 << 16
 _UNIONS_MAX = 256
+# nor are more values kept in all: which segments have rows differs from query to query, and each choice is one of its own
+_KEPT_VALUES_MAX = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def _union(dictionaries: Sequence[Dictionary | None]) -> _Union | None:
     sorted_ones = [one for one in dictionaries if isinstance(one, SortedDictionary)]
     if len(sorted_ones) < len(dictionaries) or sum(map(len, sorted_ones)) > _VALUES_MAX:
         return None
-    if len(_unions) >= _UNIONS_MAX:
+    num_kept = sum([len(one.values) for one in list(_unions.values())])
+    if len(_unions) >= _UNIONS_MAX or num_kept >= _KEPT_VALUES_MAX:
         _unions.clear()
     data_type = sorted_ones[0].data_type
     stored, ids = sort_distinct([one.stored for one in sorted_ones], data_type)

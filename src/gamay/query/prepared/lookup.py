@@ -7,7 +7,7 @@ left to it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,16 +16,16 @@ from gamay.functions.aggregate.totals.numeric import Numeric
 from gamay.functions.aggregate.totals.totals import Needs, TotalsPartial, whole_total
 from gamay.functions.aggregate_spi import Aggregate
 from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import EncodedVector, Operand, Vector, take
+from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.kernels.tuning import FEW_ROWS_MAX
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.bind.binder import BoundQuery, QueryKind, aggregate_column, physical_columns
 from gamay.query.bind.predicate import Filter, filter_columns
 from gamay.query.columns.operations import take_rows
-from gamay.query.columns.order import sort_array
 from gamay.query.execute.gathered import GatheredRows
 from gamay.query.few.groups import FewGroups
+from gamay.query.few.rows import ROWS_MAX, FewRows
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.groupby.limits import group_limits
 from gamay.query.groupby.nullable import of_no_nulls
@@ -42,13 +42,11 @@ from gamay.query.view.docset import DocSet, matches_of
 from gamay.query.view.matches import AllDocs, Block, DocList
 from gamay.query.view.read import read_column
 from gamay.query.view.virtual import QuerySegment
-from gamay.segment.spi import Column as SegmentColumn
 from gamay.segment.spi import Segment
 from gamay.sql.options.option_values import NULL_HANDLING
 
-SEGMENTS_MAX = 16
-ROWS_MAX = 1 << 10
 COLUMNS_MAX = 32
+_SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
 
 Found: TypeAlias = list[tuple[Segment, DocSet]]
 """The segments that were looked at, with the rows that the filter lets through."""
@@ -75,12 +73,7 @@ class PreparedQuery:
         self.plan = plan_states(self.calls, count_rows=False)
         self.only_adds = all(_adds_whole_numbers(call.aggregate) for call in self.calls)
         self.numbers = [_number_of(output, bound) for output in bound.outputs]
-        self.keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
-        key_names = {name for name, _, _ in self.keys}
-        self.read = physical_columns(bound.rows)
-        self.num_others = sum(name not in key_names for name in self.read)
-        self.limit = bound.limit_with_offset
-        self.shown = [_name(output) for output in bound.outputs]
+        self.rows = FewRows.of(bound) if bound.kind in _SELECTIONS else None
         self.groups = FewGroups.of(bound) if bound.kind is QueryKind.GROUP_BY else None
 
     @classmethod
@@ -159,7 +152,7 @@ def _is_simple(bound: BoundQuery) -> bool:
             is_narrow(call.aggregate) and call.filter is None and all(_is_number(a, bound) for a in call.arguments)
             for call in map(of_no_nulls, bound.aggregates)
         )
-    return all(isinstance(row, Column) and _is_stored(row, bound) for row in bound.rows)
+    return bound.kind in _SELECTIONS and FewRows.of(bound) is not None
 
 
 def _is_stored(column: Column, bound: BoundQuery) -> bool:
@@ -267,56 +260,51 @@ def _groups(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats
     return finished_rows(query.bound, table)
 
 
-# -- ordered selection
+# -- selection
+
+
+def _rows(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+    if num_rows > ROWS_MAX or query.rows is None or any(len(docs) == segment.num_docs for segment, docs in found):
+        return None  # where every row matches, LIMIT prunes segments
+    pieces, missing = [], query.bound.limit_with_offset
+    for segment, docs in found:
+        count = min(len(docs), missing)
+        if count:
+            block = _block(docs, segment.num_docs)
+            pieces.append((segment, block if count == len(docs) else DocList(block.docs()[:count])))
+            missing -= count
+    stats.num_docs_scanned = num_rows = query.bound.limit_with_offset - missing
+    stats.num_segments_matched = len(pieces)
+    stats.num_entries_scanned_post_filter = num_rows * len(query.rows.columns)
+    rows, offset = query.rows.at(pieces), query.bound.offset
+    if not offset:
+        return rows
+    window = np.arange(min(offset, num_rows), num_rows)
+    return tuple([take_rows(column, window) for column in rows])
 
 
 def _ordered(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
-    if num_rows > ROWS_MAX:
+    few, bound = query.rows, query.bound
+    if num_rows > ROWS_MAX or few is None or any(len(docs) == segment.num_docs for segment, docs in found):
         return None
-    segment, docs = found[0]
-    if len(docs) < num_rows:
-        with_rows = [(segment, docs) for segment, docs in found if docs]
-        if len(with_rows) > 1:
-            return None  # rows of several segments are merged by value
-        ((segment, docs),) = with_rows
-    block = _block(docs, segment.num_docs)
-    read = {name: _read(segment.column(name), block) for name in query.read}
-    keys = []
-    for name, descending, nulls_last in query.keys:
-        values, dictionary = read[name]
-        if dictionary is None:
-            assert isinstance(values, Vector)
-            keys.append(sort_array(values, descending, nulls_last))
-        else:
-            keys.append(~values if descending else values)
-    keys.reverse()
-    order = np.lexsort(keys)[query.bound.offset : query.limit]
-    stats.num_entries_scanned_post_filter = num_rows * len(keys) + min(num_rows, query.limit) * query.num_others
-    return tuple([_taken(*read[name], order) for name in query.shown])
-
-
-def _read(column: SegmentColumn, block: Block) -> "tuple[Any, Vector | None]":
-    """Return the values of a column at the rows of a block; with a dictionary ids, which ascend as its values do."""
-    dictionary = column.dictionary
-    if dictionary is None or not dictionary.is_sorted:
-        operand = read_column(column, block)
-        return operand.decode() if isinstance(operand, EncodedVector) else operand, None
-    if isinstance(block, AllDocs):
-        return column.ids(block.start, block.stop), dictionary.values
-    assert isinstance(block, DocList)
-    return column.ids_at(block.ids), dictionary.values
-
-
-def _taken(values: Any, dictionary: Vector | None, order: "np.ndarray[Any, np.dtype[np.int64]]") -> Vector:
-    if dictionary is None:
-        return take_rows(values, order)
-    entries = dictionary.values
-    ids = values[order]
-    return Vector(dictionary.type, entries[ids] if isinstance(entries, np.ndarray) else take(entries, ids))
+    limit = bound.limit_with_offset
+    if num_rows > limit and (
+        left_out := few.not_needed([segment for segment, _ in found], [len(docs) for _, docs in found], limit)
+    ):
+        found = [one for place, one in enumerate(found) if place not in left_out]
+        stats.num_docs_scanned = num_rows = sum(len(docs) for _, docs in found)
+        stats.num_segments_matched -= len(left_out)
+        stats.num_segments_processed -= len(left_out)
+        stats.num_segments_pruned_by_server += len(left_out)
+        stats.num_segments_pruned_by_limit += len(left_out)
+    stats.num_entries_scanned_post_filter = num_rows * few.num_keys + min(num_rows, limit) * few.num_others
+    pieces = [(segment, _block(docs, segment.num_docs)) for segment, docs in found if len(docs)]
+    return few.ordered(pieces, few.shown, bound.offset, limit)
 
 
 _FINISHES: dict[QueryKind, Finish] = {
     QueryKind.AGGREGATION: _totals,
     QueryKind.GROUP_BY: _groups,
+    QueryKind.SELECTION: _rows,
     QueryKind.SELECTION_ORDER_BY: _ordered,
 }

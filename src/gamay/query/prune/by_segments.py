@@ -1,6 +1,7 @@
 """Pruning at the server: which segments can hold a matching row, by bounds, partitions and bloom filters."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from gamay.functions.expression import Column as ColumnExpression
@@ -11,7 +12,7 @@ from gamay.query.bind.predicate import EVERYTHING, And, Constant, Filter, In, No
 from gamay.query.prune.partition import partition_of
 from gamay.query.stats import QueryStats
 from gamay.query.view.virtual import QuerySegment
-from gamay.segment.spi import Column, PartitionInfo, Segment
+from gamay.segment.spi import Column, ColumnStats, PartitionInfo, Segment
 
 # more values than these are not looked up in bloom filters and partitions one by one
 _VALUES_MAX = 100
@@ -116,25 +117,38 @@ def _needed_in_order(bound: BoundQuery, segments: Sequence[QuerySegment]) -> lis
     key, wanted = bound.order_by[0], bound.limit_with_offset
     if not isinstance(key.expression, ColumnExpression):
         return list(segments)
-    spans: list[tuple[Any, Any, int]] = []
+    spans: list[tuple[Any, Any, int, int]] = []
     for place, segment in enumerate(segments):
         if (bounds := bounds_of(segment, key.expression.name)) is not None:
-            low, high = bounds
-            spans.append((high, low, place) if key.descending else (low, high, place))
-    spans.sort(key=lambda span: span[0], reverse=key.descending)
-    rows, last, beyond = 0, None, set[int]()
-    for first, end, place in spans:
-        if rows < wanted:
-            rows += segments[place].num_visible
-            last = end if last is None else min(last, end) if key.descending else max(last, end)
-        elif first < last if key.descending else first > last:
-            beyond.add(place)
+            spans.append((*bounds, segment.num_visible, place))
+    beyond = beyond_first_rows(spans, wanted, key.descending)
     return [segment for place, segment in enumerate(segments) if place not in beyond]
+
+
+def beyond_first_rows(spans: list[tuple[Any, Any, int, int]], wanted: int, descending: bool) -> set[int]:
+    """Return the segments, by their places, whose rows all come behind so many of others in the order of a column.
+
+    spans: the least and the greatest value of the column in each segment, how many rows that has, and its place; is sorted.
+    """
+    spans.sort(key=itemgetter(1 if descending else 0), reverse=descending)
+    rows, last, beyond = 0, None, set[int]()
+    for low, high, count, place in spans:
+        if rows < wanted:
+            rows += count
+            end = low if descending else high
+            last = end if last is None else min(last, end) if descending else max(last, end)
+        elif high < last if descending else low > last:
+            beyond.add(place)
+    return beyond
 
 
 def bounds_of(segment: QuerySegment, name: str) -> tuple[Any, Any] | None:
     """Return the least and the greatest value of a column; None where they do not tell how its rows are ordered."""
-    stats = segment.column(name).stats
+    bounds = known_bounds(segment.column(name).stats)
+    return bounds if segment.null_flags(name) is None else None
+
+
+def known_bounds(stats: ColumnStats) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value of a column; None where they are not known, or compare with nothing."""
     low, high = stats.minimum, stats.maximum
-    is_known = low is not None and high is not None and low == low and high == high
-    return (low, high) if is_known and segment.null_flags(name) is None else None
+    return (low, high) if low is not None and high is not None and low == low and high == high else None

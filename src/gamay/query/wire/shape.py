@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.bind.predicate import Filter
-from gamay.query.prepared.lookup import COLUMNS_MAX, ROWS_MAX
+from gamay.query.few.rows import ROWS_MAX
+from gamay.query.prepared.lookup import COLUMNS_MAX
 from gamay.query.wire.known import KnownQuery, digest_of, packed
 from gamay.query.wire.request import RequestHeader, encode_header, encode_query
 

@@ -15,10 +15,10 @@ from gamay.base.errors import ErrorCode, GamayError, InUseError, QueryError
 from gamay.base.logs import about
 from gamay.query.bind.plans import Plan
 from gamay.query.execute.server_result import ServerResult
+from gamay.query.few.rows import SEGMENTS_MAX
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
 from gamay.query.limits.queue import QueryQueue
-from gamay.query.prepared.lookup import SEGMENTS_MAX
 from gamay.query.reduce.merge import Answer, reduce
 from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
 from gamay.query.wire.result import encode_answer, encode_done, encode_result
