@@ -68,7 +68,14 @@ def _use_calls_and_tasks(controller: httpx.Client) -> None:
 
 def gamay_table(name: str, **more: Any) -> dict[str, Any]:
     segments = {"replication": "1"}
-    return {"tableName": name, "tableType": "OFFLINE", "segmentsConfig": segments, "tableIndexConfig": {}, "tenants": {}, **more}
+    return {
+        "tableName": name,
+        "tableType": "OFFLINE",
+        "segmentsConfig": segments,
+        "tableIndexConfig": {},
+        "tenants": {},
+        **more,
+    }
 
 
 def until(holds: Any) -> None:
