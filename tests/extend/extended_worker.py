@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -17,20 +18,31 @@ ROWS = {"s": [chr(97 + i % 26) * (i % 90 + 1) for i in range(3000)], "x": [float
 
 
 def use_functions(folder: Path) -> None:
-    import pyarrow as pa
-
-    config = {"fieldConfigList": [{"name": "s", "indexes": {"length": {}}}]}
     with gamay.connect(folder) as db:
-        db.create_table("t", pa.table(ROWS), config=config)
+        db.create_table("t", ROWS)
         assert db.sql("SELECT commonPrefixLength('gamay', 'game') FROM t LIMIT 1").rows() == [(3,)]
         squares = [value * value for value in ROWS["x"] if isinstance(value, float)]
         ((found,),) = db.sql("SELECT ROOT_MEAN_SQUARE(x) FROM t").rows()
         assert abs(found - (sum(squares) / len(squares)) ** 0.5) < 1e-9
-        text = "SELECT COUNT(*) FROM t WHERE length(s) = 17"
+
+
+def use_lengths(folder: Path, broken: str | None = None) -> None:
+    """Use the index type of the page. broken: a kind that cannot be loaded."""
+    with gamay.connect(folder) as db:
+        db.create_table("l", ROWS, config=indexed_by("length"))
+        text = "SELECT COUNT(*) FROM l WHERE length(s) = 17"
         plan = " ".join(row[0] for row in db.sql(f"EXPLAIN PLAN FOR {text}").rows())
         assert "FILTER_LENGTH_INDEX" in plan, plan
         expected = sum(len(s) == 17 for s in ROWS["s"] if isinstance(s, str))
         assert db.sql(text).rows() == db.sql(text, skipIndexes="s=length").rows() == [(expected,)]
+        if broken is not None:
+            with pytest.raises(gamay.InvalidConfigError, match=f"the index type '{broken}' cannot be loaded from"):
+                db.create_table("b", ROWS, config=indexed_by(broken))
+            assert db.tables() == ["l"]
+
+
+def indexed_by(kind: str) -> dict[str, Any]:
+    return {"fieldConfigList": [{"name": "s", "indexes": {kind: {}}}]}
 
 
 def use_calls_and_tasks(folder: Path) -> None:
@@ -88,4 +100,5 @@ def until(holds: Any) -> None:
 
 if __name__ == "__main__":
     use_functions(Path(sys.argv[1]) / "db")
+    use_lengths(Path(sys.argv[1]) / "db")
     use_calls_and_tasks(Path(sys.argv[1]) / "cluster")

@@ -33,3 +33,20 @@ def test_what_the_pages_add_works(tmp_path: Path) -> None:
     worker = [sys.executable, str(Path(__file__).with_name("extended_worker.py")), str(tmp_path)]
     ran = subprocess.run(worker, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
+
+
+def test_an_index_type_of_another_package_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    (page,) = [path for path in PAGES if path.stem == "index-type"]
+    (diff,) = diffs(page)
+    module = diff.partition("index_type.py\n@@")[2].partition("\n")[2]
+    lines = [line[1:] for line in module.splitlines() if line.startswith("+")]
+    (tmp_path / "length_index.py").write_text("\n".join(lines) + "\n")
+    facts = tmp_path / "length_index-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: length-index\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[gamay.index_types]\nlength = length_index:LENGTH\nbroken = nowhere:INDEX\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
+    script = f"from tests.extend.extended_worker import *; use_lengths(Path({str(tmp_path / 'db')!r}), 'broken')"
+    worker = [sys.executable, "-c", script]
+    ran = subprocess.run(worker, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]

@@ -26,6 +26,7 @@ from gamay.controller.tables.schemas import SchemaManager
 from gamay.ingest.stream.config import stream_configs
 from gamay.ingest.stream.spi import PermanentStreamError, TransientStreamError
 from gamay.model.cluster_settings import DELETED_SEGMENTS_RETENTION, MD5_DISABLED
+from gamay.model.index.kinds import INSTALLED_TYPES
 from gamay.model.parse import Parsed, raise_problems
 from gamay.model.rules.hybrid import hybrid_problems
 from gamay.model.rules.upsert import unusual_columns
@@ -33,6 +34,7 @@ from gamay.model.rules.upsert_changes import deprecated_keys, followed_late, for
 from gamay.model.rules.validation import validate_table_config
 from gamay.model.rules.without_effect import without_effect
 from gamay.model.schema.schema import Schema
+from gamay.model.table.secondary_indexes import declared_indexes
 from gamay.model.table.stored import stored_schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType, raw_table_name, table_type_of, typed_table_name
@@ -151,6 +153,7 @@ class TableManager:
             )  # fmt: skip
             _check_ingestion(schema, config)
             _check_star_trees(schema, config)
+            _check_index_types(schema, config)
             if "UPSERT" not in skipped:
                 self._check_hash_function(config)
                 _check_classes(config, schema)
@@ -378,6 +381,16 @@ def _check_star_trees(schema: Schema, config: TableConfig) -> None:
         from gamay.query.startree.definition import tree_definitions  # which other tables do not need
 
         list(tree_definitions(schema, config, {}))
+
+
+def _check_index_types(schema: Schema, config: TableConfig) -> None:
+    """Raise InvalidConfigError for an index type of another package that cannot be loaded."""
+    installed = [one.kind for one in declared_indexes(config, schema) if one.kind in INSTALLED_TYPES]
+    if installed:
+        from gamay.segment.secondary.registry import index_type  # which other tables do not need
+
+        for kind in installed:
+            index_type(kind)
 
 
 def _check_classes(config: TableConfig, schema: Schema) -> None:

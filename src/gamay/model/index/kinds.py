@@ -1,8 +1,11 @@
 """The kinds of secondary indexes that are built, and the type of each."""
 
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 
-SECONDARY_TYPES: Mapping[str, str] = {
+ENTRY_POINT_GROUP = "gamay.index_types"
+
+_BUILT_IN: Mapping[str, str] = {
     "fst": "gamay.segment.secondary.fst:FST",
     "ifst": "gamay.segment.secondary.fst:IFST",
     "text": "gamay.segment.secondary.text.index_type:TEXT",
@@ -10,5 +13,12 @@ SECONDARY_TYPES: Mapping[str, str] = {
     "h3": "gamay.segment.secondary.h3.index:H3",
     "vector": "gamay.segment.secondary.vector.index_type:VECTOR",
 }
+
+INSTALLED_TYPES: Mapping[str, str] = {
+    entry.name.lower(): entry.value for entry in entry_points(group=ENTRY_POINT_GROUP) if entry.name.lower() not in _BUILT_IN
+}
+"""Those of other packages."""
+
+SECONDARY_TYPES: Mapping[str, str] = {**_BUILT_IN, **INSTALLED_TYPES}
 """The module and name of the type (`gamay.segment.secondary.spi.IndexType`) of each kind, as `fieldConfigList.indexes`
 spells it. They are imported when a table first has such an index: some bring large libraries."""
