@@ -123,6 +123,7 @@ def test_without_pauses_the_commit_starts_before_the_build() -> None:
     assert consumer.next(CREATED_MS) == m.Upload()
     consumer.uploaded(None, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Wait(CREATED_MS + MAX_HOLD_MS)  # nobody else has to have what was built
+    assert consumer.has_all_rows  # so the next segment need not wait
     consumer.go_online(100, CREATED_MS)
     assert consumer.next(CREATED_MS) == m.Serve()
     assert consumer.next(CREATED_MS) == m.Leave(download=False)
@@ -133,12 +134,14 @@ def test_an_end_that_others_decided() -> None:
     behind.consumed(40, 40, CREATED_MS)
     behind.decide_end(60, CREATED_MS)
     assert behind.next(CREATED_MS) == m.Consume(None, 60, None)
+    assert not behind.has_all_rows
     behind.consumed(60, 20, CREATED_MS)
+    assert behind.has_all_rows
     assert behind.next(CREATED_MS) == m.ReportConsumed(None)
     ahead = started(pauseless=True)
     ahead.consumed(70, 70, CREATED_MS)
     ahead.decide_end(60, CREATED_MS)
-    assert ahead.is_beyond
+    assert ahead.is_beyond and not ahead.has_all_rows
     assert ahead.next(CREATED_MS) == m.BeginAnew()
     assert ahead.next(CREATED_MS) == m.Wait(None)
     ahead.go_online(60, CREATED_MS)

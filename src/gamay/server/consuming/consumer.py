@@ -183,6 +183,11 @@ class SegmentConsumer:
         return self._machine.is_beyond
 
     @property
+    def has_all_rows(self) -> bool:
+        """Whether the segment's end is decided, and all rows before it are here, and no others."""
+        return self._machine.has_all_rows
+
+    @property
     def lacks_keys(self) -> bool:
         """Whether rows are to be taken, but primary keys are not looked up yet."""
         return self._open_keys is not None and self._indexing.keys is None and self._machine.state.is_consuming

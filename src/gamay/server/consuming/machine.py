@@ -187,6 +187,7 @@ class ConsumerMachine:
         self._downloads_completed = downloads_completed
         self._fetched = self._ended = self._forced = self._full = False
         self._target: Offset | None = None
+        self._decided_end: Offset | None = None
         self._deadline_ms: int | None = None
         self._next_ms = 0
         self._failed_fetches = 0
@@ -200,6 +201,11 @@ class ConsumerMachine:
     def gave_up(self) -> bool:
         """Whether rows can no longer be taken, and the controller has taken notice."""
         return self.state is ConsumerState.ERROR and self._told
+
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether the segment's end is decided, and the rows here are those before it, whoever commits them in the end."""
+        return self._decided_end is not None and self.offset == self._decided_end
 
     # what to do
 
@@ -358,6 +364,7 @@ class ConsumerMachine:
 
         So it is without pauses, when the successor consumes already; tell it again after every change of the record.
         """
+        self._decided_end = end
         if end < self.offset and not self.online and self.state is not ConsumerState.ERROR:
             # As after a restart that the decision did not wait for. Perhaps no other replica is left that has these rows.
             self.state, self.is_beyond = ConsumerState.DISCARDED, True

@@ -149,7 +149,11 @@ class ConsumerManager:
 
         def phase_of(segment: str) -> Phase:
             before = self.consumers(data.name).get(segment)
-            return Phase.DOWNLOADING if before is None else _PHASES.get(before.state, Phase.CONSUMING)
+            if before is None:
+                return Phase.DOWNLOADING
+            if before.state is ConsumerState.HOLDING and before.has_all_rows:  # a commit that failed is tried again later
+                return Phase.BUILDING
+            return _PHASES.get(before.state, Phase.CONSUMING)
 
         if keys.must_wait(partition, name, phase_of, self._absent_before(data, parsed)):
             return None
