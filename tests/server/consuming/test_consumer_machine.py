@@ -141,7 +141,8 @@ def test_an_end_that_others_decided() -> None:
     ahead = started(pauseless=True)
     ahead.consumed(70, 70, CREATED_MS)
     ahead.decide_end(60, CREATED_MS)
-    assert ahead.is_beyond and not ahead.has_all_rows
+    assert ahead.is_beyond
+    assert not ahead.has_all_rows
     assert ahead.next(CREATED_MS) == m.BeginAnew()
     assert ahead.next(CREATED_MS) == m.Wait(None)
     ahead.go_online(60, CREATED_MS)
