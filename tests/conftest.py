@@ -35,6 +35,10 @@ _LONGEST = (
     "fuzz/test_fuzz.py",
     "integration/test_quickstart.py",
     "spark/test_build.py",
+    "spark/test_streaming_sink.py",
+    "realtime/test_realtime_kill.py",
+    "spark/test_repartition.py",
+    "spark/test_streaming_source.py",
 )
 
 
