@@ -61,6 +61,32 @@ def test_each_package_imports_only_what_its_row_names() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# the codecs of sketches group entries as aggregates do; `.importlinter` says the same of these imports
+UPWARD = {("functions", "sketch", "aggregate")}
+
+
+def rooms_of_packages() -> dict[str, list[str]]:
+    """Read the table of rooms in ARCHITECTURE.md: package -> its rooms in their order."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.M)
+    return {package: re.findall(r"`(\w+)`", re.sub(r"\([^()]*\)", "", cell)) for package, cell in rows}
+
+
+def test_rooms_are_those_of_the_architecture_and_build_on_each_other_in_its_order() -> None:
+    wrong = []
+    for package, rooms in rooms_of_packages().items():
+        there = {path.parent.name for path in (SOURCE / package).glob("*/__init__.py")}
+        assert there == set(rooms), f"the rooms of {package}"
+        for place, room in enumerate(rooms):
+            for path in sorted((SOURCE / package / room).rglob("*.py")):
+                for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                    parts = (node.module or "").split(".") if isinstance(node, ast.ImportFrom) else []
+                    other = parts[2] if parts[:2] == ["gamay", package] and len(parts) > 2 else room
+                    if other in rooms[place + 1 :] and (package, room, other) not in UPWARD:
+                        wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports gamay.{package}.{other}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_room_holds_more_modules_than_a_reader_can_survey() -> None:
     sizes = Counter(path.parent.relative_to(ROOT) for path in MODULES if path.name != "__init__.py")
     assert {str(room): size for room, size in sizes.items() if size > ROOM_MODULES_MAX} == {}

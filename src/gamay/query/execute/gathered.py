@@ -19,7 +19,7 @@ from gamay.query.execute.context import ExecutionContext
 from gamay.query.filter.apply import FilterResult
 from gamay.query.filter.resolve import computes
 from gamay.query.startree.choose import CuboidView
-from gamay.query.view.matches import AllDocs, Block, DocList
+from gamay.query.view.matches import AllDocs, Block, DocList, as_block
 from gamay.query.view.read import ColumnReader, compute
 from gamay.query.view.virtual import QuerySegment
 
@@ -108,7 +108,7 @@ def gather(
         context.count(filtered, count, count * columns_read)
         if count:
             num_rows += count
-            pieces.append((segment, block_of(filtered)))
+            pieces.append((segment, as_block(filtered.matches())))
     rest.extend(unread(segments[GATHERED_SEGMENTS_MAX:]))
     return (GatheredRows(pieces, num_rows) if pieces else None), rest
 
@@ -131,7 +131,7 @@ def gather_first(
         if count is None or num_rows + count > GATHERED_ROWS_MAX:
             break
         if count:
-            block = block_of(filtered)
+            block = as_block(filtered.matches())
             if num_rows + count > limit:
                 block, count = DocList(block.docs()[: limit - num_rows]), limit - num_rows
             pieces.append((segments[position], block))
@@ -149,9 +149,3 @@ def may_be_few(bound: BoundQuery) -> bool:
     if any(getattr(call.aggregate, "adds_up_segments", False) for call in bound.aggregates):
         return False
     return bound.filter != EVERYTHING and not bound.filters and not computes(bound.filter)
-
-
-def block_of(filtered: FilterResult) -> Block:
-    """Return the rows that a filter lets through, which indexes found, as one block."""
-    matches = filtered.matches()
-    return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())

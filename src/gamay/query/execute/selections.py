@@ -10,7 +10,7 @@ from gamay.query.bind.binder import SortKey, physical_columns
 from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import CommonBound
 from gamay.query.execute.context import ExecutionContext
-from gamay.query.execute.gathered import block_of, gather_first, may_be_few
+from gamay.query.execute.gathered import gather_first, may_be_few
 from gamay.query.few.rows import ROWS_MAX, SEGMENTS_MAX, FewRows
 from gamay.query.filter.apply import FilterResult
 from gamay.query.prune.by_segments import bounds_of
@@ -26,7 +26,7 @@ from gamay.query.selection import (
     top_docs,
 )
 from gamay.query.view.match_spans import span_of
-from gamay.query.view.matches import BLOCK_ROWS, Matches
+from gamay.query.view.matches import BLOCK_ROWS, Matches, as_block
 from gamay.query.view.read import as_vector
 from gamay.query.view.virtual import QuerySegment
 
@@ -193,7 +193,7 @@ def _few_ordered(context: ExecutionContext, segments: Sequence[QuerySegment], kn
         missing -= taken
         context.count(filtered, count, count * few.num_keys + taken * few.num_others)
         if count:
-            pieces.append((segments[place], block_of(filtered)))
+            pieces.append((segments[place], as_block(filtered.matches())))
     return few.ordered(pieces, few.rows, 0, bound.limit_with_offset) if pieces else None
 
 

@@ -17,6 +17,7 @@ from gamay.kernels.tuning import FEW_CELLS_MAX
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.columns.operations import concat_vectors
 from gamay.query.few.keys import Pieces, coded
+from gamay.query.few.stored import column_name, is_single_value
 from gamay.query.groupby.nullable import nullable_partials, of_no_nulls
 from gamay.query.groupby.numbering import pack, unpack, unsigned_for
 from gamay.query.groupby.states import States, is_narrow, plan_states
@@ -85,47 +86,38 @@ def _is_plain(bound: BoundQuery) -> bool:
     if bound.grouping_sets or bound.filters or not bound.rows:
         return False
     arguments = [argument for call in bound.aggregates for argument in call.arguments]
-    if not all(_is_stored(part, bound) for part in (*bound.rows, *arguments)):
+    if not all(is_single_value(part, bound) for part in (*bound.rows, *arguments)):
         return False
-    if not all(bound.fields[_name(argument)].data_type.is_fixed_width for argument in arguments):
+    if not all(bound.fields[column_name(argument)].data_type.is_fixed_width for argument in arguments):
         return False
     return all(call.filter is None and is_narrow(call.aggregate) for call in bound.aggregates)
-
-
-def _is_stored(expression: Expression, bound: BoundQuery) -> bool:
-    field = bound.fields.get(_name(expression))
-    return field is not None and field.single_value
-
-
-def _name(expression: Expression) -> str:
-    return expression.name if isinstance(expression, Column) else ""
 
 
 def _numbered(packed: Array, cells: int) -> tuple[Array, Array]:
     """Return the different codes, ascending, and for each row the place of its own among them: uint [num_rows]."""
     if cells <= FEW_CELLS_MAX:
         occurring = np.flatnonzero(np.bincount(packed, minlength=cells))
-        places = np.empty(cells, np.uint32)
+        numbers, count = packed, cells
+        order = occurring
     else:
-        numbers = HashNumbers()
-        groups = numbers.number(packed.astype(np.int64, copy=False))
-        order = np.argsort(numbers.keys)
-        occurring, places = numbers.keys[order], np.empty(numbers.count, np.uint32)
-        places[order] = np.arange(numbers.count, dtype=np.uint32)
-        return occurring, places[groups]
-    places[occurring] = np.arange(len(occurring), dtype=np.uint32)
-    return occurring, places[packed]
+        hashed = HashNumbers()
+        numbers = hashed.number(packed.astype(np.int64, copy=False))
+        order, count = np.argsort(hashed.keys), hashed.count
+        occurring = hashed.keys[order]
+    places = np.empty(count, np.uint32)
+    places[order] = np.arange(len(occurring), dtype=np.uint32)
+    return occurring, places[numbers]
 
 
 def _reader(pieces: Pieces) -> Callable[[Expression], Operand]:
     """Return what reads columns: of one segment as they lie there, of several decoded and put together."""
     if len(pieces) == 1:
         ((segment, block),) = pieces
-        return lambda expression: read_column(segment.column(_name(expression)), block)
+        return lambda expression: read_column(segment.column(column_name(expression)), block)
     known: dict[str, Vector] = {}
 
     def read(expression: Expression) -> Operand:
-        name = _name(expression)
+        name = column_name(expression)
         if name not in known:
             known[name] = concat_vectors([read_values(segment.column(name), block) for segment, block in pieces])
         return known[name]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.query.bind.binder import BoundQuery, physical_columns
 from gamay.query.columns.operations import concat_vectors, take_rows
 from gamay.query.columns.order import sort_array
 from gamay.query.few.keys import Pieces
+from gamay.query.few.stored import column_name
 from gamay.query.prune.by_segments import beyond_first_rows, known_bounds
 from gamay.query.selection import Rows
 from gamay.query.view.matches import AllDocs, DocList
@@ -34,13 +34,13 @@ class FewRows:
     """
 
     def __init__(self, bound: BoundQuery) -> None:
-        self._keys = [(_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
+        self._keys = [(column_name(key.expression), key.descending, key.nulls_last) for key in bound.order_by]
         names = {name for name, _, _ in self._keys}
         self.columns = physical_columns(bound.rows)
         self.num_keys = len(names)
         self.num_others = sum(name not in names for name in self.columns)
-        self.rows = tuple(map(_name, bound.rows))
-        self.shown = tuple(map(_name, bound.outputs))
+        self.rows = tuple(map(column_name, bound.rows))
+        self.shown = tuple(map(column_name, bound.outputs))
 
     @classmethod
     def of(cls, bound: BoundQuery) -> "FewRows | None":
@@ -49,7 +49,7 @@ class FewRows:
             return None
         if _KEPT not in bound.shared:
             parts = [*bound.rows, *(key.expression for key in bound.order_by)]
-            is_plain = not bound.filters and all(_name(part) in bound.fields for part in parts)
+            is_plain = not bound.filters and all(column_name(part) in bound.fields for part in parts)
             bound.shared[_KEPT] = cls(bound) if is_plain else None
         kept: FewRows | None = bound.shared[_KEPT]
         return kept
@@ -90,10 +90,6 @@ class FewRows:
             for name in self.columns
         }
         return tuple([read[name] for name in self.shown])
-
-
-def _name(expression: object) -> str:
-    return expression.name if isinstance(expression, Column) else ""
 
 
 def _read(name: str, pieces: Pieces) -> "tuple[Any, Vector | None]":

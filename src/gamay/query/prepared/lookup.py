@@ -15,7 +15,7 @@ from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.numeric import Numeric
 from gamay.functions.aggregate.totals.totals import Needs, TotalsPartial, whole_total
 from gamay.functions.aggregate_spi import Aggregate
-from gamay.functions.expression import Column, Expression
+from gamay.functions.expression import Expression
 from gamay.functions.vector import EncodedVector, Operand, Vector
 from gamay.kernels.tuning import FEW_ROWS_MAX
 from gamay.model.types import DataType
@@ -26,6 +26,7 @@ from gamay.query.columns.operations import take_rows
 from gamay.query.execute.gathered import GatheredRows
 from gamay.query.few.groups import FewGroups
 from gamay.query.few.rows import ROWS_MAX, FewRows
+from gamay.query.few.stored import column_name, is_single_value
 from gamay.query.filter.resolve import Indexed, Resolver
 from gamay.query.groupby.limits import group_limits
 from gamay.query.groupby.nullable import of_no_nulls
@@ -39,7 +40,7 @@ from gamay.query.selection import Rows
 from gamay.query.stats import QueryStats
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import DocSet, matches_of
-from gamay.query.view.matches import AllDocs, Block, DocList
+from gamay.query.view.matches import AllDocs, DocList, as_block
 from gamay.query.view.read import read_column
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Segment
@@ -155,15 +156,8 @@ def _is_simple(bound: BoundQuery) -> bool:
     return bound.kind in _SELECTIONS and FewRows.of(bound) is not None
 
 
-def _is_stored(column: Column, bound: BoundQuery) -> bool:
-    field = bound.fields.get(column.name)
-    return field is not None and field.single_value
-
-
 def _is_number(argument: Expression, bound: BoundQuery) -> bool:
-    if not isinstance(argument, Column) or not _is_stored(argument, bound):
-        return False
-    return bound.fields[argument.name].data_type.is_fixed_width
+    return is_single_value(argument, bound) and bound.fields[column_name(argument)].data_type.is_fixed_width
 
 
 def _number_of(output: Expression, bound: BoundQuery) -> int | None:
@@ -172,10 +166,6 @@ def _number_of(output: Expression, bound: BoundQuery) -> int | None:
         if output == aggregate_column(i):
             return i
     return None
-
-
-def _name(expression: Expression) -> str:
-    return expression.name if isinstance(expression, Column) else ""
 
 
 # -- aggregation
@@ -239,12 +229,11 @@ def _operand(query: PreparedQuery, found: Found, num_rows: int) -> Callable[[Exp
     block = matches_of(docs, segment.num_docs)
     if not isinstance(block, AllDocs | DocList):
         return None
-    return lambda expression: read_column(segment.column(_name(expression)), block)
+    return lambda expression: read_column(segment.column(column_name(expression)), block)
 
 
-def _block(docs: DocSet, num_docs: int) -> Block:
-    matches = matches_of(docs, num_docs)
-    return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
+def _block(docs: DocSet, num_docs: int) -> AllDocs | DocList:
+    return as_block(matches_of(docs, num_docs))
 
 
 # -- groups

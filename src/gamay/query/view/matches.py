@@ -182,6 +182,11 @@ Block: TypeAlias = AllDocs | DocList | DocMask
 Matches: TypeAlias = AllDocs | DocList | DocMask | DocScan
 
 
+def as_block(matches: Matches) -> AllDocs | DocList:
+    """Return few rows, which indexes found, as one block."""
+    return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
+
+
 def _blocks_of_mask(start: int, mask: Mask, rows: int, matching: int) -> "Iterator[Block]":
     if matching == 0:
         return

@@ -18,7 +18,6 @@ from gamay.model.table.table_config import TableConfig
 from gamay.spark.building import shuffle
 from gamay.spark.topics.topic import TopicAddress
 
-Partitions = "np.ndarray[Any, np.dtype[np.int32]]"
 NOWHERE = -1
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.kafka_settings import client_settings
+from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import open_topic
-from gamay.ingest.stream.log.writer import PartitionWriter
 from gamay.ingest.stream.spi import TransientStreamError
 from gamay.spark.topics.topic import TopicAddress
 
@@ -49,21 +49,17 @@ class LogProducer:
         folder = topic.config.properties.get("folder") or topic.folder
         if folder is None:
             raise InvalidConfigError("where the embedded log keeps its topics is not known: give 'folder'")
-        self._topic = open_topic(Path(folder), topic.config.topic)
-        self._writers: dict[int, PartitionWriter] = {}
+        self._producer = Producer(open_topic(Path(folder), topic.config.topic), SYSTEM_CLOCK)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        self._producer.close()
 
     def send(self, partition: int, messages: pa.RecordBatch) -> None:
         """Append messages; they are durable then."""
-        if partition not in self._writers:
-            self._writers[partition] = PartitionWriter(self._topic, partition, SYSTEM_CLOCK)
-        self._writers[partition].append(messages.column("value"), messages.column("key"))
+        self._producer.send(messages.column("value"), messages.column("key"), partition)
 
 
 class KafkaProducer:

@@ -17,7 +17,7 @@ from gamay.spark.writing.hidden import Announced
 from gamay.spark.writing.layout import WriteLayout
 from gamay.spark.writing.new_table import new_documents
 from gamay.spark.writing.segment_writer import TaskWriter
-from gamay.spark.writing.sink import read_documents
+from gamay.spark.writing.sink import HiddenJob, read_documents
 from gamay.storage.archive import pack
 
 _COLUMNS = "segment STRING, rows BIGINT, bytes BIGINT, archiveBytes BIGINT"
@@ -57,7 +57,8 @@ def _builder(
             return Announced(name, "", num_docs)
 
         context: Any = TaskContext.get()
-        prefix = f"{options.cluster.table}_job-{options.job_id}_{context.partitionId():05d}_0"
+        job = HiddenJob(options.cluster.table, options.table_type, options.job_id)
+        prefix = f"{job.prefix}{context.partitionId():05d}_0"
         for one in TaskWriter(options, schema, config, measure, prefix).write(batches):
             size, archive_size = sizes.pop(one.name)
             row = {"segment": one.name, "rows": one.num_docs, "bytes": size, "archiveBytes": archive_size}
