@@ -193,3 +193,19 @@ def test_a_record_is_of_the_user_that_its_node_names(registry: Registry) -> None
     registry.store.create(paths.user("eve_BROKER"), node.value)
     found, damaged = users.readable()
     assert (list(found), list(damaged)) == (["root_BROKER"], ["eve_BROKER"])
+
+
+def test_who_changes_users_need_not_wait_for_the_store(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.store, "watch", lambda *_: None)  # it tells of nothing
+    access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
+    users, bob = Users(registry.store), basic_token("bob", "secret")
+    with pytest.raises(UnauthorizedError):
+        access.principal(bob)
+    users.add(User.from_json(BOB))
+    access.forget()
+    assert access.principal(bob).name == "bob"
+    users.delete("bob", "BROKER")
+    access.forget()
+    assert not access.is_known(bob)
+    with pytest.raises(UnauthorizedError):
+        access.principal(bob)

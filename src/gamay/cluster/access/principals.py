@@ -149,6 +149,10 @@ class AccessControl(Protocol):
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
         ...
 
+    def forget(self) -> None:
+        """Keep nothing of what was verified: users have changed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredUsers:
@@ -173,6 +177,9 @@ class ListedAccess:
     def is_known(self, authorization: str | None) -> bool:
         """Whether the header was verified already."""
         return self.is_open or (authorization is not None and digest(authorization) in self._verified)
+
+    def forget(self) -> None:
+        """Nothing changes here: the principals are those of the configuration."""
 
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
@@ -222,6 +229,9 @@ class _WithToken:
 
     def principal(self, authorization: str | None) -> Principal:
         return self.extra if self._is_extra(authorization) else self.access.principal(authorization)
+
+    def forget(self) -> None:
+        self.access.forget()
 
     def _is_extra(self, authorization: str | None) -> bool:
         return hmac.compare_digest(self.token.encode(), (authorization or "").strip().encode())

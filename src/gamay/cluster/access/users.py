@@ -197,7 +197,7 @@ class StoredAccess:
         self._known: dict[str, User] | None = None
         self._remembered: dict[bytes, User] = {}
         self._lock = threading.Lock()
-        registry.store.watch(paths.USERS, self._forget)
+        registry.store.watch(paths.USERS, lambda _: self.forget())
         if not self._read() and not self._users.has_any(component):
             _log.warning("%s: no users yet, made the administrator '%s': change the password", component, first.name)
             document = {"username": first.name, "password": first.password, "component": component, "role": ADMIN}
@@ -241,7 +241,8 @@ class StoredAccess:
                 self._known = known
         return known
 
-    def _forget(self, _: str) -> None:
+    def forget(self) -> None:
+        """Ask the store for the users again; who has changed them need not wait until the store tells of it."""
         with self._lock:
             self._known = None
             self._remembered.clear()

@@ -95,7 +95,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         tenant_router(services),
         periodic_router(services),
         database_router(services),
-        user_router(services),
+        user_router(services, access),
         upsert_router(services),
         task_change_router(services),
         task_router(services),

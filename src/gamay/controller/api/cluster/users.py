@@ -4,6 +4,7 @@ from typing import Annotated, Any, TypeAlias
 
 from fastapi import Depends, Query
 
+from gamay.cluster.access.principals import AccessControl
 from gamay.cluster.access.users import User, Users, changed_user
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body, status
@@ -20,8 +21,8 @@ _Body: TypeAlias = Annotated[dict[str, Any], Depends(json_body)]
 _Component: TypeAlias = Annotated[str, Query(description="CONTROLLER, BROKER, SERVER, MINION or PROXY")]
 
 
-def user_router(services: Services) -> GuardedRouter:
-    """Return the routes; they are for administrators."""
+def user_router(services: Services, access: AccessControl) -> GuardedRouter:
+    """Return the routes; they are for administrators. access: of this controller, which follows its own changes at once."""
     router = GuardedRouter(tags=["User"])
     users = Users(services.context.registry.store)
 
@@ -38,6 +39,7 @@ def user_router(services: Services) -> GuardedRouter:
     def add(body: _Body) -> dict[str, Any]:
         user = User.from_json(body)
         users.add(user)
+        access.forget()
         return status(f"User {user.key} has been successfully added!")
 
     @router.put("/users/{name}", summary="Change a user", openapi_extra=body_docs("A user", _EXAMPLE))
@@ -49,10 +51,13 @@ def user_router(services: Services) -> GuardedRouter:
     ) -> dict[str, Any]:
         user = changed_user(users.get(name, component), body, password_changed=password_changed)
         users.replace(user)
+        access.forget()
         return status(f"User config update for {user.key}")
 
     @router.delete("/users/{name}", summary="Delete a user")
     def delete(name: str, component: _Component) -> dict[str, Any]:
-        return status(f"User: {users.delete(name, component)} has been successfully deleted")
+        key = users.delete(name, component)
+        access.forget()
+        return status(f"User: {key} has been successfully deleted")
 
     return router
