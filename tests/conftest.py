@@ -1,5 +1,6 @@
 """What all tests share; a real ZooKeeper for those that need one: Debian's package `zookeeper`, run from its jars."""
 
+import gc
 import importlib.util
 import os
 import socket
@@ -46,6 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the order below: xdist would begin with the files that have the most tests."""
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_collection() -> None:
+    """Collect tests without garbage collection: what is made of them stays, and each full pass would walk through it."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected from later passes, which took a tenth of the suite's processor time."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

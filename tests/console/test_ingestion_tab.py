@@ -3,7 +3,7 @@
 from typing import Any
 
 from playwright.sync_api import expect
-from tests.console.browser import serious_violations
+from tests.console.browser import assert_accessible
 from tests.minion.conftest import Orders
 from tests.waiting import eventually
 
@@ -16,7 +16,7 @@ def test_a_stream_is_paused_resumed_and_committed(watched: Any, browser: Any, or
     expect(row.locator("td").nth(3)).to_have_text("300")
     expect(row.locator("td").nth(4)).to_have_text("0")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert serious_violations(page) == []
+    assert_accessible(page)
 
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_text("Consumption pauses")).to_be_visible()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.console.browser import AXE, Watch, serious_violations
+from tests.console.browser import Watch, assert_accessible
 from tests.console.conftest import make_tables
 
 from gamay.cluster.access.passwords import basic_token
@@ -57,8 +57,7 @@ def test_users_log_in_and_out_and_see_what_they_may(open_login: Open) -> None:
     log_in(page, "guest", "wrong")
     page.get_by_role("alert").get_by_text("There is no such name, or it has another password").wait_for()
     assert page.get_by_label("Password").input_value() == ""
-    if AXE.exists():
-        assert serious_violations(page) == []
+    assert_accessible(page)
     log_in(page, "guest", "guest-pw")
     page.locator(".cm-line").first.wait_for()
     links = page.get_by_role("navigation", name="Pages").get_by_role("link").all_inner_texts()

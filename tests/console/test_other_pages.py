@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from playwright.sync_api import expect
-from tests.console.browser import serious_violations
+from tests.console.browser import assert_accessible
 from tests.console.conftest import FIRST_ID, ROWS
 
 import gamay
@@ -29,7 +29,7 @@ def test_tables_are_listed_with_what_they_have(open_page: Any) -> None:
     assert [row[0] for row in cells(page)] == ["trips", "pay"]
     page.get_by_label("Filter by name").fill("PA")
     assert [row[0] for row in cells(page)] == ["pay"]
-    assert serious_violations(page) == []
+    assert_accessible(page)
 
 
 def test_a_table_shows_columns_rows_and_segments(open_page: Any) -> None:
@@ -51,7 +51,7 @@ def test_a_table_shows_columns_rows_and_segments(open_page: Any) -> None:
     page.get_by_role("button", name="Keep it").click()
     page.get_by_role("button", name="Reload OFFLINE").click()
     expect(page.get_by_text("are being reloaded")).to_be_visible()
-    assert serious_violations(page) == []
+    assert_accessible(page)
 
 
 def test_segments_are_drawn_by_server_and_time(open_page: Any) -> None:
@@ -64,7 +64,7 @@ def test_segments_are_drawn_by_server_and_time(open_page: Any) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").filter(has_text="1 of 1 segment")).to_be_visible()
     expect(grid.locator("[aria-selected=true]")).to_have_count(1)
-    assert serious_violations(page) == []
+    assert_accessible(page)
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Show all")).to_have_count(0)
     page.get_by_role("button", name="Reload trips").click()
@@ -161,7 +161,7 @@ def test_small_and_dark(open_page: Any) -> None:
         expect(page.get_by_role("heading").first).to_be_visible()
         expect(page.get_by_text("Loading…")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert serious_violations(page) == []
+        assert_accessible(page)
 
 
 def test_the_cluster_shows_its_parts(open_page: Any) -> None:
@@ -299,7 +299,7 @@ def test_what_queries_of_late_could_use_is_added_to_the_config(watched: Any, bro
     advice = page.get_by_role("list", name="Advice for OFFLINE")
     expect(advice).to_contain_text("Inverted index on kind")
     expect(advice).to_contain_text("Sort by town")
-    assert serious_violations(page) == []
+    assert_accessible(page)
     page.get_by_role("button", name="Add… Star-tree").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("SUM__n")
@@ -317,7 +317,7 @@ def test_users_are_added_changed_and_deleted(watched: Any, browser: Any, own: Em
     page.get_by_role("textbox", name="Name").fill("an:n")
     page.get_by_role("textbox", name="Tables").fill("pay, people")
     page.get_by_role("textbox", name="Password").fill("secret")
-    assert serious_violations(page) == []
+    assert_accessible(page)
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("'username' must be a name without ':'")
     page.get_by_role("textbox", name="Name").fill("ann")

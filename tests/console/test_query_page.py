@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from tests.console.browser import AXE, serious_violations
+from tests.console.browser import assert_accessible
 from tests.console.conftest import FIRST_ID, ROWS, OpenPage
 
 if TYPE_CHECKING:
@@ -270,17 +270,16 @@ def test_a_query_is_formatted(open_page: OpenPage) -> None:
     assert text.endswith("-- why")
 
 
-@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: npm ci in console/")
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_pages_fit_the_screen_and_are_accessible(width: int, dark: bool, open_page: OpenPage) -> None:
     page = open_page(width=width, dark=dark)
     ask(page, "SELECT * FROM trips LIMIT 50")
     cells(page).first.wait_for()
-    assert serious_violations(page) == []
+    assert_accessible(page)
     ask(page, "SELECT nothing FROM trips")
     page.get_by_role("alert").wait_for()
     page.get_by_role("button", name="Options").click()
-    assert serious_violations(page) == []
+    assert_accessible(page)
     page.keyboard.press("Escape")
     assert page.evaluate("document.documentElement.scrollWidth") == width
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 from playwright.sync_api import expect
-from tests.console.browser import serious_violations
+from tests.console.browser import assert_accessible
 
 from gamay.embedded import EmbeddedCluster
 
@@ -24,7 +24,7 @@ def test_queries_of_late_are_told_with_their_cost(open_page: Any, console: Embed
     expect(row.locator("td").nth(1)).to_have_text("3")
     expect(page.get_by_role("row").filter(has_text="SELECT absent")).to_contain_text("1 failed")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert serious_violations(page) == []
+    assert_accessible(page)
     page.get_by_label("Put together").uncheck()
     expect(row).to_have_count(3)
     row.first.get_by_role("link").click()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from playwright.sync_api import expect
-from tests.console.browser import serious_violations
+from tests.console.browser import assert_accessible
 from tests.console.conftest import COMPACTION as TYPE
 from tests.console.conftest import COMPACTION_SETTINGS as SETTINGS
 from tests.minion.conftest import Orders
@@ -24,7 +24,7 @@ def test_a_task_is_run_by_hand_and_forgotten(watched: Any, browser: Any, orders:
     expect(run).to_contain_text("COMPLETED")
     run.locator("summary").press("Enter")
     expect(run.locator("li").first).to_contain_text("on Minion_")
-    assert serious_violations(page) == []
+    assert_accessible(page)
     page.get_by_role("button", name=f"Forget… {job}").click()
     expect(page.get_by_role("dialog")).to_contain_text(job)
     page.get_by_role("button", name="Forget it").click()
@@ -36,4 +36,4 @@ def test_tasks_fit_a_small_dark_screen(watched: Any, browser: Any, orders: Order
     page, _ = watched(orders.cluster.controller_url, "/#/tables/orders/tasks", width=400, dark=True)
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert serious_violations(page) == []
+    assert_accessible(page)
