@@ -26,8 +26,12 @@ settings.load_profile("gamay")
 _imported_constants, _no_constants = hypothesis_providers._get_local_constants, hypothesis_providers.Constants()
 hypothesis_providers._get_local_constants = lambda: _no_constants if settings.default.derandomize else _imported_constants()
 
-# Files that take minutes or half a minute, the longest first: a worker takes whole files, so these must not come last.
+# Folders whose tests share what is dear to start, a SparkSession above all: one worker runs them all.
+_TOGETHER = ("tests/spark/",)
+
+# What takes minutes or half a minute, the longest first: a worker takes whole files, so these must not come last.
 _LONGEST = (
+    "spark",
     "embedded/test_kill.py",
     "embedded/test_chaos.py",
     "embedded/test_role_processes.py",
@@ -35,12 +39,20 @@ _LONGEST = (
     "realtime/test_realtime_cluster.py",
     "fuzz/test_fuzz.py",
     "integration/test_quickstart.py",
-    "spark/test_build.py",
-    "spark/test_streaming_sink.py",
     "realtime/test_realtime_kill.py",
-    "spark/test_repartition.py",
-    "spark/test_streaming_source.py",
 )
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand whole files to workers, as `--dist loadfile` does, and folders of `_TOGETHER` in one piece."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return next((folder for folder in _TOGETHER if file.startswith(folder)), file)
+
+    return ByFileOrFolder(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first, the others as they were found."""
     folder = Path(__file__).parent
     ranks = {folder / name: rank for rank, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    items.sort(key=lambda item: ranks.get(item.path, ranks.get(item.path.parent, len(ranks))))
 
 
 @pytest.fixture(scope="session")
