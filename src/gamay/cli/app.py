@@ -1,5 +1,6 @@
 """The tree of commands. Each imports what it needs when it runs, so that `gamay --help` answers at once."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -256,6 +257,13 @@ def start_minion(
     )  # fmt: skip
 
 
+class Engine(StrEnum):
+    """What builds the segments of a job."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
 @app.command("ingest")
 def ingest(
     job: Annotated[Path, typer.Argument(help="Job spec: YAML, JSON, or the older properties file.")],
@@ -266,11 +274,14 @@ def ingest(
         typer.Option(help="What a .properties job does, as SegmentTarPush; other specs say it themselves."),
     ] = None,
     summary: Annotated[Optional[Path], typer.Option(help="Write what the job did to this file, as JSON.")] = None,  # noqa: UP045
+    engine: Annotated[
+        Engine, typer.Option(help="Where segments are built: on Spark, or in threads of this process, without Java.")
+    ] = Engine.SPARK,
 ) -> None:
-    """Run a batch ingestion job on PySpark: build segments, push them, or both."""
+    """Run a batch ingestion job: build segments, push them, or both."""
     from gamay.cli.run import run_ingestion
 
-    run_ingestion(job, value or [], property_file, job_type, summary)
+    run_ingestion(job, value or [], property_file, job_type, summary, engine is Engine.LOCAL)
 
 
 Output = Annotated[

@@ -136,17 +136,23 @@ def _starting(cluster: "EmbeddedCluster", seconds: float) -> str:
 
 
 def run_ingestion(
-    job: Path, values: Sequence[str], property_file: Path | None, job_type: str | None, summary: Path | None = None
+    job: Path,
+    values: Sequence[str],
+    property_file: Path | None,
+    job_type: str | None,
+    summary: Path | None = None,
+    is_local: bool = False,
 ) -> None:
     """Run a job spec; raises GamayError when rows or segments were lost on the way.
 
-    summary: the file to write what it did to, as JSON.
+    summary: the file to write what it did to, as JSON. is_local: segments are built in this process, without Spark.
     """
     from gamay.ingest.job.spec import JobSpec, values_of
+    from gamay.spark.building.execute import LocalEngine
     from gamay.spark.jobs import run_with_summary
 
     spec = JobSpec.load(job, values=values_of(values), property_file=property_file, job_type=job_type)
-    print(run_with_summary(spec, summary))
+    print(run_with_summary(spec, summary, LocalEngine() if is_local else None))
 
 
 def show_segment(path: Path) -> None:

@@ -15,6 +15,7 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
+    "LocalEngine": "gamay.spark.building.execute",
     "build_segments": "gamay.spark.building.segments",
     "dry_run": "gamay.spark.writing.dry_run",
     "local_session": "gamay.spark.session.local",

@@ -16,6 +16,7 @@ from gamay.model.parse import load_json
 from gamay.model.rules.validation import validate_schema, validate_table_config
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.spark.building.execute import LocalEngine
 from gamay.spark.building.manifest import Manifest
 from gamay.spark.building.progress import JobProgress, terminal_progress
 from gamay.spark.building.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
@@ -37,7 +38,8 @@ def run_job(
 ) -> JobReport:
     """Run a job and return what it did.
 
-    spark: None takes the session that is there, or starts a local one for the job and stops it.
+    spark: None takes the session that is there, or starts a local one for the job and stops it. A `LocalEngine` builds in
+    threads of this process instead.
     progress: None shows a bar on a terminal and logs elsewhere.
     Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; then nothing is left half-pushed
     that the table's config protects (`consistentDataPush`).
@@ -50,7 +52,7 @@ def run_job(
         return _run(job, spark, shown, clock)
 
 
-def run_with_summary(job: JobSpec, summary: Path | None) -> JobReport:
+def run_with_summary(job: JobSpec, summary: Path | None, spark: Any = None) -> JobReport:
     """Run a job as `run_job`, and write what it did, or why it failed, to a file as JSON; None for no file."""
 
     def write(state: str, rest: Mapping[str, Any]) -> None:
@@ -58,7 +60,7 @@ def run_with_summary(job: JobSpec, summary: Path | None) -> JobReport:
             summary.write_text(json.dumps({"state": state, **rest}, indent=1) + "\n", encoding="utf-8")
 
     try:
-        report = run_job(job)
+        report = run_job(job, spark)
     except GamayError as error:
         write("FAILED", {"error": str(error)})
         raise
@@ -72,10 +74,13 @@ def _run(job: JobSpec, spark: Any, progress: JobProgress, clock: Clock) -> JobRe
     table_config, schema = _documents(job)
     built: BuildReport | None = None
     if job.creates:
+        extra = _extra(job.execution.extra_configs)
+        if extra["partitionAndSort"].lower() == "true" and isinstance(spark, LocalEngine):
+            raise InvalidConfigError("partitionAndSort needs Spark: leave it out, or choose the engine 'spark'")
         manifest = _manifest(job, table_config)
         with _session(job, progress) if spark is None else nullcontext(spark) as session:
             manifest.begin()
-            built = _build(job, session, schema, table_config, progress, clock)
+            built = _build(job, extra, session, schema, table_config, progress, clock)
         manifest.complete(built.segments)
     pushed = None
     if job.push_mode is not None:
@@ -89,11 +94,16 @@ def _run(job: JobSpec, spark: Any, progress: JobProgress, clock: Clock) -> JobRe
 
 
 def _build(
-    job: JobSpec, spark: Any, schema: Schema, table_config: TableConfig, progress: JobProgress, clock: Clock
+    job: JobSpec,
+    extra: Mapping[str, str],
+    spark: Any,
+    schema: Schema,
+    table_config: TableConfig,
+    progress: JobProgress,
+    clock: Clock,
 ) -> BuildReport:
     assert job.input_dir_uri is not None
     assert job.output_dir_uri is not None
-    extra = _extra(job.execution.extra_configs)
     name_configs = dict(job.segment_names.configs)
     if _is_consistent(table_config):
         # the new segments stand beside those they replace until all are there, so their names must differ

@@ -1,8 +1,10 @@
 """Running one Python function for each of some tasks on executors, and telling how far they are."""
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -15,15 +17,37 @@ _RESULT = "result string"
 _GROUPS = itertools.count(1)
 
 
+class LocalEngine:
+    """Threads of this process in place of Spark's executors: for small jobs, which end before Java has started."""
+
+    def run(
+        self, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: JobProgress, parallelism: int
+    ) -> list[str]:
+        """Return the text that `function` makes of each task; the first failure ends what has not begun, and is raised."""
+        progress.update(what, 0, len(tasks))
+        with ThreadPoolExecutor(parallelism or os.cpu_count(), "gamay-build") as pool:
+            try:
+                results = []
+                for result in pool.map(function, tasks):
+                    results.append(result)
+                    progress.update(what, len(results), len(tasks))
+                return results
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+
 def run_tasks(
     spark: Any, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: JobProgress, parallelism: int = 0
 ) -> list[str]:
     """Return the text that `function` makes of each task, in their order; each task is a Spark task of its own.
 
-    parallelism: how many run at once, at most; 0 leaves it to Spark.
+    spark: a session, or a `LocalEngine`. parallelism: how many run at once, at most; 0 takes all cores.
     """
     if not tasks:
         return []
+    if isinstance(spark, LocalEngine):
+        return spark.run(tasks, function, what, progress, parallelism)
     groups = min(len(tasks), parallelism) if parallelism else len(tasks)
     shipped = list(tasks)
 

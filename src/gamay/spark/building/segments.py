@@ -97,6 +97,7 @@ def build_segments(
 
     Each file becomes a segment, unless `partition_and_sort`: then all rows are first brought into ranges of the table's
     partition, time and sorted columns, of about `rows_per_segment` rows each.
+    spark: a session, or a `LocalEngine`, which builds in threads of this process and cannot `partition_and_sort`.
     bytes_per_task: of the input: files that are larger are split over several tasks, and segments, where their format lets
     them be; smaller ones of one folder become one. None: a segment of each file, and with `partition_and_sort`, where the
     outcome does not show tasks, so many as keep cores at work.
