@@ -107,7 +107,7 @@ def test_by_time_and_by_measures(
     for aggregate, operands, keys, pick, empty in cases:
         wanted = expected(list(zip(*keys, values, strict=True)), groups, 4, pick, empty)
         result = whole(aggregate, operands, groups, 4)
-        assert result.type is aggregate.result_type
+        assert result.type is aggregate.traits.result_type
         assert listed(result) == wanted
         assert listed(divided(aggregate, operands, groups, 4, seed)) == wanted
 

@@ -74,7 +74,7 @@ def test_arrays_of_every_type(
     storage = pa.array(values) if in_arrow else np.array(values, numpy_dtype(source))
     aggregate = bind_call("arrayagg", [source], target)
     operand = Vector(source, storage)
-    assert aggregate.result_is_multi_value
+    assert aggregate.traits.result_is_multi_value
     assert as_rows(whole(aggregate, [operand], None, 1)) == [expected]
     groups = np.zeros(len(values), np.int32)
     assert Counter(as_rows(divided(aggregate, [operand], groups, 2, 1))[0]) == Counter(expected)

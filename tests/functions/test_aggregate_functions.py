@@ -66,7 +66,7 @@ def test_no_rows(name: str, expected: float) -> None:
         if partial is not None:
             result = aggregate.finish(aggregate.decode(aggregate.encode(partial)))
             np.testing.assert_array_equal(result.values, [expected] * 3)
-            assert result.type is aggregate.result_type
+            assert result.type is aggregate.traits.result_type
 
 
 @pytest.mark.parametrize("name", EMPTY)

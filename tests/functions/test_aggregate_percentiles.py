@@ -251,7 +251,7 @@ def test_twins_and_suffixes(name: str, bind_call: Any, whole: Any) -> None:
 def test_raw_twins_are_raw(bind_call: Any) -> None:
     for name in ("percentilerawest", "percentilerawtdigest", "percentilerawkll"):
         for call, more in ((f"{name}mv", (50,)), (f"{name}50mv", ()), (f"{name}50", ()), (name, (50,))):
-            assert bind_call(call, [DataType.LONG], *more, multi_value=True).result_type is DataType.STRING
+            assert bind_call(call, [DataType.LONG], *more, multi_value=True).traits.result_type is DataType.STRING
 
 
 @pytest.mark.parametrize(

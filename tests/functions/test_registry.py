@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from gamay.base.errors import QueryError
 from gamay.functions import registry
+from gamay.functions.aggregate_spi import AggregateTraits
 from gamay.functions.expression import Call, Column, Literal, Star
 from gamay.functions.registry import (
     aggregate_arguments,
@@ -49,7 +51,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 
     def factory(call: Call, arg_types: object) -> object:
         calls.append(call)
-        return object()
+        return SimpleNamespace(traits=AggregateTraits(DataType.INT))
 
     register_aggregate(["percentile"], factory, suffixed=True)  # type: ignore[arg-type]
     register_aggregate(["percentileMV"], factory, suffixed=True)  # type: ignore[arg-type]
@@ -102,6 +104,12 @@ def test_suffixed_aggregates(fresh: list[Call]) -> None:
     assert fresh == [Call("percentile", (X, NINETY_FIVE)), Call("percentilemv", (X, Literal(99, DataType.INT)))]
     with pytest.raises(QueryError, match="takes 1 argument"):
         bind_aggregate(Call("percentile95", (X, NINETY_FIVE)), [])
+
+
+def test_an_aggregate_without_traits_is_refused(fresh: list[Call]) -> None:
+    register_aggregate(["old_Total"], lambda call, types: object())  # type: ignore[arg-type, return-value]
+    with pytest.raises(QueryError, match=r"Aggregate 'old_Total' has no traits: builtins\.object must tell its result type"):
+        bind_aggregate(Call("oldTotal", (X,)), [(DataType.INT, False)])
 
 
 def test_arguments_for_each_row(fresh: list[Call]) -> None:

@@ -7,7 +7,8 @@ partial   the state in terms of values, one entry for each group; mergeable in a
 result    one value for each group
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,6 +22,33 @@ Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for
 Sent: TypeAlias = Any  # np.ndarray of a fixed width, which costs least to send, or pa.Array, of what that cannot hold
 
 
+@dataclass(frozen=True, slots=True)
+class AggregateTraits:
+    """Facts about a bound aggregate by which a query is planned.
+
+    result_type: of what `finish` returns. result_is_multi_value: whether that is lists.
+    state_kind: aggregates of equal kinds over equal arguments share a state, and read each other's partials where they are
+    of one class; None for one that shares with no other.
+    is_bounded: rows do not make the state of a group grow.
+    is_of_distinct_values: how often a value occurs does not matter, so a dictionary tells as much as the rows.
+    adds_up_segments: the result is a sum over the segments, so their rows must not be put together.
+    conditions: which arguments are conditions; a row in which one is unknown may count for another.
+    required_arguments: how many arguments, from the first on, must not be null, where nulls are handled; None for all. The
+    others show what is stored in place of a null.
+    of_groups: the aggregate that takes this one's place in a query with GROUP BY, where it is not the same.
+    """
+
+    result_type: DataType
+    state_kind: Hashable = None
+    result_is_multi_value: bool = False
+    is_bounded: bool = False
+    is_of_distinct_values: bool = False
+    adds_up_segments: bool = False
+    conditions: range = range(0)
+    required_arguments: int | None = None
+    of_groups: "Aggregate | None" = None
+
+
 class Aggregate(Protocol):
     """A bound aggregate function. Instances are immutable and shared between threads; states are not.
 
@@ -28,10 +56,7 @@ class Aggregate(Protocol):
     """
 
     @property
-    def result_type(self) -> DataType: ...
-
-    @property
-    def result_is_multi_value(self) -> bool: ...
+    def traits(self) -> AggregateTraits: ...
 
     def allocate(self, num_groups: int) -> State:
         """Return the state of groups that have seen no row yet."""

@@ -199,7 +199,15 @@ def is_aggregate(name: str) -> bool:
 def bind_aggregate(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
     """Return the aggregate for a call; `arg_types` are those of `aggregate_arguments(call)`. Raises QueryError."""
     call, entry = _resolve(call)
-    return entry.factory(call, arg_types)
+    aggregate = entry.factory(call, arg_types)
+    if not hasattr(aggregate, "traits"):
+        kind = f"{type(aggregate).__module__}.{type(aggregate).__qualname__}"
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Aggregate '{_display_names[call.name]}' has no traits: {kind} must tell its result type, and what else holds, "
+            "by `traits`, a gamay.functions.aggregate_spi.AggregateTraits",
+        )
+    return aggregate
 
 
 def aggregate_arguments(call: Call) -> tuple[Expression, ...]:

@@ -112,7 +112,7 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
         return call, exact(call, first)
     with _told_of(call):
         found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
-    return call, (found.result_type, found.result_is_multi_value)
+    return call, (found.traits.result_type, found.traits.result_is_multi_value)
 
 
 def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:

@@ -8,6 +8,7 @@ had one, so that no aggregate needs to know of nulls. Totals of single values, t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,9 @@ from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.totals.totals import unsigned
-from gamay.functions.aggregate_spi import Aggregate, GroupIds, Partial, Sent, State
+from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Partial, Sent, State
 from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows, union_nulls
 from gamay.kernels.group.aggregation import mark_ids
-from gamay.model.types import DataType
 
 
 @dataclass(slots=True)
@@ -38,37 +38,22 @@ class NullablePartial:
     seen: Array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NullSkipping:
     """An aggregate of the rows in which no argument is null.
 
     of_nothing_is_null: whether the result for no rows is null; else it is the aggregate's own: counts are 0.
-    required: how many of the arguments, from the first on, must not be null; None for all. The others show what is stored in
-    place of a null.
     """
 
     inner: Aggregate
     of_nothing_is_null: bool
-    required: int | None = None
 
-    @property
-    def result_type(self) -> DataType:
-        return self.inner.result_type
-
-    @property
-    def result_is_multi_value(self) -> bool:
-        return self.inner.result_is_multi_value
-
-    @property
-    def state_kind(self) -> Any:
-        """Equal kinds over equal arguments can share a state; None when only equal aggregates can."""
-        kind = "totals" if isinstance(self.inner, Numeric) else getattr(self.inner, "state_kind", None)
-        return ("without nulls", self.inner if kind is None or self.inner == COUNT_ROWS else kind)
-
-    @property
-    def adds_up_segments(self) -> bool:
-        """Whether the result is a sum over the segments, so that their rows must not be put together."""
-        return getattr(self.inner, "adds_up_segments", False)
+    @cached_property
+    def traits(self) -> AggregateTraits:
+        """Those of the inner aggregate; metadata knows of nulls, so no dictionary stands for the rows."""
+        known = self.inner.traits
+        kind = self.inner if known.state_kind is None else known.state_kind
+        return replace(known, state_kind=("without nulls", kind), is_of_distinct_values=False)
 
     def sharing_with(self, other: "NullSkipping") -> "NullSkipping":
         """Return the aggregate whose state serves both; their kinds are equal."""
@@ -96,7 +81,7 @@ class NullSkipping:
         return NullableState(self.inner.grow(state.inner, num_groups), seen)
 
     def update(self, state: State, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        nulls = _null_rows(args[: self.required], num_rows)
+        nulls = _null_rows(args[: self.traits.required_arguments], num_rows)
         if isinstance(state, NullableTotals):
             if not _is_null_constant(args[0]):
                 state.update(groups, self._summed(args[0]), nulls, num_rows)

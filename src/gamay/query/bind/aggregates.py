@@ -127,11 +127,10 @@ def _skipping_nulls(
         arguments = call.args
     if not arguments:
         return aggregate, arguments
-    conditions = getattr(aggregate, "conditions", range(0))
     # a condition that is unknown does not hold, but the row may count for another one
-    arguments = tuple(Call("istrue", (arg,)) if i in conditions else arg for i, arg in enumerate(arguments))
+    arguments = tuple(Call("istrue", (arg,)) if i in aggregate.traits.conditions else arg for i, arg in enumerate(arguments))
     counts = "count" in call.name or call.name in ("fasthll", "fasthllmv", "idset", "sum0")
-    return NullSkipping(aggregate, not counts, getattr(aggregate, "required_arguments", None)), arguments
+    return NullSkipping(aggregate, not counts), arguments
 
 
 class AggregateBinder:
@@ -164,8 +163,8 @@ class AggregateBinder:
 
     def result_type(self, number: int) -> ValueType:
         """Return the type of an aggregate's result."""
-        aggregate = self.aggregates[number].aggregate
-        return aggregate.result_type, aggregate.result_is_multi_value
+        traits = self.aggregates[number].aggregate.traits
+        return traits.result_type, traits.result_is_multi_value
 
     def _bound(self, call: Call) -> BoundAggregate:
         inner, condition = (call.args[0], self._condition(call.args[1])) if call.name == FILTERED else (call, None)
@@ -181,7 +180,7 @@ class AggregateBinder:
             )
         aggregate = bind_aggregate(inner, types)
         if self._has_groups:
-            aggregate = getattr(aggregate, "of_groups", aggregate)
+            aggregate = aggregate.traits.of_groups or aggregate
         if self._null_handling:
             aggregate, arguments = _skipping_nulls(inner, aggregate, arguments, self._type_of)
         return BoundAggregate(call, aggregate, arguments, condition)

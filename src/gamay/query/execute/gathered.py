@@ -146,6 +146,6 @@ def may_be_few(bound: BoundQuery) -> bool:
 
     Sums over segments, such as SEGMENTPARTITIONEDDISTINCTCOUNT, are no sums over what is put together.
     """
-    if any(getattr(call.aggregate, "adds_up_segments", False) for call in bound.aggregates):
+    if any(call.aggregate.traits.adds_up_segments for call in bound.aggregates):
         return False
     return bound.filter != EVERYTHING and not bound.filters and not computes(bound.filter)

@@ -36,7 +36,7 @@ def answer_from_metadata(aggregate: Aggregate, column: Column | None, num_docs: 
     every_id = np.arange(len(values), dtype=np.uint32)
     if isinstance(aggregate, DistinctAggregate) and not aggregate.counted:
         return PairsPartial(np.zeros(len(values), np.int32), EncodedVector(every_id, values), None, 1)
-    if getattr(aggregate, "is_of_distinct_values", False):
+    if aggregate.traits.is_of_distinct_values:
         state = aggregate.allocate(1)
         aggregate.update(state, None, [values], len(values))
         return aggregate.seal(state)

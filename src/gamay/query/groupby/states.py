@@ -65,9 +65,7 @@ class StatePlan:
     @cached_property
     def is_bounded(self) -> bool:
         """Whether a state does not grow with the rows of its groups."""
-        return all(
-            is_narrow(aggregate) or getattr(_unwrapped(aggregate), "is_bounded", False) for aggregate in self.aggregates
-        )
+        return all(aggregate.traits.is_bounded for aggregate in self.aggregates)
 
     @cached_property
     def only_adds(self) -> bool:
@@ -129,7 +127,7 @@ def _plan_states(calls: Sequence[AggregateCall], count_rows: bool) -> StatePlan:
         if aggregate == COUNT_ROWS:
             counters.setdefault(call.filter, []).append(index)
             continue
-        kind = "totals" if isinstance(aggregate, Numeric) else getattr(aggregate, "state_kind", index)
+        kind = index if aggregate.traits.state_kind is None else aggregate.traits.state_kind
         slot = by_argument.get((kind, call.arguments, call.filter))
         if slot is None:
             slot = by_argument[kind, call.arguments, call.filter] = _Slot(aggregate, call.arguments, call.filter)

@@ -6,7 +6,7 @@ their partials merged at the end (`StoredPartials`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from gamay.functions.aggregate.distinct.exact import ExactSum
 from gamay.functions.aggregate.nullable import NullablePartial, NullSkipping
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.totals.totals import Needs, TotalsPartial
-from gamay.functions.aggregate_spi import Aggregate, GroupIds, Partial, Sent
+from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Partial, Sent
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.group.aggregation import add_values, bound_values
@@ -40,14 +40,14 @@ class _OverRecords:
 
     __slots__ = ()
     inner: Aggregate
+    is_bounded: ClassVar[bool]
 
     @property
-    def result_type(self) -> DataType:
-        return self.inner.result_type
-
-    @property
-    def result_is_multi_value(self) -> bool:
-        return self.inner.result_is_multi_value
+    def traits(self) -> AggregateTraits:
+        known = self.inner.traits
+        return AggregateTraits(
+            known.result_type, result_is_multi_value=known.result_is_multi_value, is_bounded=self.is_bounded
+        )
 
     def select(self, partial: Partial, groups: Array) -> Partial:
         return self.inner.select(partial, groups)
@@ -103,6 +103,7 @@ class StoredTotals(_OverRecords):
     the cuboid's records, None for those that are not needed. magnitude: no sum of sums of records can be larger.
     """
 
+    is_bounded = True
     inner: Aggregate
     fields: tuple[Array | None, ...]
     magnitude: float
@@ -151,6 +152,7 @@ class StoredPartials(_OverRecords):
     first of the cuboid. decode_records: makes the partial of some records, with an entry for each, of their `arrays`.
     """
 
+    is_bounded = False
     inner: Aggregate
     arrays: Arrays
     start: int
@@ -289,7 +291,7 @@ class StoredAggregates:
     ) -> tuple[Arrays, Callable[[Sequence[Sent]], Partial]] | None:
         if isinstance(aggregate, ExactSum):
             sums = self._totals.get((call.arguments, Needs.SUM))
-            if sums is not None and sums.dtype == np.int64 and aggregate.result_type is DataType.LONG:
+            if sums is not None and sums.dtype == np.int64 and aggregate.traits.result_type is DataType.LONG:
                 return [sums], _halves
         for stored, arrays in self._others:
             if stored.arguments == call.arguments and _is_same_state(stored.aggregate, aggregate):
@@ -310,8 +312,8 @@ def _is_same_state(stored: Aggregate, wanted: Aggregate) -> bool:
     """Whether two aggregates of equal arguments have equal partials."""
     if stored == wanted:
         return True
-    kind = getattr(stored, "state_kind", None)
-    return kind is not None and type(stored) is type(wanted) and kind == getattr(wanted, "state_kind", None)
+    kind = stored.traits.state_kind
+    return kind is not None and type(stored) is type(wanted) and kind == wanted.traits.state_kind
 
 
 def _halves(arrays: Sequence[Sent]) -> Partial:

@@ -29,7 +29,7 @@ from gamay.functions.aggregate.choose.least import (
 from gamay.functions.aggregate.distinct.pairs import no_values
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number_at
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.evaluate import evaluate, result_type
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ValueType, register_aggregate
@@ -58,9 +58,8 @@ class Chosen(KeepsState):
     order: tuple[int, ...]
     types: tuple[DataType, ...]
     descending: bool
-    result_type: DataType
     empty: Any
-    result_is_multi_value: bool = False
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> LeastState:
         return LeastState(self.types, self.descending, num_groups)
@@ -79,8 +78,8 @@ class Chosen(KeepsState):
 
     def finish(self, partial: LeastRows) -> Vector:
         values = partial.columns[-1]
-        if values.type is not self.result_type:
-            values = _cast(values, self.result_type)
+        if values.type is not self.traits.result_type:
+            values = _cast(values, self.traits.result_type)
         return spread(values, partial.groups, partial.num_groups, self.empty)
 
     def encode(self, partial: LeastRows) -> list[pa.Array]:
@@ -118,7 +117,8 @@ def _bind_long(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
             f"{call.name[:3]}(x), or {call.name}(CAST(x AS LONG))"
         )
     descending = call.name == "maxlong"
-    return Chosen((0,), (data_type,), descending, DataType.LONG, _LONG_MIN if descending else _LONG_MAX)
+    empty = _LONG_MIN if descending else _LONG_MAX
+    return Chosen((0,), (data_type,), descending, empty, AggregateTraits(DataType.LONG))
 
 
 def _bind_string(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
@@ -129,14 +129,14 @@ def _bind_string(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
             f"Aggregate '{call.name}' needs text, its argument is {data_type.value}; write "
             f"{call.name[:3]}(x), or {call.name}(CAST(x AS STRING))"
         )
-    return Chosen((0,), (data_type,), call.name == "maxstring", DataType.STRING, None)
+    return Chosen((0,), (data_type,), call.name == "maxstring", None, AggregateTraits(DataType.STRING))
 
 
 def _bind_any(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
     require_arguments(call, 1, 1)
     data_type, _ = arg_types[0]
     _require_ordered(call, data_type)
-    return Chosen((0,), (data_type,), False, data_type, None)
+    return Chosen((0,), (data_type,), False, None, AggregateTraits(data_type))
 
 
 def _timed_arguments(call: Call) -> tuple[Expression, ...]:
@@ -156,7 +156,8 @@ def _bind_timed(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
         raise _invalid(f"The third argument of '{call.name}' is the type of the first: {names}")
     if wanted is not data_type:
         result_type(_cast_call(wanted), lambda _: (data_type, False))
-    return Chosen((1, 0), (time[0], data_type), call.name == "lastwithtime", wanted, _EMPTY_BY_TYPE[wanted])
+    types, traits = (time[0], data_type), AggregateTraits(wanted)
+    return Chosen((1, 0), types, call.name == "lastwithtime", _EMPTY_BY_TYPE[wanted], traits)
 
 
 def _bind_expr(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
@@ -167,7 +168,7 @@ def _bind_expr(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
     _require_single(call, arg_types)
     order = (*range(1, len(arg_types)), 0)
     types = tuple(arg_types[place][0] for place in order)
-    return Chosen(order, types, call.name == "exprmax", types[-1], None)
+    return Chosen(order, types, call.name == "exprmax", None, AggregateTraits(types[-1]))
 
 
 def _require_ordered(call: Call, data_type: DataType) -> None:

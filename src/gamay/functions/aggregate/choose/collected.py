@@ -21,7 +21,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct.coding import decimal_texts, decimals
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.convert import array_of, convert
 from gamay.functions.distinct import distinct
 from gamay.functions.expression import Call, Literal
@@ -113,13 +113,7 @@ class OfCollected:
     argument_type: DataType
     distinct_only: bool
     result: Callable[[CollectedPartial], Vector]
-    result_type: DataType
-    result_is_multi_value: bool = False
-
-    @property
-    def state_kind(self) -> tuple[str, DataType, bool]:
-        """Equal kinds over equal arguments can share a state."""
-        return "collected values", self.argument_type, self.distinct_only
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> Collected:
         return Collected(self.argument_type, num_groups, self.distinct_only)
@@ -232,6 +226,17 @@ def _convertible(source: DataType, to: DataType) -> bool:
     return source is to or source.is_text or to.is_text or source.is_binary == to.is_binary
 
 
+def _of_collected(
+    argument_type: DataType,
+    distinct_only: bool,
+    result: Callable[[CollectedPartial], Vector],
+    result_type: DataType,
+    as_lists: bool = False,
+) -> OfCollected:
+    traits = AggregateTraits(result_type, ("collected values", argument_type, distinct_only), as_lists)
+    return OfCollected(argument_type, distinct_only, result, traits)
+
+
 def _bind_array(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
     require_arguments(call, 2, 3)
     source, _ = require_one_argument(call, arg_types, 2)
@@ -242,7 +247,7 @@ def _bind_array(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
         raise _wrong(call, f"the second argument is the type of the elements, {known}, not {to_text(call.args[1])}")
     if not _convertible(source, target):
         raise _wrong(call, f"{source.value} cannot be converted to {target.value}")
-    return OfCollected(target, _is_distinct(call), _as_array(target), target, result_is_multi_value=True)
+    return _of_collected(target, _is_distinct(call), _as_array(target), target, as_lists=True)
 
 
 def _bind_list(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
@@ -250,7 +255,7 @@ def _bind_list(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
     separator = call.args[1].value if len(call.args) > 1 and isinstance(call.args[1], Literal) else ","
     if not isinstance(separator, str):
         raise _wrong(call, f"the separator is a text, not {to_text(call.args[1])}")
-    return OfCollected(DataType.STRING, _is_distinct(call), _as_text(separator), DataType.STRING)
+    return _of_collected(DataType.STRING, _is_distinct(call), _as_text(separator), DataType.STRING)
 
 
 def _bind_union(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
@@ -258,7 +263,7 @@ def _bind_union(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
     if not source.is_binary:
         raise _wrong(call, f"the argument must be a geometry, which is BYTES, not {source.value}")
     geo_library("shapely")
-    return OfCollected(DataType.BYTES, True, _union, DataType.BYTES)
+    return _of_collected(DataType.BYTES, True, _union, DataType.BYTES)
 
 
 register_aggregate(["arrayAgg"], _bind_array)

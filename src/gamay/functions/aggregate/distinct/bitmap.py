@@ -15,11 +15,11 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from gamay.base.arrays import Array
-from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, count_distinct
+from gamay.functions.aggregate.distinct.distinct import VALUES, DistinctAggregate, count_distinct, of_values
 from gamay.functions.aggregate.distinct.pairs import Pairs
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import Aggregate, GroupIds, KeepsState
+from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import not_a_sketch
@@ -34,10 +34,7 @@ _OFF_HEAP = {"initialCapacity": Number(10_000, 1, (1 << 31) - 1), "hashBits": Nu
 class MergedBitmaps:
     """State and partial are lists of bitmaps, one for each group."""
 
-    state_kind: str = "bitmaps"
-    result_type: DataType = DataType.INT
-    result_is_multi_value: bool = False
-    is_of_distinct_values: bool = True
+    traits = AggregateTraits(DataType.INT, "bitmaps", is_of_distinct_values=True)
 
     def allocate(self, num_groups: int) -> list[BitMap]:
         return [BitMap() for _ in range(num_groups)]
@@ -92,11 +89,7 @@ class SumOfSegments(KeepsState):
     """The partial is the counts: int64 [num_groups]. The state is that of DISTINCTCOUNT, with which it is shared."""
 
     argument_type: DataType
-    state_kind: str = "values"
-    result_type: DataType = DataType.LONG
-    result_is_multi_value: bool = False
-    is_of_distinct_values: bool = True
-    adds_up_segments: bool = True
+    traits = AggregateTraits(DataType.LONG, VALUES, is_of_distinct_values=True, adds_up_segments=True)
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, False)
@@ -127,13 +120,13 @@ def _bind_bitmap(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
     data_type, _ = require_one_argument(call, arg_types)
     if data_type is DataType.BYTES:
         return MergedBitmaps()
-    return DistinctAggregate("values", data_type, count_distinct, DataType.INT)
+    return of_values(data_type, count_distinct, DataType.INT)
 
 
 def _bind_off_heap(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
     data_type, _ = require_one_argument(call, arg_types, 1)
     text_parameters(call, 1, _OFF_HEAP)
-    return DistinctAggregate("values", data_type, count_distinct, DataType.INT)
+    return of_values(data_type, count_distinct, DataType.INT)
 
 
 def _bind_partitioned(call: Call, arg_types: Sequence[ValueType]) -> SumOfSegments:

@@ -5,6 +5,7 @@ Empty: DISTINCTCOUNT and DISTINCTSUM 0, DISTINCTAVG NaN.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,27 +22,26 @@ from gamay.functions.aggregate.distinct.pairs import (
 from gamay.functions.aggregate.lookup import numbers
 from gamay.functions.aggregate.totals.numeric import require_number, require_one_argument
 from gamay.functions.aggregate.totals.totals import unsigned
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.group.aggregation import count_groups
 from gamay.model.types import DataType
 
+VALUES = "values"
+COUNTED_VALUES = "counted values"
+"""The kinds of states that are `Pairs`."""
+
 
 @dataclass(frozen=True, slots=True)
 class DistinctAggregate(KeepsState):
-    """Aggregate that is computed from the distinct values of each group. `state_kind`: equal kinds can share a state."""
+    """Aggregate that is computed from the distinct values of each group, or with `counted` of how often each occurs, too."""
 
-    state_kind: str
     argument_type: DataType
     result: Callable[[PairsPartial], Array | Vector]
-    result_type: DataType
-    result_is_multi_value: bool = False
-
-    @property
-    def counted(self) -> bool:
-        return self.state_kind == "counted values"
+    traits: AggregateTraits
+    counted: bool = False
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, self.counted)
@@ -57,13 +57,18 @@ class DistinctAggregate(KeepsState):
 
     def finish(self, partial: PairsPartial) -> Vector:
         result = self.result(partial)
-        return result if isinstance(result, Vector) else Vector(self.result_type, result)
+        return result if isinstance(result, Vector) else Vector(self.traits.result_type, result)
 
     def encode(self, partial: PairsPartial) -> list[pa.Array]:
         return encode_pairs(partial)
 
     def decode(self, arrays: Sequence[pa.Array]) -> PairsPartial:
         return decode_pairs(self.argument_type, arrays)
+
+
+def of_values(argument_type: DataType, result: Callable[[PairsPartial], Any], result_type: DataType) -> DistinctAggregate:
+    """Return an aggregate of distinct values, which shares its state with all others."""
+    return DistinctAggregate(argument_type, result, AggregateTraits(result_type, VALUES, is_of_distinct_values=True))
 
 
 # -- results
@@ -103,15 +108,15 @@ def _distinct_average(partial: PairsPartial) -> Array:
 
 def _bind_distinct_count(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
     data_type, _ = require_one_argument(call, arg_types)
-    return DistinctAggregate("values", data_type, count_distinct, DataType.INT)
+    return of_values(data_type, count_distinct, DataType.INT)
 
 
 def _bind_distinct_sum(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
-    return DistinctAggregate("values", require_number(call, arg_types), _distinct_sum, DataType.DOUBLE)
+    return of_values(require_number(call, arg_types), _distinct_sum, DataType.DOUBLE)
 
 
 def _bind_distinct_average(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
-    return DistinctAggregate("values", require_number(call, arg_types), _distinct_average, DataType.DOUBLE)
+    return of_values(require_number(call, arg_types), _distinct_average, DataType.DOUBLE)
 
 
 register_aggregate(["distinctCount", "distinctCountMV"], _bind_distinct_count)

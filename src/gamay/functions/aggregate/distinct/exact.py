@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, counts_of
+from gamay.functions.aggregate.distinct.distinct import COUNTED_VALUES, DistinctAggregate, counts_of
 from gamay.functions.aggregate.distinct.pairs import PairsPartial
 from gamay.functions.aggregate.lookup import INTEGERS, lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_arguments
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import Aggregate, GroupIds, Sent
+from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Sent
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import java_double_text
@@ -76,13 +76,11 @@ class ExactSum:
 
     name: str
     result: Callable[[Array], Vector]
-    result_type: DataType
-    state_kind: str
-    result_is_multi_value: bool = False
+    traits: AggregateTraits
 
     @property
     def _watches(self) -> bool:
-        return self.result_type is DataType.STRING
+        return self.traits.result_type is DataType.STRING
 
     def allocate(self, num_groups: int) -> HalvesState:
         return HalvesState(num_groups)
@@ -242,7 +240,7 @@ def _bind_integers(call: Call, arg_types: Sequence[ValueType]) -> ExactSum:
             f"Aggregate '{call.name}' needs whole numbers, its argument is {data_type.value}; write sum(x), or "
             f"{call.name}(CAST(x AS LONG))",
         )
-    return ExactSum(call.name, _as_longs(call.name), DataType.LONG, "halves")
+    return ExactSum(call.name, _as_longs(call.name), AggregateTraits(DataType.LONG, "halves"))
 
 
 def _bind_precision(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
@@ -250,13 +248,14 @@ def _bind_precision(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
     data_type, _ = arg_types[0]
     rounding = Rounding(_whole(call, 1, "precision", 0), _whole(call, 2, "scale", -_PRECISION_MAX))
     if data_type in INTEGERS:
-        return ExactSum(call.name, _as_texts(rounding), DataType.STRING, "watched halves")
+        return ExactSum(call.name, _as_texts(rounding), AggregateTraits(DataType.STRING, "watched halves"))
     if not (data_type.is_numeric or data_type in (DataType.STRING, DataType.BYTES)):
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
             f"Aggregate '{call.name}' takes numbers, decimal text and serialised decimals, not {data_type.value}",
         )
-    return DistinctAggregate("counted values", data_type, _precise_sum(rounding), DataType.STRING)
+    traits = AggregateTraits(DataType.STRING, COUNTED_VALUES)
+    return DistinctAggregate(data_type, _precise_sum(rounding), traits, counted=True)
 
 
 def _whole(call: Call, position: int, meaning: str, least: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gamay.functions.aggregate.distinct.distinct import DistinctAggregate
+from gamay.functions.aggregate.distinct.distinct import DistinctAggregate, of_values
 from gamay.functions.aggregate.distinct.pairs import PairsPartial
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.expression import Call
@@ -51,7 +51,7 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> DistinctAggregate:
     data_type, _ = require_one_argument(call, arg_types, 1)
     given = text_parameters(call, 1, _SETTINGS)
     settings = Settings(int(given["sizeThresholdInBytes"]), int(given["expectedInsertions"]), given["fpp"])
-    return DistinctAggregate("values", data_type, _id_sets(settings), DataType.STRING)
+    return of_values(data_type, _id_sets(settings), DataType.STRING)
 
 
 register_aggregate(["idSet", "idSetMV"], _bind)

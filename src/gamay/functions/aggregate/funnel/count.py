@@ -8,7 +8,7 @@ that segments are sorted by key, changes nothing beyond that.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from gamay.functions.aggregate.distinct.pairs import (
 from gamay.functions.aggregate.sketch.entries import ThetaState, decode_entries, encode_entries
 from gamay.functions.aggregate.sketch.theta import power_of_two
 from gamay.functions.aggregate.totals.totals import flatten, mask_of
-from gamay.functions.aggregate_spi import Aggregate, GroupIds, Partial, State
+from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Partial, State
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ValueType, canonical_name, register_aggregate
@@ -70,13 +70,10 @@ class FunnelCount:
     num_steps: int
     key_type: DataType
     k: int | None = None
-    result_type: DataType = DataType.LONG
-    result_is_multi_value: bool = True
 
     @property
-    def conditions(self) -> range:
-        """Which of the arguments are conditions; a row in which one is unknown may still take another step."""
-        return range(self.num_steps)
+    def traits(self) -> AggregateTraits:
+        return AggregateTraits(DataType.LONG, result_is_multi_value=True, conditions=range(self.num_steps))
 
     def allocate(self, num_groups: int) -> list[Any]:
         return [self._new(num_groups) for _ in range(self.num_steps)]
@@ -155,13 +152,10 @@ class SummedFunnelCount:
     """FUNNELCOUNT of segments that have no key in common. The partial is the counts: int64 [groups, steps]."""
 
     inner: FunnelCount
-    result_type: DataType = DataType.LONG
-    result_is_multi_value: bool = True
-    adds_up_segments: bool = True
 
     @property
-    def conditions(self) -> range:
-        return self.inner.conditions
+    def traits(self) -> AggregateTraits:
+        return replace(self.inner.traits, adds_up_segments=True)
 
     def allocate(self, num_groups: int) -> State:
         return self.inner.allocate(num_groups)

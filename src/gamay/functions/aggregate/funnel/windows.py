@@ -19,7 +19,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.funnel.events import Events, decoded, encoded, merged, selected, together
 from gamay.functions.aggregate.funnel.options import FunnelOptions, funnel_arguments, funnel_options, percentile_of
 from gamay.functions.aggregate.totals.totals import mask_of
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -70,22 +70,7 @@ class WindowFunnel:
 
     options: FunnelOptions
     result: Callable[[Events, FunnelOptions], Vector]
-    result_type: DataType
-    result_is_multi_value: bool
-
-    @property
-    def state_kind(self) -> tuple[object, ...]:
-        return "funnel events", self.options.num_steps, self.options.keeps_all, self.options.num_fields
-
-    @property
-    def conditions(self) -> range:
-        """Which of the arguments are conditions; a row in which one is unknown may still take another step."""
-        return range(1, 1 + self.options.num_steps)
-
-    @property
-    def required_arguments(self) -> int:
-        """How many arguments must not be null: not the fields, which only tell more of an event."""
-        return 1 + self.options.num_steps
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> FunnelState:
         return FunnelState(num_groups, self.options.num_fields)
@@ -96,7 +81,7 @@ class WindowFunnel:
 
     def update(self, state: FunnelState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         steps = np.full(num_rows, -1, np.int16)
-        for i in reversed(self.conditions):
+        for i in reversed(self.traits.conditions):
             steps[mask_of(convert(args[i], DataType.BOOLEAN), num_rows)] = i - 1
         kept = np.arange(num_rows) if self.options.keeps_all else np.flatnonzero(steps >= 0)
         of_rows = np.zeros(len(kept), np.int64) if groups is None else groups[kept].astype(np.int64)
@@ -216,7 +201,15 @@ def _binder(name: str) -> Callable[[Call, Sequence[ValueType]], WindowFunnel]:
                 what = "the time" if i == 0 else f"step {i}" if i <= options.num_steps else "a field"
                 shown = f"{data_type.value}{'_ARRAY' if multi_value else ''}"
                 raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{name}': {what} cannot be {shown}")
-        return WindowFunnel(options, *_RESULTS[name])
+        result, result_type, as_lists = _RESULTS[name]
+        traits = AggregateTraits(
+            result_type,
+            ("funnel events", options.num_steps, options.keeps_all, options.num_fields),
+            as_lists,
+            conditions=range(1, 1 + options.num_steps),
+            required_arguments=1 + options.num_steps,  # not the fields, which only tell more of an event
+        )
+        return WindowFunnel(options, result, traits)
 
     return bind
 

@@ -20,7 +20,7 @@ from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoint
 from gamay.functions.aggregate.percentile.serialized import parsed_rows
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.parameters import Number, checked, text_parameters
@@ -182,12 +182,7 @@ class DigestPercentile:
     shape: DigestShape
     empty: float
     raw: bool
-    state_kind: str
-    result_is_multi_value: bool = False
-
-    @property
-    def result_type(self) -> DataType:
-        return DataType.STRING if self.raw else DataType.DOUBLE
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> DigestState:
         return DigestState(self.shape, num_groups)
@@ -261,7 +256,9 @@ def _bind_digest(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile
     given = call.args[2] if len(call.args) > 2 else Literal(_COMPRESSION.default, DataType.DOUBLE)
     given_value = given.value if isinstance(given, Literal) else None
     compression = max(checked(call, "compression", given_value, _COMPRESSION), _COMPRESSION_MIN)
-    return DigestPercentile(percentile, DigestShape(compression), math.nan, "raw" in call.name, f"digest {compression}")
+    raw = "raw" in call.name
+    traits = AggregateTraits(DataType.STRING if raw else DataType.DOUBLE, f"digest {compression}")
+    return DigestPercentile(percentile, DigestShape(compression), math.nan, raw, traits)
 
 
 def _bind_smart(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile:
@@ -271,7 +268,7 @@ def _bind_smart(call: Call, arg_types: Sequence[ValueType]) -> DigestPercentile:
     settings = text_parameters(call, 2, {"threshold": _THRESHOLD, "compression": _COMPRESSION})
     threshold = settings["threshold"]
     shape = DigestShape(max(settings["compression"], _COMPRESSION_MIN), threshold if threshold > 0 else math.inf)
-    return DigestPercentile(percentile, shape, -math.inf, False, f"digest {shape}")
+    return DigestPercentile(percentile, shape, -math.inf, False, AggregateTraits(DataType.DOUBLE, f"digest {shape}"))
 
 
 register_aggregate(["percentileTDigest", "percentileTDigestMV"], _bind_digest, suffixed=True)

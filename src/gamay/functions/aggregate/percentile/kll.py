@@ -20,7 +20,7 @@ from gamay.functions.aggregate.percentile.points import bring_together, buffer_r
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.deferred import datasketches
@@ -115,12 +115,7 @@ class KllPercentile(KeepsState):
     percentile: float
     k: int
     raw: bool
-    state_kind: str
-    result_is_multi_value: bool = False
-
-    @property
-    def result_type(self) -> DataType:
-        return DataType.STRING if self.raw else DataType.DOUBLE
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> KllState:
         return KllState(self.k, num_groups)
@@ -160,7 +155,8 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> KllPercentile:
     if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
         require_number(call, arg_types, 2)
     k = number_parameter(call, 2, "k", _K)
-    return KllPercentile(percentile, k, "raw" in call.name, f"kll {k}")
+    raw = "raw" in call.name
+    return KllPercentile(percentile, k, raw, AggregateTraits(DataType.STRING if raw else DataType.DOUBLE, f"kll {k}"))
 
 
 register_aggregate(["percentileKLL", "percentileKLLMV"], _bind, suffixed=True)

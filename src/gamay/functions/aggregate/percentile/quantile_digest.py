@@ -18,7 +18,7 @@ from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoint
 from gamay.functions.aggregate.percentile.serialized import parsed_rows
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import Operand, Vector
@@ -168,12 +168,7 @@ class EstimatedPercentile:
 
     percentile: float
     raw: bool
-    state_kind: str = "quantile digest"
-    result_is_multi_value: bool = False
-
-    @property
-    def result_type(self) -> DataType:
-        return DataType.STRING if self.raw else DataType.LONG
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> QuantileState:
         return QuantileState(num_groups)
@@ -305,7 +300,9 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> EstimatedPercentile:
     require_arguments(call, 2, 2)
     if [data_type for data_type, _ in arg_types] != [DataType.BYTES]:
         require_number(call, arg_types, 1)
-    return EstimatedPercentile(percentile, "raw" in call.name)
+    raw = "raw" in call.name
+    traits = AggregateTraits(DataType.STRING if raw else DataType.LONG, "quantile digest")
+    return EstimatedPercentile(percentile, raw, traits)
 
 
 register_aggregate(["percentileEst", "percentileEstMV"], _bind, suffixed=True)

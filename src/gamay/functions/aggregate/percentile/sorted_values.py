@@ -16,7 +16,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.choose.ordering import number_keys, numbers_of
 from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import to_text
@@ -127,9 +127,7 @@ class OfSorted(KeepsState):
     parameter: float | str
     argument_type: DataType
     result: Callable[[Array, SortedPoints], Array]
-    state_kind: str = "sorted values"
-    result_type: DataType = DataType.DOUBLE
-    result_is_multi_value: bool = False
+    traits = AggregateTraits(DataType.DOUBLE, "sorted values")
 
     def allocate(self, num_groups: int) -> SortedState:
         return SortedState(num_groups)

@@ -17,7 +17,7 @@ from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import HashNumbers
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import base64_texts
@@ -104,13 +104,7 @@ class CpcCount(KeepsState):
     lg_k: int
     raw: bool
     merging: bool
-    state_kind: str
-    result_is_multi_value: bool = False
-    is_of_distinct_values: bool = True
-
-    @property
-    def result_type(self) -> DataType:
-        return DataType.STRING if self.raw else DataType.LONG
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> CpcState:
         return CpcState(self.lg_k, self.merging, num_groups)
@@ -143,7 +137,9 @@ class CpcCount(KeepsState):
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> CpcCount:
     data_type, _ = require_one_argument(call, arg_types, 1)
     lg_k = lg_k_parameter(call, LG_K)
-    return CpcCount(lg_k, "raw" in call.name, data_type is DataType.BYTES, f"cpc {lg_k}")
+    raw = "raw" in call.name
+    traits = AggregateTraits(DataType.STRING if raw else DataType.LONG, f"cpc {lg_k}", is_of_distinct_values=True)
+    return CpcCount(lg_k, raw, data_type is DataType.BYTES, traits)
 
 
 _NAMES = ("distinctCountCpcSketch", "distinctCountRawCpcSketch")

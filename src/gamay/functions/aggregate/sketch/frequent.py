@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.distinct.distinct import COUNTED_VALUES
 from gamay.functions.aggregate.distinct.pairs import Pairs, PairsPartial, decode_pairs, encode_pairs, select_pairs
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.convert import convert_values
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -72,9 +73,7 @@ class FrequentSketch:
     max_map_size: int
     item_type: DataType
     argument_type: DataType
-    state_kind: str
-    result_type: DataType = DataType.STRING
-    result_is_multi_value: bool = False
+    traits: AggregateTraits
 
     @property
     def _most(self) -> int:
@@ -142,8 +141,8 @@ def _frequent(item_type: DataType) -> Callable[[Call, Sequence[ValueType]], Freq
                 ErrorCode.QUERY_VALIDATION,
                 f"Aggregate '{call.name}' takes whole numbers, or BYTES of sketches, not {data_type.value}",
             )
-        kind = f"frequent {item_type.value} {size}" if data_type is DataType.BYTES else "counted values"
-        return FrequentSketch(size, item_type, data_type, kind)
+        kind = f"frequent {item_type.value} {size}" if data_type is DataType.BYTES else COUNTED_VALUES
+        return FrequentSketch(size, item_type, data_type, AggregateTraits(DataType.STRING, kind))
 
     return bind
 

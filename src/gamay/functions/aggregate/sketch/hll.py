@@ -9,7 +9,7 @@ STRING too, in HEX or one character for each byte as old segments have them.
 from collections.abc import Sequence
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.sketch.registers import RegisterSketch
+from gamay.functions.aggregate.sketch.registers import RegisterSketch, register_sketch
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -23,7 +23,7 @@ _LOG2M = Number(DEFAULT_LOG2M, LOG2M_RANGE[0], LOG2M_RANGE[-1])
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
     data_type, _ = require_one_argument(call, arg_types, 1)
     log2m = number_parameter(call, 1, "log2m", _LOG2M)
-    return RegisterSketch(HllKind(log2m), "raw" in call.name, data_type is DataType.BYTES, f"hll {log2m}")
+    return register_sketch(HllKind(log2m), "raw" in call.name, data_type is DataType.BYTES, f"hll {log2m}")
 
 
 def _bind_fast(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
@@ -35,7 +35,7 @@ def _bind_fast(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
             "values are counted by DISTINCTCOUNTHLL",
         )
     log2m = number_parameter(call, 1, "log2m", _LOG2M)
-    return RegisterSketch(HllKind(log2m), False, True, f"hll {log2m} of {data_type.value}")
+    return register_sketch(HllKind(log2m), False, True, f"hll {log2m} of {data_type.value}")
 
 
 register_aggregate(["distinctCountHLL", "distinctCountHLLMV"], _bind)

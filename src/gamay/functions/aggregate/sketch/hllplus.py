@@ -8,7 +8,7 @@ The format is told in `gamay.functions.sketch.hllplus`.
 from collections.abc import Sequence
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate.sketch.registers import RegisterSketch
+from gamay.functions.aggregate.sketch.registers import RegisterSketch, register_sketch
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -33,7 +33,7 @@ def hllplus_kind(call: Call, precision: int, sparse_precision: int) -> HllPlusKi
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> RegisterSketch:
     data_type, _ = require_one_argument(call, arg_types, 2)
     kind = hllplus_kind(call, number_parameter(call, 1, "p", PRECISION), number_parameter(call, 2, "sp", SPARSE_PRECISION))
-    return RegisterSketch(kind, "raw" in call.name, data_type is DataType.BYTES, str(kind))
+    return register_sketch(kind, "raw" in call.name, data_type is DataType.BYTES, str(kind))
 
 
 register_aggregate(["distinctCountHLLPlus", "distinctCountHLLPlusMV"], _bind)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.sketch.hll import sketch_bytes
 from gamay.functions.sketch.registers import MAXIMUM, RegisterKind, common_size, parse_sketches
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector, take
@@ -125,21 +125,12 @@ class RegisterSketch(KeepsState):
     """The partial is the registers: uint8 [num_groups, m]; m 0 when there was no sketch to merge.
 
     merging: the argument is serialised sketches, as BYTES or as text. raw: the result is the sketch as text.
-    is_of_distinct_values: how often a value occurs does not matter, so a dictionary tells as much as the rows.
-    is_bounded: rows do not make the state of a group grow.
     """
 
     kind: RegisterKind
     raw: bool
     merging: bool
-    state_kind: str
-    result_is_multi_value: bool = False
-    is_of_distinct_values: bool = True
-    is_bounded: bool = True
-
-    @property
-    def result_type(self) -> DataType:
-        return DataType.STRING if self.raw else DataType.LONG
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> RegisterState:
         return RegisterState(self.kind, self.merging, num_groups)
@@ -178,3 +169,10 @@ class RegisterSketch(KeepsState):
         data = np.frombuffer(array.buffers()[1], np.uint8)
         rows = data[array.offset * size : (array.offset + len(array)) * size]
         return np.asarray(rows.reshape(-1, size))
+
+
+def register_sketch(kind: RegisterKind, raw: bool, merging: bool, state_kind: str) -> RegisterSketch:
+    """Return the aggregate; aggregates of equal `state_kind` share their states."""
+    result_type = DataType.STRING if raw else DataType.LONG
+    traits = AggregateTraits(result_type, state_kind, is_bounded=True, is_of_distinct_values=True)
+    return RegisterSketch(kind, raw, merging, traits)

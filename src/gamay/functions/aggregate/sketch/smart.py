@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.arrays import Array
-from gamay.functions.aggregate.distinct.distinct import count_distinct
+from gamay.functions.aggregate.distinct.distinct import VALUES, count_distinct
 from gamay.functions.aggregate.distinct.pairs import (
     Pairs,
     PairsPartial,
@@ -30,7 +30,7 @@ from gamay.functions.aggregate.sketch.hllplus import PRECISION as HLLPLUS_PRECIS
 from gamay.functions.aggregate.sketch.hllplus import SPARSE_PRECISION, hllplus_kind
 from gamay.functions.aggregate.sketch.ull import PRECISION as ULL_PRECISION
 from gamay.functions.aggregate.totals.numeric import require_one_argument
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.hll import LOG2M_RANGE, HllKind
@@ -62,15 +62,7 @@ class SmartCount(KeepsState):
     kind: RegisterKind
     threshold: int
     argument_type: DataType
-    state_kind: str = "values"
-    result_type: DataType = DataType.INT
-    result_is_multi_value: bool = False
-    is_of_distinct_values: bool = True
-
-    @property
-    def of_groups(self) -> "SmartCount":
-        """The aggregate in a query with GROUP BY."""
-        return replace(self, threshold=_THRESHOLD_MAX)
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> Pairs:
         return Pairs(self.argument_type, num_groups, False)
@@ -149,7 +141,9 @@ def _smart(known: dict[str, Number], kind: Callable[[Call, dict[str, int]], Regi
         data_type, _ = require_one_argument(call, arg_types, 1)
         given = {name: int(value) for name, value in text_parameters(call, 1, known).items()}
         threshold = given["threshold"] if given["threshold"] > 0 else _THRESHOLD_MAX
-        return SmartCount(kind(call, given), threshold, data_type)
+        traits = AggregateTraits(DataType.INT, VALUES, is_of_distinct_values=True)
+        exact = SmartCount(kind(call, given), _THRESHOLD_MAX, data_type, traits)
+        return replace(exact, threshold=threshold, traits=replace(traits, of_groups=exact))
 
     return bind
 

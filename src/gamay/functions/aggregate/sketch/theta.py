@@ -21,7 +21,7 @@ from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.sketch.entries import MergedState, ThetaState, decode_entries, encode_entries
 from gamay.functions.aggregate.totals.totals import flatten, mask_of
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import base64_texts, theta_bytes
@@ -53,21 +53,7 @@ class ThetaSketch:
     num_filters: int
     post: SetExpression
     raw: bool
-    state_kind: tuple[object, ...]
-    result_is_multi_value: bool = False
-
-    @property
-    def result_type(self) -> DataType:
-        return DataType.STRING if self.raw else DataType.LONG
-
-    @property
-    def is_of_distinct_values(self) -> bool:
-        return self.num_filters == 0
-
-    @property
-    def conditions(self) -> range:
-        """Which of the arguments are conditions; a row in which one is unknown may still pass another."""
-        return range(1, 1 + self.num_filters)
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> "list[ThetaState | MergedState | None]":
         return [self._new(num_groups) if uses(self.post, i) else None for i in range(self.num_filters + 1)]
@@ -173,8 +159,14 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> ThetaSketch:
         except ValueError as error:
             raise _wrong(call, f"the post-aggregation '{text}': {error}") from error
     k, theta = power_of_two(int(given["nominalEntries"])), theta_of(given["samplingProbability"])
-    kind = ("theta", k, theta, post, conditions)
-    return ThetaSketch(k, theta, arg_types[0][0], len(conditions), post, "raw" in call.name, kind)
+    raw = "raw" in call.name
+    traits = AggregateTraits(
+        DataType.STRING if raw else DataType.LONG,
+        ("theta", k, theta, post, conditions),
+        is_of_distinct_values=not conditions,
+        conditions=range(1, 1 + len(conditions)),
+    )
+    return ThetaSketch(k, theta, arg_types[0][0], len(conditions), post, raw, traits)
 
 
 def _wrong(call: Call, detail: str) -> QueryError:

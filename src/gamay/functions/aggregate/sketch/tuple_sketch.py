@@ -21,7 +21,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.sketch.entries import MergedState, decode_entries, encode_entries
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import GroupIds, KeepsState
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import base64_texts, tuple_bytes
@@ -40,9 +40,7 @@ class TupleSketch(KeepsState):
 
     k: int
     result: Callable[[Entries], Vector]
-    result_type: DataType
-    state_kind: str
-    result_is_multi_value: bool = False
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> MergedState:
         return MergedState(self.k, THETA_MAX, Mode.SUM, num_groups)
@@ -100,7 +98,7 @@ def _tuple_sketch(result: Callable[[Entries], Vector], result_type: DataType) ->
                 "build them with toIntegerSumTupleSketch",
             )
         lg_k = lg_k_parameter(call, LG_K)
-        return TupleSketch(1 << lg_k, result, result_type, f"tuple {lg_k}")
+        return TupleSketch(1 << lg_k, result, AggregateTraits(result_type, f"tuple {lg_k}"))
 
     return bind
 

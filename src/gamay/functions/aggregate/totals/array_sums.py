@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -51,19 +51,22 @@ class ArraySums:
 
 @dataclass(frozen=True, slots=True)
 class ArraySum:
-    """result_type: LONG or DOUBLE, the type of the elements."""
+    """Aggregate that adds lists element by element. element_type: LONG or DOUBLE."""
 
-    result_type: DataType
-    result_is_multi_value: bool = True
+    element_type: DataType
+
+    @property
+    def traits(self) -> AggregateTraits:
+        return AggregateTraits(self.element_type, result_is_multi_value=True)
 
     def allocate(self, num_groups: int) -> ArraySums:
-        return ArraySums.empty(numpy_dtype(self.result_type), num_groups)
+        return ArraySums.empty(numpy_dtype(self.element_type), num_groups)
 
     def grow(self, state: ArraySums, num_groups: int) -> ArraySums:
         return state.resized(num_groups, 0)
 
     def update(self, state: ArraySums, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        vector = to_vector(convert(args[0], self.result_type), num_rows)
+        vector = to_vector(convert(args[0], self.element_type), num_rows)
         assert vector.offsets is not None
         first, last = int(vector.offsets[0]), int(vector.offsets[-1])
         lengths = np.diff(vector.offsets).astype(np.int64)
@@ -77,7 +80,7 @@ class ArraySum:
         cells = np.repeat(of_rows, lengths) * state.sums.shape[1] + places
         values = vector.values[first:last]
         np.add.at(state.sums.reshape(-1), cells, values)
-        if self.result_type is DataType.LONG:
+        if self.element_type is DataType.LONG:
             state.near.reshape(-1)[:] += np.bincount(cells, values.astype(np.float64), state.near.size)
 
     def combine(self, state: ArraySums, other: ArraySums) -> ArraySums:
@@ -91,7 +94,7 @@ class ArraySum:
 
     def merge(self, partials: Sequence[ArraySums], maps: Sequence[GroupIds], num_groups: int) -> ArraySums:
         width = max((partial.sums.shape[1] for partial in partials), default=0)
-        merged = ArraySums.empty(numpy_dtype(self.result_type), num_groups, width)
+        merged = ArraySums.empty(numpy_dtype(self.element_type), num_groups, width)
         for partial, groups in zip(partials, maps, strict=True):
             merged.add(groups.astype(np.int64), partial)
         return merged
@@ -99,12 +102,12 @@ class ArraySum:
     def finish(self, partial: ArraySums) -> Vector:
         inside = np.arange(partial.sums.shape[1]) < partial.lengths[:, None]
         # a wrapped sum is off by 2^64 at least, so it is far from its double
-        if self.result_type is DataType.LONG and np.any(np.abs(partial.near - partial.sums) > 2.0**63):
+        if self.element_type is DataType.LONG and np.any(np.abs(partial.near - partial.sums) > 2.0**63):
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, "Aggregate 'sumArrayLong': a sum does not fit a LONG; use sumArrayDouble"
             )
         offsets = np.concatenate([[0], np.cumsum(partial.lengths)])
-        return Vector(self.result_type, partial.sums[inside], offsets)
+        return Vector(self.element_type, partial.sums[inside], offsets)
 
     def encode(self, partial: ArraySums) -> list[pa.Array]:
         inside = np.arange(partial.sums.shape[1]) < partial.lengths[:, None]
@@ -113,7 +116,7 @@ class ArraySum:
 
     def decode(self, arrays: Sequence[pa.Array]) -> ArraySums:
         lengths = np.diff(np.asarray(arrays[0].offsets))
-        partial = ArraySums.empty(numpy_dtype(self.result_type), len(lengths), int(lengths.max()) if len(lengths) else 0)
+        partial = ArraySums.empty(numpy_dtype(self.element_type), len(lengths), int(lengths.max()) if len(lengths) else 0)
         inside = np.arange(partial.sums.shape[1]) < lengths[:, None]
         partial.sums[inside], partial.near[inside] = (array.flatten().to_numpy() for array in arrays)
         partial.lengths[:] = lengths

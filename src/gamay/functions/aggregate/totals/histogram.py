@@ -18,7 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_number
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector
@@ -69,8 +69,7 @@ class Histogram:
 
     edges: tuple[float, ...]
     per_width: float
-    result_type: DataType = DataType.DOUBLE
-    result_is_multi_value: bool = True
+    traits = AggregateTraits(DataType.DOUBLE, result_is_multi_value=True)
 
     def allocate(self, num_groups: int) -> HistogramState:
         return HistogramState(np.array(self.edges), self.per_width, num_groups)

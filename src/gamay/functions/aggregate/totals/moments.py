@@ -19,7 +19,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_numbers
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import GroupIds, Sent
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, Sent
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector, take
@@ -213,11 +213,9 @@ def _doubles(operand: Operand, num_rows: int) -> Array:
 class OfMoments:
     """An aggregate that is computed from moments or comoments. The partial is their rows, one for each group."""
 
-    state_kind: str
     width: int
     result: Callable[[Array], Any]
-    result_type: DataType = DataType.DOUBLE
-    result_is_multi_value: bool = False
+    traits: AggregateTraits
 
     def allocate(self, num_groups: int) -> MomentsState | ComomentsState:
         return ComomentsState(num_groups) if self.width == _COMOMENTS else MomentsState(self.width, num_groups)
@@ -257,7 +255,7 @@ class OfMoments:
 
     def finish(self, partial: Array) -> Vector:
         with np.errstate(all="ignore"):  # NaN is a result
-            return Vector(self.result_type, self.result(partial))
+            return Vector(self.traits.result_type, self.result(partial))
 
     def encode(self, partial: Array) -> list[Sent]:
         return list(partial.T)
@@ -312,18 +310,21 @@ def _as_hex(cells: Array) -> pa.Array:
 
 # -- binding
 
+_OF_SQUARES = AggregateTraits(DataType.DOUBLE, "moments 2")
+_OF_POWERS = AggregateTraits(DataType.DOUBLE, "moments 4")
+_OF_COMOMENTS = AggregateTraits(DataType.DOUBLE, "comoments")
 _OF_ONE: dict[str, OfMoments] = {
-    "varpop": OfMoments("moments 2", _SQUARES, _spread(2, False)),
-    "varsamp": OfMoments("moments 2", _SQUARES, _spread(2, True)),
-    "stddevpop": OfMoments("moments 2", _SQUARES, _deviation(False)),
-    "stddevsamp": OfMoments("moments 2", _SQUARES, _deviation(True)),
-    "skewness": OfMoments("moments 4", _POWERS, _skewness),
-    "kurtosis": OfMoments("moments 4", _POWERS, _kurtosis),
-    "fourthmoment": OfMoments("moments 4", _POWERS, _as_hex, DataType.STRING),
+    "varpop": OfMoments(_SQUARES, _spread(2, False), _OF_SQUARES),
+    "varsamp": OfMoments(_SQUARES, _spread(2, True), _OF_SQUARES),
+    "stddevpop": OfMoments(_SQUARES, _deviation(False), _OF_SQUARES),
+    "stddevsamp": OfMoments(_SQUARES, _deviation(True), _OF_SQUARES),
+    "skewness": OfMoments(_POWERS, _skewness, _OF_POWERS),
+    "kurtosis": OfMoments(_POWERS, _kurtosis, _OF_POWERS),
+    "fourthmoment": OfMoments(_POWERS, _as_hex, AggregateTraits(DataType.STRING, "moments 4")),
 }
 _OF_TWO: dict[str, OfMoments] = {
-    "covarpop": OfMoments("comoments", _COMOMENTS, _spread(3, False)),
-    "covarsamp": OfMoments("comoments", _COMOMENTS, _spread(3, True)),
+    "covarpop": OfMoments(_COMOMENTS, _spread(3, False), _OF_COMOMENTS),
+    "covarsamp": OfMoments(_COMOMENTS, _spread(3, True), _OF_COMOMENTS),
 }
 
 

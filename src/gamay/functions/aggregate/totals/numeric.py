@@ -5,7 +5,7 @@ and MINMAXRANGE -Infinity, BOOLAND true, BOOLOR false.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.totals import Needs, Totals, TotalsPartial, unsigned
-from gamay.functions.aggregate_spi import GroupIds, Sent
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, Sent
 from gamay.functions.expression import Call, Literal, Star
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import to_text
@@ -63,12 +63,19 @@ def _any_true(partial: TotalsPartial) -> Array:
     return np.asarray(_required(partial.highs) > 0)
 
 
+def _traits(result_type: DataType, state_kind: str = "totals") -> AggregateTraits:
+    return AggregateTraits(result_type, state_kind, is_bounded=True)
+
+
+_OF_DOUBLES = _traits(DataType.DOUBLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Numeric:
     """An aggregate that is computed from totals.
 
     needs: what it is computed from; several `Numeric` of one argument may share a `Totals` with the union of their needs.
-    argument_type: None when rows are counted whatever they hold.
+    argument_type: None when rows are counted whatever they hold. is_multi_value: the argument is lists.
     """
 
     name: str
@@ -76,8 +83,7 @@ class Numeric:
     result: Callable[[TotalsPartial], Array | None]
     argument_type: DataType | None
     is_multi_value: bool = False
-    result_type: DataType = DataType.DOUBLE
-    result_is_multi_value: bool = False
+    traits: AggregateTraits = field(default=_OF_DOUBLES, compare=False)
 
     def allocate(self, num_groups: int) -> Totals:
         return Totals(self.needs, self.argument_type, num_groups)
@@ -125,7 +131,8 @@ class Numeric:
 
     def finish(self, partial: TotalsPartial) -> Vector:
         result = _required(self.result(partial))
-        return Vector(self.result_type, result.astype(numpy_dtype(self.result_type), copy=False))
+        result_type = self.traits.result_type
+        return Vector(result_type, result.astype(numpy_dtype(result_type), copy=False))
 
     def encode(self, partial: TotalsPartial) -> list[Sent]:
         return [field for field in _fields(partial) if field is not None]
@@ -166,18 +173,18 @@ def _merged_sums(fields: Sequence[Array | None], maps: Sequence[GroupIds], num_g
     if exact and sum(float(np.abs(field.astype(np.float64)).sum()) for field in given) > _EXACT_SUM_MAX:
         exact = False
     merged = np.zeros(num_groups, dtype if exact else np.float64)
-    for field, groups in zip(given, maps, strict=True):
-        add_values(unsigned(groups), field.astype(merged.dtype, copy=False), merged, 0)
+    for addends, groups in zip(given, maps, strict=True):
+        add_values(unsigned(groups), addends.astype(merged.dtype, copy=False), merged, 0)
     return merged
 
 
 def _merged_bounds(fields: Sequence[Array | None], maps: Sequence[GroupIds], lows: Array, highs: Array) -> Array:
     """Lower `lows` or raise `highs`, whichever is not empty. A NaN, which only comes without groups, stays."""
     merged = lows if len(lows) else highs
-    for field, groups in zip(fields, maps, strict=True):
-        bound_values(unsigned(groups), _required(field), lows, highs)
-    for field, groups in zip(fields, maps, strict=True):
-        merged[groups[np.isnan(_required(field))]] = np.nan
+    for bounds, groups in zip(fields, maps, strict=True):
+        bound_values(unsigned(groups), _required(bounds), lows, highs)
+    for bounds, groups in zip(fields, maps, strict=True):
+        merged[groups[np.isnan(_required(bounds))]] = np.nan
     return merged
 
 
@@ -269,7 +276,7 @@ def _bind_count(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
 
 def _bind_count_values(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
     data_type, is_multi_value = require_one_argument(call, arg_types)
-    return Numeric("count", Needs.COUNT, _count, data_type, is_multi_value, DataType.LONG)
+    return Numeric("count", Needs.COUNT, _count, data_type, is_multi_value, _traits(DataType.LONG))
 
 
 def _bind_truth(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
@@ -280,10 +287,10 @@ def _bind_truth(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
             f"Aggregate '{call.name}' needs BOOLEAN, its argument is {data_type.value}; CAST(x AS BOOLEAN) makes one of it",
         )
     needs, result = (Needs.LOW, _all_true) if call.name == "booland" else (Needs.HIGH, _any_true)
-    return Numeric(call.name, needs, result, data_type, is_multi_value, DataType.BOOLEAN)
+    return Numeric(call.name, needs, result, data_type, is_multi_value, _traits(DataType.BOOLEAN))
 
 
-COUNT_ROWS = Numeric("count", Needs.COUNT, _count, None, result_type=DataType.LONG)
+COUNT_ROWS = Numeric("count", Needs.COUNT, _count, None, traits=_traits(DataType.LONG, "rows"))
 
 # Without null handling COUNT(x) is COUNT(*): x is not even read.
 register_aggregate(["count"], _bind_count, arguments=lambda call: ())
