@@ -75,10 +75,8 @@ def united(sketches: "list[CpcSketch]", lg_k: int) -> CpcSketch:
     return union.get_result()
 
 
-def parse(data: bytes) -> "CpcSketch | None":
-    """Read a sketch; None for empty bytes. Raises QueryError 200 for other bytes."""
-    if not data:
-        return None
+def parse(data: bytes) -> CpcSketch:
+    """Read a sketch. Raises QueryError 200 for bytes that are none."""
     try:
         return datasketches().cpc_sketch.deserialize(_checked(data))
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:

@@ -19,12 +19,14 @@ then the values that are kept: those of level i stand for 2**i each. All numbers
 import struct
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.sketch.deferred import datasketches
+
+KllSketch: TypeAlias = Any  # a kll_doubles_sketch
 
 _FAMILY = 15
 _EMPTY, _SINGLE = 1, 4
@@ -33,18 +35,16 @@ _LEVELS_MAX = 60
 _VALUE_BYTES = 8
 
 
-def new_sketch(k: int) -> Any:
+def new_sketch(k: int) -> KllSketch:
     """Return an empty sketch."""
     return datasketches().kll_doubles_sketch(k)
 
 
-def merge_bytes(sketch: Any, data: bytes) -> None:
-    """Merge a serialised sketch; empty bytes hold nothing. Raises QueryError 200 for other bytes."""
-    if not data:
-        return
+def parse(data: bytes) -> KllSketch:
+    """Read a sketch. Raises QueryError 200 for bytes that are none."""
     try:
         _check(data)
-        sketch.merge(datasketches().kll_doubles_sketch.deserialize(data))
+        return datasketches().kll_doubles_sketch.deserialize(data)
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
         raise not_a_sketch("KLL", data, error) from error
 

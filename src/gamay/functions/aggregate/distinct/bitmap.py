@@ -7,7 +7,7 @@
 Where Pinot counts 32-bit or 64-bit hashes, values themselves are counted here, so the parameters of OFFHEAP have no effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,71 +17,47 @@ from pyroaring import BitMap
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.distinct import VALUES, DistinctAggregate, count_distinct, of_values
 from gamay.functions.aggregate.distinct.pairs import Pairs
+from gamay.functions.aggregate.sketch.per_group import SketchPerGroup, SketchState
 from gamay.functions.aggregate.totals.numeric import require_one_argument
-from gamay.functions.aggregate.totals.totals import flatten
 from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.compact import not_a_sketch
 from gamay.functions.sketch.parameters import Number, text_parameters
-from gamay.functions.vector import EncodedVector, Operand, Vector
+from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 
 _OFF_HEAP = {"initialCapacity": Number(10_000, 1, (1 << 31) - 1), "hashBits": Number(64, 32, 128)}
 
 
 @dataclass(frozen=True, slots=True)
-class MergedBitmaps:
-    """State and partial are lists of bitmaps, one for each group."""
+class BitmapKind:
+    """Roaring bitmaps of 32 bits."""
 
-    traits = AggregateTraits(DataType.INT, "bitmaps", is_of_distinct_values=True)
+    is_idempotent = True
 
-    def allocate(self, num_groups: int) -> list[BitMap]:
-        return [BitMap() for _ in range(num_groups)]
+    def allocate(self, num_groups: int) -> SketchState:
+        return SketchState(self, num_groups)
 
-    def grow(self, state: list[BitMap], num_groups: int) -> list[BitMap]:
-        return [*state, *self.allocate(num_groups - len(state))]
+    def merged(self, own: BitMap | None, others: Iterable[BitMap]) -> BitMap:
+        return BitMap.union(BitMap() if own is None else own, *others)
 
-    def update(self, state: list[BitMap], groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        groups, values = flatten(groups, args[0], num_rows)
-        data = (values.decode() if isinstance(values, EncodedVector) else values).values.to_pylist()
-        known = {one: _parse(one) for one in dict.fromkeys(data)}
-        of_rows = [0] * len(data) if groups is None else groups.tolist()
-        for group, one in dict.fromkeys(zip(of_rows, data, strict=True)):
-            state[group] |= known[one]
+    def serialize(self, sketch: BitMap) -> bytes:
+        return bytes(sketch.serialize())
 
-    def combine(self, state: list[BitMap], other: list[BitMap]) -> list[BitMap]:
-        return [mine | theirs for mine, theirs in zip(state, other, strict=True)]
-
-    def seal(self, state: list[BitMap]) -> list[BitMap]:
-        return state
-
-    def select(self, partial: list[BitMap], groups: Array) -> list[BitMap]:
-        return [partial[group] for group in groups.tolist()]
-
-    def merge(self, partials: Sequence[list[BitMap]], maps: Sequence[GroupIds], num_groups: int) -> list[BitMap]:
-        merged = self.allocate(num_groups)
-        for partial, groups in zip(partials, maps, strict=True):
-            for group, bitmap in zip(groups.tolist(), partial, strict=True):
-                merged[group] |= bitmap
-        return merged
-
-    def finish(self, partial: list[BitMap]) -> Vector:
-        most = np.iinfo(np.int32).max
-        return Vector(DataType.INT, np.array([min(len(bitmap), most) for bitmap in partial], np.int32))
-
-    def encode(self, partial: list[BitMap]) -> list[pa.Array]:
-        return [pa.array([bitmap.serialize() for bitmap in partial], pa.binary())]
-
-    def decode(self, arrays: Sequence[pa.Array]) -> list[BitMap]:
-        return [_parse(data) for data in arrays[0].to_pylist()]
+    def parse(self, data: bytes) -> BitMap:
+        try:
+            return BitMap.deserialize(data)
+        except (ValueError, IndexError) as error:
+            raise not_a_sketch("roaring bitmap", data, error) from error
 
 
-def _parse(data: bytes) -> BitMap:
-    try:
-        return BitMap.deserialize(data) if data else BitMap()
-    except (ValueError, IndexError) as error:
-        raise not_a_sketch("roaring bitmap", data, error) from error
+def _sizes(bitmaps: list[BitMap | None]) -> Vector:
+    most = np.iinfo(np.int32).max
+    return Vector(DataType.INT, np.array([0 if bits is None else min(len(bits), most) for bits in bitmaps], np.int32))
+
+
+_MERGED_BITMAPS = SketchPerGroup(BitmapKind(), _sizes, AggregateTraits(DataType.INT, "bitmaps", is_of_distinct_values=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +95,7 @@ class SumOfSegments(KeepsState):
 def _bind_bitmap(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
     data_type, _ = require_one_argument(call, arg_types)
     if data_type is DataType.BYTES:
-        return MergedBitmaps()
+        return _MERGED_BITMAPS
     return of_values(data_type, count_distinct, DataType.INT)
 
 

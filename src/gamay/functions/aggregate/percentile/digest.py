@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.arrays import Array
-from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
-from gamay.functions.aggregate.percentile.serialized import parsed_rows
+from gamay.functions.aggregate.percentile.digest_state import DigestState
+from gamay.functions.aggregate.percentile.points import SortedPoints, bring_together, groups_of, starts_of
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.sketch.parameters import Number, checked, text_parameters
 from gamay.functions.sketch.tdigest import TDigest, parse
-from gamay.functions.vector import Operand, Vector
+from gamay.functions.vector import Vector
 from gamay.kernels.group.points import sort_weighted_runs
 from gamay.kernels.sketch.digest import compress_centroids, digest_quantiles
 from gamay.model.types import DataType
@@ -55,10 +55,40 @@ class Digests:
 
 @dataclass(frozen=True, slots=True)
 class DigestShape:
-    """compression: of the digests. exact_until: groups of so few values keep them all."""
+    """t-digests of a compression. exact_until: groups of so few values keep them all."""
 
     compression: float
     exact_until: float = 0.0
+    name = "t-digest"
+
+    def points(self, values: Array) -> Array:
+        return values.astype(np.float64, copy=False)
+
+    def grown(self, digests: Digests | None, num_groups: int) -> Digests:
+        known = Digests(np.empty(0, np.int32), np.empty(0), np.empty(0), no_bounds(0)) if digests is None else digests
+        bounds = no_bounds(num_groups)
+        bounds[: known.num_groups] = known.bounds
+        return Digests(known.groups, known.means, known.weights, bounds)
+
+    def of_points(self, points: SortedPoints) -> Digests:
+        starts, values = points.starts, points.values
+        bounds = no_bounds(len(starts) - 1)
+        occupied = np.flatnonzero(np.diff(starts))
+        bounds[occupied, 0] = values[starts[:-1][occupied]]
+        bounds[occupied, 1] = values[starts[1:][occupied] - 1]
+        groups, means, weights = _in_pieces(groups_of(starts), values, points.weights, self)
+        return _compressed(groups, means, weights, bounds, self)
+
+    def merged(self, parts: Sequence[Digests], maps: Sequence[GroupIds], num_groups: int) -> Digests:
+        return merge_digests(parts, maps, num_groups, self)
+
+    def parse(self, data: bytes) -> TDigest:
+        return parse(data)
+
+    def side_by_side(self, parsed: Sequence[TDigest]) -> Digests:
+        groups = np.repeat(np.arange(len(parsed), dtype=np.int32), [len(digest.means) for digest in parsed])
+        means, weights = np.concatenate([d.means for d in parsed]), np.concatenate([d.weights for d in parsed])
+        return Digests(groups, means, weights, np.array([(digest.low, digest.high) for digest in parsed]))
 
 
 def _compressed(groups: Array, means: Array, weights: Array, bounds: Array, shape: DigestShape) -> Digests:
@@ -71,68 +101,6 @@ def _compressed(groups: Array, means: Array, weights: Array, bounds: Array, shap
 def no_bounds(num_groups: int) -> Array:
     """Return the bounds of groups without values."""
     return np.tile(np.array([np.inf, -np.inf]), (num_groups, 1))
-
-
-class DigestState:
-    """Digests of groups, and the values that wait."""
-
-    def __init__(self, shape: DigestShape, num_groups: int) -> None:
-        self._digests = Digests(np.empty(0, np.int32), np.empty(0), np.empty(0), no_bounds(num_groups))
-        self._shape = shape
-        self._buffer = PointBuffer(_doubles, num_groups)
-
-    def grow(self, num_groups: int) -> None:
-        """Make room for more groups."""
-        self._take(self._buffer.regroup(num_groups))
-        known = self._digests
-        bounds = no_bounds(num_groups)
-        bounds[: known.num_groups] = known.bounds
-        self._digests = Digests(known.groups, known.means, known.weights, bounds)
-
-    def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
-        """Add a batch of rows: of numbers, or of BYTES with serialised digests."""
-        if operand.type is DataType.BYTES:
-            every = np.arange(self._digests.num_groups, dtype=np.int32)
-            for of_rows, digests in parsed_rows("t-digest", parse, groups, operand, num_rows):
-                parts = [self._digests, _side_by_side(digests)]
-                self._digests = merge_digests(parts, [every, of_rows], len(every), self._shape)
-            return
-        self._take(self._buffer.update(groups, operand, num_rows))
-
-    def add(self, other: "DigestState") -> None:
-        """Add the digests of another thread over the same groups."""
-        self._digests = _together([self.digests(), other.digests()], self._shape)
-
-    def digests(self) -> Digests:
-        """Return the digests of everything that was added."""
-        self._take(self._buffer.flush())
-        return self._digests
-
-    def _take(self, ready: Sequence[SortedPoints]) -> None:
-        for points in ready:
-            added = _of_points(points, self._shape)
-            self._digests = added if len(self._digests.means) == 0 else _together([self._digests, added], self._shape)
-
-
-def _doubles(values: Array) -> Array:
-    return values.astype(np.float64, copy=False)
-
-
-def _side_by_side(digests: Sequence[TDigest]) -> Digests:
-    """Return digests as those of groups 0, 1, …"""
-    groups = np.repeat(np.arange(len(digests), dtype=np.int32), [len(digest.means) for digest in digests])
-    means, weights = (np.concatenate([getattr(digest, name) for digest in digests]) for name in ("means", "weights"))
-    return Digests(groups, means, weights, np.array([(digest.low, digest.high) for digest in digests]))
-
-
-def _of_points(points: SortedPoints, shape: DigestShape) -> Digests:
-    starts, values = points.starts, points.values
-    bounds = no_bounds(len(starts) - 1)
-    occupied = np.flatnonzero(np.diff(starts))
-    bounds[occupied, 0] = values[starts[:-1][occupied]]
-    bounds[occupied, 1] = values[starts[1:][occupied] - 1]
-    groups, means, weights = _in_pieces(groups_of(starts), values, points.weights, shape)
-    return _compressed(groups, means, weights, bounds, shape)
 
 
 def _in_pieces(groups: Array, values: Array, weights: Array, shape: DigestShape) -> tuple[Array, Array, Array]:
@@ -154,11 +122,6 @@ def _in_pieces(groups: Array, values: Array, weights: Array, shape: DigestShape)
     return groups[source], values[source], cut.astype(np.float64)
 
 
-def _together(digests: Sequence[Digests], shape: DigestShape) -> Digests:
-    every = np.arange(digests[0].num_groups, dtype=np.int32)
-    return merge_digests(digests, [every] * len(digests), len(every), shape)
-
-
 def merge_digests(partials: Sequence[Digests], maps: Sequence[GroupIds], num_groups: int, shape: DigestShape) -> Digests:
     """Merge: entry i of partials[k] goes to group maps[k][i]."""
     bounds = no_bounds(num_groups)
@@ -175,7 +138,7 @@ def merge_digests(partials: Sequence[Digests], maps: Sequence[GroupIds], num_gro
 
 
 @dataclass(frozen=True, slots=True)
-class DigestPercentile:
+class DigestPercentile(KeepsState):
     """A percentile from digests, or with `raw` these themselves. The partial is `Digests`."""
 
     percentile: float
@@ -187,19 +150,9 @@ class DigestPercentile:
     def allocate(self, num_groups: int) -> DigestState:
         return DigestState(self.shape, num_groups)
 
-    def grow(self, state: DigestState, num_groups: int) -> DigestState:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: DigestState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: DigestState, other: DigestState) -> DigestState:
-        state.add(other)
-        return state
-
     def seal(self, state: DigestState) -> Digests:
-        return state.digests()
+        digests: Digests = state.digests()
+        return digests
 
     def select(self, partial: Digests, groups: Array) -> Digests:
         places = np.full(partial.num_groups, -1, np.int32)

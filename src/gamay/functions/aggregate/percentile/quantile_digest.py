@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.arrays import Array
-from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
-from gamay.functions.aggregate.percentile.serialized import parsed_rows
+from gamay.functions.aggregate.percentile.digest_state import DigestState
+from gamay.functions.aggregate.percentile.points import SortedPoints, bring_together, groups_of, starts_of
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
-from gamay.functions.vector import Operand, Vector
+from gamay.functions.vector import Vector
 from gamay.kernels.sketch.quantile_digest import compress_nodes, node_quantiles, sort_nodes
 from gamay.model.types import DataType
 
@@ -80,25 +80,6 @@ def _compressed(starts: Array, uppers: Array, levels: Array, weights: Array, bou
     return QuantileDigests(new_starts, columns[0][:stop].copy(), columns[1][:stop].copy(), columns[2][:stop].copy(), bounds)
 
 
-def _of_points(points: SortedPoints) -> QuantileDigests:
-    starts = points.starts
-    digests = no_digests(len(starts) - 1)
-    occupied = np.flatnonzero(np.diff(starts))
-    digests.bounds[occupied, 0] = points.values[starts[:-1][occupied]]
-    digests.bounds[occupied, 1] = points.values[starts[1:][occupied] - 1]
-    levels = np.zeros(len(points.values), np.uint8)
-    return _compressed(starts, points.values, levels, points.weights, digests.bounds)
-
-
-def _side_by_side(digests: Sequence[QuantileDigests]) -> QuantileDigests:
-    """Return digests of a single group each as those of groups 0, 1, …"""
-    starts = np.concatenate([[0], np.cumsum([len(digest.uppers) for digest in digests])])
-    uppers, levels, weights, bounds = (
-        np.concatenate([getattr(digest, name) for digest in digests]) for name in ("uppers", "levels", "weights", "bounds")
-    )
-    return QuantileDigests(starts, uppers, levels, weights, bounds)
-
-
 def merge_digests(partials: Sequence[QuantileDigests], maps: Sequence[GroupIds], num_groups: int) -> QuantileDigests:
     """Merge: entry i of partials[k] goes to group maps[k][i]."""
     bounds = no_digests(num_groups).bounds
@@ -118,74 +99,61 @@ def merge_digests(partials: Sequence[QuantileDigests], maps: Sequence[GroupIds],
     return _compressed(starts, uppers, levels, weights, bounds)
 
 
-class QuantileState:
-    """Digests of groups, and the values that wait."""
+class QuantileKind:
+    """Quantile digests of LONGs."""
 
-    def __init__(self, num_groups: int) -> None:
-        self._digests = no_digests(num_groups)
-        self._buffer = PointBuffer(whole_numbers, num_groups)
+    name = "quantile digest"
 
-    def grow(self, num_groups: int) -> None:
-        """Make room for more groups."""
-        self._take(self._buffer.regroup(num_groups))
-        known, digests = self._digests, no_digests(num_groups)
-        digests.bounds[: known.num_groups] = known.bounds
-        starts = np.concatenate([known.starts, np.full(num_groups - known.num_groups, known.starts[-1])])
-        self._digests = QuantileDigests(starts, known.uppers, known.levels, known.weights, digests.bounds)
+    def points(self, values: Array) -> Array:
+        return whole_numbers(values)
 
-    def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
-        """Add a batch of rows: of numbers, or of BYTES with serialised digests."""
-        if operand.type is DataType.BYTES:
-            every = np.arange(self._digests.num_groups, dtype=np.int32)
-            for of_rows, digests in parsed_rows("quantile digest", parse, groups, operand, num_rows):
-                self._digests = merge_digests([self._digests, _side_by_side(digests)], [every, of_rows], len(every))
-            return
-        self._take(self._buffer.update(groups, operand, num_rows))
+    def grown(self, digests: QuantileDigests | None, num_groups: int) -> QuantileDigests:
+        grown = no_digests(num_groups)
+        if digests is None:
+            return grown
+        grown.bounds[: digests.num_groups] = digests.bounds
+        starts = np.concatenate([digests.starts, np.full(num_groups - digests.num_groups, digests.starts[-1])])
+        return QuantileDigests(starts, digests.uppers, digests.levels, digests.weights, grown.bounds)
 
-    def add(self, other: "QuantileState") -> None:
-        """Add the digests of another thread over the same groups."""
-        self._digests = _together([self.digests(), other.digests()])
+    def of_points(self, points: SortedPoints) -> QuantileDigests:
+        starts = points.starts
+        digests = no_digests(len(starts) - 1)
+        occupied = np.flatnonzero(np.diff(starts))
+        digests.bounds[occupied, 0] = points.values[starts[:-1][occupied]]
+        digests.bounds[occupied, 1] = points.values[starts[1:][occupied] - 1]
+        levels = np.zeros(len(points.values), np.uint8)
+        return _compressed(starts, points.values, levels, points.weights, digests.bounds)
 
-    def digests(self) -> QuantileDigests:
-        """Return the digests of everything that was added."""
-        self._take(self._buffer.flush())
-        return self._digests
+    def merged(self, parts: Sequence[QuantileDigests], maps: Sequence[GroupIds], num_groups: int) -> QuantileDigests:
+        return merge_digests(parts, maps, num_groups)
 
-    def _take(self, ready: Sequence[SortedPoints]) -> None:
-        for points in ready:
-            added = _of_points(points)
-            self._digests = added if len(self._digests.uppers) == 0 else _together([self._digests, added])
+    def parse(self, data: bytes) -> QuantileDigests:
+        return parse(data)
+
+    def side_by_side(self, parsed: Sequence[QuantileDigests]) -> QuantileDigests:
+        starts = np.concatenate([[0], np.cumsum([len(digest.uppers) for digest in parsed])])
+        uppers, levels = np.concatenate([d.uppers for d in parsed]), np.concatenate([d.levels for d in parsed])
+        weights, bounds = np.concatenate([d.weights for d in parsed]), np.concatenate([d.bounds for d in parsed])
+        return QuantileDigests(starts, uppers, levels, weights, bounds)
 
 
-def _together(digests: Sequence[QuantileDigests]) -> QuantileDigests:
-    every = np.arange(digests[0].num_groups, dtype=np.int32)
-    return merge_digests(digests, [every] * len(digests), len(every))
+_KIND = QuantileKind()
 
 
 @dataclass(frozen=True, slots=True)
-class EstimatedPercentile:
+class EstimatedPercentile(KeepsState):
     """A percentile from quantile digests, or with `raw` these themselves. The partial is `QuantileDigests`."""
 
     percentile: float
     raw: bool
     traits: AggregateTraits
 
-    def allocate(self, num_groups: int) -> QuantileState:
-        return QuantileState(num_groups)
+    def allocate(self, num_groups: int) -> DigestState:
+        return DigestState(_KIND, num_groups)
 
-    def grow(self, state: QuantileState, num_groups: int) -> QuantileState:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: QuantileState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: QuantileState, other: QuantileState) -> QuantileState:
-        state.add(other)
-        return state
-
-    def seal(self, state: QuantileState) -> QuantileDigests:
-        return state.digests()
+    def seal(self, state: DigestState) -> QuantileDigests:
+        digests: QuantileDigests = state.digests()
+        return digests
 
     def select(self, partial: QuantileDigests, groups: Array) -> QuantileDigests:
         lengths = np.diff(partial.starts)[groups]
