@@ -58,7 +58,7 @@ def test_cells_are_taken_before_they_run_over(monkeypatch: pytest.MonkeyPatch) -
     for rows in (60, 60, 101, 100, 1):  # 101 rows never fit, and are added unpacked
         totals.update(np.zeros(rows, np.uint8), EncodedVector(np.full(rows, 4, np.uint8), SMALL), rows)
         others.update(np.ones(rows, np.uint8), EncodedVector(np.full(rows, 0, np.uint8), SMALL), rows)
-    totals.add(others)
+    totals.combine(others)
     partial = totals.partial(BOTH)
     assert partial.counts is not None
     assert partial.sums is not None
@@ -131,7 +131,7 @@ def test_totals_of_what_is_not_null(batches: list[tuple[int, float]], needs: Nee
             expected[group if way == "many" else 0].append(value)
     if len(batches) < 4:
         totals.grow(9)
-    totals.add(threads)
+    totals.combine(threads)
     partial = totals.partial(needs)
     assert partial.counts is not None
     assert partial.counts.tolist() == [len(values) for values in expected]

@@ -110,7 +110,7 @@ class NullSkipping:
 
     def combine(self, state: State, other: State) -> State:
         if isinstance(state, NullableTotals):
-            state.add(other)
+            state.combine(other)
             return state
         return NullableState(self.inner.combine(state.inner, other.inner), state.seen | other.seen)
 

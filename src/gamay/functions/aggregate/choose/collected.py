@@ -21,7 +21,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.distinct.coding import decimal_texts, decimals
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.convert import array_of, convert
 from gamay.functions.distinct import distinct
 from gamay.functions.expression import Call, Literal
@@ -50,12 +50,16 @@ class Collected:
     """Values of one segment with their groups, in the order of arrival."""
 
     def __init__(self, data_type: DataType, num_groups: int, distinct_only: bool) -> None:
-        self.num_groups = num_groups
+        self._num_groups = num_groups
         self._type = data_type
         self._distinct_only = distinct_only
         self._groups: list[Array] = []
         self._values: list[Values] = []
         self._waiting = 0
+
+    def grow(self, num_groups: int) -> None:
+        """Make room for more groups."""
+        self._num_groups = num_groups
 
     def add(self, groups: Array, values: Values) -> None:
         """Add values: groups int64 [n]."""
@@ -65,7 +69,7 @@ class Collected:
         if self._distinct_only and self._waiting > _COMPACT_ROWS:
             self._compact()
 
-    def add_all(self, other: "Collected") -> None:
+    def combine(self, other: "Collected") -> None:
         """Add what another state has collected, after one's own."""
         for groups, values in zip(other._groups, other._values, strict=True):
             self.add(groups, values)
@@ -74,7 +78,7 @@ class Collected:
         """Return what was collected, by groups."""
         self._compact()
         groups, values = (self._groups[0], self._values[0]) if self._groups else _nothing(self._type)
-        return _by_groups(groups, values, self.num_groups)
+        return _by_groups(groups, values, self._num_groups)
 
     def _compact(self) -> None:
         if not self._groups:
@@ -107,7 +111,7 @@ def _by_groups(groups: Array, values: Values, num_groups: int) -> CollectedParti
 
 
 @dataclass(frozen=True, slots=True)
-class OfCollected:
+class OfCollected(KeepsState):
     """An aggregate of the values of each group. argument_type: what they are converted to."""
 
     argument_type: DataType
@@ -118,10 +122,6 @@ class OfCollected:
     def allocate(self, num_groups: int) -> Collected:
         return Collected(self.argument_type, num_groups, self.distinct_only)
 
-    def grow(self, state: Collected, num_groups: int) -> Collected:
-        state.num_groups = num_groups
-        return state
-
     def update(self, state: Collected, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         groups, operand = flatten(groups, args[0], num_rows)
         converted = convert(operand, self.argument_type)
@@ -131,10 +131,6 @@ class OfCollected:
         if self.distinct_only:
             of_rows, values = _first_of_equal(of_rows, values, self.argument_type)
         state.add(of_rows, values)
-
-    def combine(self, state: Collected, other: Collected) -> Collected:
-        state.add_all(other)
-        return state
 
     def seal(self, state: Collected) -> CollectedPartial:
         return state.partial()

@@ -20,7 +20,7 @@ from gamay.functions.aggregate.distinct.pairs import PairsPartial
 from gamay.functions.aggregate.lookup import INTEGERS, lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_arguments
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Sent
+from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, KeepsState, Sent
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import java_double_text
@@ -64,6 +64,11 @@ class HalvesState:
         if watch:
             self.seen[groups] = 1
 
+    def combine(self, other: "HalvesState") -> None:
+        """Add the sums of another thread over the same groups."""
+        self.sums = _carried(self.sums) + _carried(other.sums)
+        self.seen |= other.seen
+
 
 def _carried(sums: Array) -> Array:
     """Return the same sums with lower halves of 32 bits."""
@@ -71,7 +76,7 @@ def _carried(sums: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class ExactSum:
+class ExactSum(KeepsState):
     """A sum of whole numbers. The partial is int64 [num_groups, 3]: upper and lower half, and 1 where there was a row."""
 
     name: str
@@ -85,17 +90,8 @@ class ExactSum:
     def allocate(self, num_groups: int) -> HalvesState:
         return HalvesState(num_groups)
 
-    def grow(self, state: HalvesState, num_groups: int) -> HalvesState:
-        state.grow(num_groups)
-        return state
-
     def update(self, state: HalvesState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         state.update(groups, args[0], num_rows, self._watches)
-
-    def combine(self, state: HalvesState, other: HalvesState) -> HalvesState:
-        state.sums = _carried(state.sums) + _carried(other.sums)
-        state.seen |= other.seen
-        return state
 
     def seal(self, state: HalvesState) -> Array:
         return np.column_stack([_carried(state.sums), state.seen.astype(np.int64)])

@@ -7,7 +7,6 @@ The format is told in `gamay.functions.sketch.frequent`. Over BYTES, serialised 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from gamay.functions.aggregate.distinct.pairs import Pairs, PairsPartial, decode
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate.totals.totals import flatten
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.convert import convert_values
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
@@ -42,8 +41,13 @@ class MergedItems:
         self._merged = [parse(b"", item_type)]
         self._maps = [np.zeros(min(1, num_groups), np.int32)]  # an empty sketch, which no group may be there to take
 
-    def update(self, groups: GroupIds | None, values: Vector | EncodedVector) -> None:
+    def grow(self, num_groups: int) -> None:
+        """Make room for more groups."""
+        self.num_groups = num_groups
+
+    def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
         """Add sketches, as BYTES."""
+        groups, values = flatten(groups, operand, num_rows)
         data = (values.decode() if isinstance(values, EncodedVector) else values).values.to_pylist()
         known = {one: parse(one, self._item_type) for one in set(data)}
         of_rows = np.zeros(len(data), np.int32) if groups is None else groups.astype(np.int32)
@@ -64,7 +68,7 @@ class MergedItems:
 
 
 @dataclass(frozen=True, slots=True)
-class FrequentSketch:
+class FrequentSketch(KeepsState):
     """The partial is `FrequentItems`. The state of values is their counts, which other aggregates share.
 
     item_type: LONG or STRING, what the sketch holds; argument_type: BYTES where sketches are merged.
@@ -83,23 +87,6 @@ class FrequentSketch:
         if self.argument_type is DataType.BYTES:
             return MergedItems(self.item_type, self._most, num_groups)
         return Pairs(self.argument_type, num_groups, True)
-
-    def grow(self, state: Pairs | MergedItems, num_groups: int) -> Pairs | MergedItems:
-        if isinstance(state, Pairs):
-            state.grow(num_groups)
-        else:
-            state.num_groups = num_groups
-        return state
-
-    def update(self, state: Pairs | MergedItems, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        if isinstance(state, Pairs):
-            state.update(groups, args[0], num_rows)
-        else:
-            state.update(*flatten(groups, args[0], num_rows))
-
-    def combine(self, state: Any, other: Any) -> Any:
-        state.combine(other)
-        return state
 
     def seal(self, state: Pairs | MergedItems) -> FrequentItems:
         if isinstance(state, MergedItems):

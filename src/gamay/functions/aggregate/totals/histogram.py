@@ -18,7 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_number
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector
@@ -57,6 +57,10 @@ class HistogramState:
         vector = values.decode() if isinstance(values, EncodedVector) else values
         count_bins(of_rows, self._bins(numbers(vector.type, vector.values)), self.counts)
 
+    def combine(self, other: "HistogramState") -> None:
+        """Add the counts of another thread over the same groups."""
+        self.counts += other.counts
+
     def _bins(self, values: Array) -> Array:
         bins = np.empty(len(values), np.int32)
         find_bins(values, self._edges, self._per_width, bins)
@@ -64,7 +68,7 @@ class HistogramState:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(KeepsState):
     """The partial is the counts: int64 [num_groups, number of bins]."""
 
     edges: tuple[float, ...]
@@ -73,17 +77,6 @@ class Histogram:
 
     def allocate(self, num_groups: int) -> HistogramState:
         return HistogramState(np.array(self.edges), self.per_width, num_groups)
-
-    def grow(self, state: HistogramState, num_groups: int) -> HistogramState:
-        state.grow(num_groups)
-        return state
-
-    def update(self, state: HistogramState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        state.update(groups, args[0], num_rows)
-
-    def combine(self, state: HistogramState, other: HistogramState) -> HistogramState:
-        state.counts += other.counts
-        return state
 
     def seal(self, state: HistogramState) -> Array:
         return state.counts

@@ -19,7 +19,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import lookup_values, numbers
 from gamay.functions.aggregate.totals.numeric import require_numbers
 from gamay.functions.aggregate.totals.totals import flatten, unsigned
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, Sent
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState, Sent
 from gamay.functions.expression import Call
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.vector import EncodedVector, Operand, Values, Vector, take
@@ -182,6 +182,10 @@ class ComomentsState:
             with np.errstate(all="ignore"):  # infinities make NaN
                 self._add(of_rows[chunk], xs[chunk], ys[chunk])
 
+    def combine(self, other: "ComomentsState") -> None:
+        """Add the comoments of another thread over the same groups."""
+        merge_comoments(np.arange(len(other.cells), dtype=np.int32), other.cells, self.cells)
+
     def _add(self, groups: Array, xs: Array, ys: Array) -> None:
         num_groups = len(self.cells)
         pairs = np.zeros((2, 2 * num_groups))
@@ -210,7 +214,7 @@ def _doubles(operand: Operand, num_rows: int) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class OfMoments:
+class OfMoments(KeepsState):
     """An aggregate that is computed from moments or comoments. The partial is their rows, one for each group."""
 
     width: int
@@ -220,10 +224,6 @@ class OfMoments:
     def allocate(self, num_groups: int) -> MomentsState | ComomentsState:
         return ComomentsState(num_groups) if self.width == _COMOMENTS else MomentsState(self.width, num_groups)
 
-    def grow(self, state: MomentsState | ComomentsState, num_groups: int) -> MomentsState | ComomentsState:
-        state.grow(num_groups)
-        return state
-
     def update(
         self, state: MomentsState | ComomentsState, groups: GroupIds | None, args: Sequence[Operand], num_rows: int
     ) -> None:
@@ -231,14 +231,6 @@ class OfMoments:
             state.update(groups, args, num_rows)
         else:
             state.update(groups, args[0], num_rows)
-
-    def combine(self, state: Any, other: Any) -> MomentsState | ComomentsState:
-        if isinstance(state, ComomentsState):
-            merge_comoments(np.arange(len(other.cells), dtype=np.int32), other.cells, state.cells)
-            return state
-        assert isinstance(state, MomentsState)
-        state.combine(other)
-        return state
 
     def seal(self, state: MomentsState | ComomentsState) -> Array:
         return state.cells if isinstance(state, ComomentsState) else state.moments()

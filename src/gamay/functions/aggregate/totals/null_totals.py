@@ -46,9 +46,9 @@ class NullableTotals:
             kept = int(np.count_nonzero(mask))
         self._totals.update_kept(mask, kept, operand)
 
-    def add(self, other: "NullableTotals") -> None:
+    def combine(self, other: "NullableTotals") -> None:
         """Add totals of the same kind over the same groups."""
-        self._totals.add(other._totals)
+        self._totals.combine(other._totals)
 
     def partial(self, needs: Needs) -> TotalsPartial:
         """Return the totals that `needs` names, and the counts."""

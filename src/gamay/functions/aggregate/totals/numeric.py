@@ -15,7 +15,7 @@ from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.totals import Needs, Totals, TotalsPartial, unsigned
-from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, Sent
+from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState, Sent
 from gamay.functions.expression import Call, Literal, Star
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import to_text
@@ -71,7 +71,7 @@ _OF_DOUBLES = _traits(DataType.DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Numeric:
+class Numeric(KeepsState):
     """An aggregate that is computed from totals.
 
     needs: what it is computed from; several `Numeric` of one argument may share a `Totals` with the union of their needs.
@@ -88,16 +88,8 @@ class Numeric:
     def allocate(self, num_groups: int) -> Totals:
         return Totals(self.needs, self.argument_type, num_groups)
 
-    def grow(self, state: Totals, num_groups: int) -> Totals:
-        state.grow(num_groups)
-        return state
-
     def update(self, state: Totals, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
         state.update(groups, args[0] if args else None, num_rows)
-
-    def combine(self, state: Totals, other: Totals) -> Totals:
-        state.add(other)
-        return state
 
     def seal(self, state: Totals) -> TotalsPartial:
         return state.partial(self.needs)

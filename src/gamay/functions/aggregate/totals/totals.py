@@ -199,7 +199,7 @@ class Totals:
         self._lows[first:last] = np.inf
         self._highs[first:last] = -np.inf
 
-    def add(self, other: "Totals") -> None:
+    def combine(self, other: "Totals") -> None:
         """Add totals of the same kind over the same groups."""
         if self._exact and (not other._exact or self._magnitude + other._magnitude > _EXACT_SUM_MAX):
             self._give_up_exactness()
