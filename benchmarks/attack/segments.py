@@ -12,6 +12,7 @@ import numpy as np
 
 from gamay.segment.encode.format import canonical_json
 from gamay.segment.read.reader import open_segment
+from gamay.segment.spi import INVERTED, RANGE
 
 _WRONG_FIELDS: list[Any] = [math.nan, -1, 0, 1, 7, 2**31, 2**40, 1.5, "", "x", None, True, [], {}, [1], {"a": 1}]
 _EXTREMES = {1: [0, 1, 127, 255], 2: [0, 1, 2**15, 2**16 - 1], 4: [0, 1, 2**31 - 1, 2**32 - 1], 8: [0, 1, 2**62, 2**64 - 1]}
@@ -63,11 +64,11 @@ def read_all(folder: Path) -> None:
             entries: Any = column.dictionary.values.values
             for value in entries[: len(entries)].tolist()[:_ENTRIES_LOOKED_UP]:
                 assert column.dictionary.id_of(value) >= 0
-            if column.inverted_index is not None:
+            if (inverted := column.index(INVERTED)) is not None:
                 for dict_id in range(len(column.dictionary)):
-                    assert all(doc < segment.num_docs for doc in column.inverted_index.docs(dict_id))
-        if column.range_index is not None:
-            assert column.range_index.docs_between(column.stats.minimum, column.stats.maximum, True, True) is not None
+                    assert all(doc < segment.num_docs for doc in inverted.docs(dict_id))
+        if (ranges := column.index(RANGE)) is not None:
+            assert ranges.docs_between(column.stats.minimum, column.stats.maximum, True, True) is not None
         if column.null_docs is not None:
             assert max(column.null_docs, default=0) < segment.num_docs
     segment.close()

@@ -17,6 +17,7 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.encode.format import FORMAT_VERSION
 from gamay.segment.read.reader import open_segment
+from gamay.segment.spi import BLOOM, INVERTED, RANGE
 from gamay.segment.write.builder import SegmentBuilder
 
 HERE = Path(__file__).parent
@@ -115,12 +116,12 @@ def test_every_column_reads_as_it_was_written(segment, name, data_type, single_v
 def test_indexes_answer(segment):
     text = segment.column("d_STRING")
     wanted = [doc for doc in range(NUM_DOCS) if doc % 11 != 10 and row_value(DataType.STRING, doc, True) == "é"]
-    assert list(text.inverted_index.docs(text.dictionary.id_of("é"))) == wanted
-    assert text.bloom_filter.might_contain("é")
-    assert not text.bloom_filter.might_contain("absent")
+    assert list(text.index(INVERTED).docs(text.dictionary.id_of("é"))) == wanted
+    assert text.index(BLOOM).might_contain("é")
+    assert not text.index(BLOOM).might_contain("absent")
     for name in ("d_LONG", "r_LZ4_LONG"):
         above = [doc for doc in range(NUM_DOCS) if doc % 11 != 10 and row_value(DataType.LONG, doc, True) > 0]
-        assert list(segment.column(name).range_index.docs_between(0, None, True, True)) == above
+        assert list(segment.column(name).index(RANGE).docs_between(0, None, True, True)) == above
     assert segment.column("d_INT").stats.partition.function_name == "Murmur"
 
 

@@ -29,6 +29,7 @@ from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
 from gamay.query.reduce.merge import Answer, reduce
 from gamay.segment.read.reader import open_segment
+from gamay.segment.spi import INVERTED
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.sql.parser import parse_query
 
@@ -286,7 +287,7 @@ def test_conditions_that_are_unknown(table: Table, condition: str, known: Callab
 def test_negated_indexes_stay_indexes(table: Table) -> None:
     """NOT is pushed to the leaves, where an index answers it: no row is read."""
     answer = table.answer(f"{ON}SELECT count(*) FROM n WHERE NOT (k = 'a' OR id IS NULL) AND NOT (i = 1 AND l = 10)")
-    if table.segments[0].column("i").inverted_index is not None:
+    if table.segments[0].column("i").index(INVERTED) is not None:
         assert answer.stats.num_entries_scanned_in_filter == 0
     assert answer.table is not None
     assert answer.table.rows()[0][0] > 0

@@ -7,6 +7,7 @@ import pytest
 
 from gamay.model.types import DataType, FieldRole
 from gamay.segment.read.defaults import with_defaults
+from gamay.segment.spi import SORTED
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +51,10 @@ def test_every_type_reads_as_a_segment_built_of_nulls(kit, single_value):
         assert added.ids(1, 4).dtype == twin.ids(1, 4).dtype
         if single_value:
             assert np.array_equal(added.ids_at(docs), twin.ids_at(docs))
-            assert added.sorted_index.starts.tolist() == twin.sorted_index.starts.tolist() == [0, 5]
+            assert added.index(SORTED).starts.tolist() == twin.index(SORTED).starts.tolist() == [0, 5]
         else:
             assert added.offsets(1, 4).tolist() == twin.offsets(1, 4).tolist() == [0, 1, 2, 3]
-            assert added.sorted_index is None
+            assert added.index(SORTED) is None
 
 
 def test_the_schema_names_the_value_and_the_table_whether_it_is_null(kit, old):
@@ -73,5 +74,5 @@ def test_an_empty_segment(kit):
     built = kit.open(kit.schema(kit.field("s", DataType.STRING)), kit.config(), {"s": []}).column("s")
     assert column.stats == dataclasses.replace(built.stats)
     assert kit.plain(column.values(0, 0)) == []
-    assert column.sorted_index.starts.tolist() == built.sorted_index.starts.tolist() == [0]
+    assert column.index(SORTED).starts.tolist() == built.index(SORTED).starts.tolist() == [0]
     assert column.null_docs is None

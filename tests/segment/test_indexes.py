@@ -12,6 +12,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.model.types import DataType
 from gamay.segment.index import range as range_index
 from gamay.segment.index.bloom import bloom_size
+from gamay.segment.spi import BLOOM, INVERTED, RANGE, SORTED
 
 relaxed = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -36,17 +37,17 @@ def test_inverted_is_a_scan(kit, multi, size, cardinality, seed):
     schema = kit.schema(kit.field("x", DataType.INT, not multi))
     column = kit.open(schema, kit.config(invertedIndexColumns=["x"]), {"x": rows}).column("x")
     if column.stats.is_sorted:
-        assert column.inverted_index is None
+        assert column.index(INVERTED) is None
         return
     distinct = kit.plain(column.dictionary.values)
     for dict_id in range(0, len(distinct), 1 + len(distinct) // 20):
-        found = column.inverted_index.docs(dict_id)
+        found = column.index(INVERTED).docs(dict_id)
         assert isinstance(found, BitMap)
         assert list(found) == docs_where(rows, lambda v, wanted=distinct[dict_id]: v == wanted)
     several = np.arange(0, len(distinct), 3, dtype=np.int32)
     wanted = {distinct[i] for i in several}
-    assert list(column.inverted_index.docs_of_any(several)) == docs_where(rows, lambda v: v in wanted)
-    assert column.inverted_index.docs_of_any(several[:0]) == BitMap()
+    assert list(column.index(INVERTED).docs_of_any(several)) == docs_where(rows, lambda v: v in wanted)
+    assert column.index(INVERTED).docs_of_any(several[:0]) == BitMap()
 
 
 @pytest.mark.parametrize("cardinality", [2, 50, 5000])
@@ -58,7 +59,7 @@ def test_sets_take_the_smaller_of_list_and_bitmap(kit, cardinality):
     bitmaps_bytes = sum(len(BitMap(np.flatnonzero(rows == v).astype(np.uint32)).serialize()) for v in range(cardinality))
     assert column.meta.buffers["inverted.sets"].size <= min(4 * n, bitmaps_bytes + 4 * cardinality)
     for value in (0, cardinality - 1):
-        assert column.inverted_index.docs(value) == BitMap(np.flatnonzero(rows == value).astype(np.uint32))
+        assert column.index(INVERTED).docs(value) == BitMap(np.flatnonzero(rows == value).astype(np.uint32))
 
 
 def in_range(lower, upper, lower_inclusive, upper_inclusive):
@@ -88,14 +89,14 @@ def test_range_is_a_scan(kit, monkeypatch, multi, data_type, raw, size, cardinal
     config = kit.config(rangeIndexColumns=["x"], noDictionaryColumns=["x"] if raw else [])
     column = kit.open(schema, config, {"x": rows}).column("x")
     assert (column.dictionary is None) == raw
-    if column.range_index is None:
-        assert column.sorted_index is not None
+    if column.index(RANGE) is None:
+        assert column.index(SORTED) is not None
         return
     inner = sorted({v for row in rows for v in (row if multi else [row])})
     low, middle, high = (inner[0], inner[len(inner) // 2], inner[-1]) if inner else (0, 1, 2)
     for lower, upper in [bounds, (None, None), (low, high), (middle, None)]:
         wanted = docs_where(rows, in_range(lower, upper, *inclusive))
-        assert list(column.range_index.docs_between(lower, upper, *inclusive)) == wanted
+        assert list(column.index(RANGE).docs_between(lower, upper, *inclusive)) == wanted
 
 
 def test_range_of_text_goes_by_the_dictionary(kit):
@@ -103,7 +104,7 @@ def test_range_of_text_goes_by_the_dictionary(kit):
     column = kit.open(kit.schema(kit.field("x", DataType.STRING)), kit.config(rangeIndexColumns=["x"]), {"x": rows}).column(
         "x"
     )
-    assert list(column.range_index.docs_between("a", "b", False, True)) == [0, 3]
+    assert list(column.index(RANGE).docs_between("a", "b", False, True)) == [0, 3]
 
 
 def test_range_of_raw_text_is_refused_with_the_way_out(kit):
@@ -115,7 +116,7 @@ def test_range_of_raw_text_is_refused_with_the_way_out(kit):
 def test_infinities_lie_within_open_bounds(kit):
     rows = [math.inf, -math.inf, 0.5, None]
     for config in (kit.config(rangeIndexColumns=["x"]), kit.config(rangeIndexColumns=["x"], noDictionaryColumns=["x"])):
-        index = kit.open(kit.schema(kit.field("x", DataType.DOUBLE)), config, {"x": rows}).column("x").range_index
+        index = kit.open(kit.schema(kit.field("x", DataType.DOUBLE)), config, {"x": rows}).column("x").index(RANGE)
         assert list(index.docs_between(None, None, True, True)) == [0, 1, 2, 3]
         assert list(index.docs_between(0.5, None, False, True)) == [0]
         assert list(index.docs_between(None, math.inf, True, False)) == [1, 2, 3]
@@ -142,7 +143,7 @@ def test_infinities_lie_within_open_bounds(kit):
 def test_bloom_has_no_false_negatives_and_few_false_positives(kit, raw, multi, data_type, present, absent):
     config = kit.config(noDictionaryColumns=["x"] if raw else [], bloomFilterConfigs={"x": {"fpp": 0.02}})
     rows = [[value] for value in present] if multi else present
-    bloom = kit.open(kit.schema(kit.field("x", data_type, not multi)), config, {"x": rows}).column("x").bloom_filter
+    bloom = kit.open(kit.schema(kit.field("x", data_type, not multi)), config, {"x": rows}).column("x").index(BLOOM)
     assert all(map(bloom.might_contain, present))
     assert sum(map(bloom.might_contain, absent)) <= 0.04 * len(absent)
 
@@ -151,7 +152,7 @@ def test_bloom_of_decimals_goes_by_value(kit):
     from decimal import Decimal
 
     schema = kit.schema(kit.field("x", DataType.BIG_DECIMAL))
-    bloom = kit.open(schema, kit.config(bloomFilterColumns=["x"]), {"x": ["1.50", "0.00", "-7"]}).column("x").bloom_filter
+    bloom = kit.open(schema, kit.config(bloomFilterColumns=["x"]), {"x": ["1.50", "0.00", "-7"]}).column("x").index(BLOOM)
     assert all(bloom.might_contain(Decimal(text)) for text in ("1.5", "1.500", "0", "-0.0", "-7.0"))
     assert not bloom.might_contain(Decimal("1.51"))
 
@@ -165,7 +166,7 @@ def test_bloom_size_is_bounded_by_the_maximum():
 
 def test_columns_without_indexes_have_none(kit):
     column = kit.open(kit.schema(kit.field("x", DataType.INT)), kit.config(), {"x": [2, 1]}).column("x")
-    assert column.inverted_index is column.range_index is column.bloom_filter is column.sorted_index is None
+    assert column.index(INVERTED) is column.index(RANGE) is column.index(BLOOM) is column.index(SORTED) is None
 
 
 def test_partitions_are_recorded(kit):

@@ -19,6 +19,7 @@ from gamay.model.types import DataType, FieldRole
 from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
 from gamay.segment.read.reader import open_segment
+from gamay.segment.spi import INVERTED, RANGE, SORTED
 from gamay.segment.write import column_writer
 
 ENCODINGS = {
@@ -71,7 +72,7 @@ def test_overwrites_hold_until_the_segment_is_sealed(kit, tmp_path_factory, plai
     segment.append(kit.batch(schema, rows))
     wanted = kit.config(**{**plain, **overwrites}).column_index(schema, "c")
     column = segment.view().column("c")
-    assert (column.dictionary is not None, column.inverted_index is not None) == (wanted.dictionary, wanted.inverted)
+    assert (column.dictionary is not None, column.index(INVERTED) is not None) == (wanted.dictionary, wanted.inverted)
     expected = MutableSegment("s", schema, plain_config, tmp_path_factory.mktemp("c"), None, ManualClock())
     expected.append(kit.batch(schema, rows))
     kept = np.arange(0, 50, 3)
@@ -120,17 +121,17 @@ def check_view(kit, view, sealed):
 def check_indexes(kit, column, expected):
     n = column.num_docs
     rows = kit.plain(expected.values(0, n))
-    if column.inverted_index is not None:
+    if column.index(INVERTED) is not None:
         values = kit.plain(column.dictionary.values)
         holds = [{i for i, row in enumerate(rows) if value == row or value in (row if isinstance(row, list) else ())}
                  for value in values]  # fmt: skip
-        assert [set(column.inverted_index.docs(i)) for i in range(len(values))] == holds
+        assert [set(column.index(INVERTED).docs(i)) for i in range(len(values))] == holds
         some = np.arange(0, len(values), 2, dtype=np.int32)
-        assert set(column.inverted_index.docs_of_any(some)) == set().union(*holds[::2])
-    if column.range_index is not None:
+        assert set(column.index(INVERTED).docs_of_any(some)) == set().union(*holds[::2])
+    if column.index(RANGE) is not None:
         for low, high in ((None, None), *pairwise([*rows, None])):
             for inclusive in (True, False):
-                found = column.range_index.docs_between(low, high, inclusive, not inclusive)
+                found = column.index(RANGE).docs_between(low, high, inclusive, not inclusive)
                 assert list(found) == [
                     i
                     for i, row in enumerate(rows)
@@ -378,16 +379,16 @@ def test_inverted_index_of_many_rows_while_more_come(kit, consume, single_value)
             expected = [
                 i for i, row in enumerate(rows[: seen.num_docs]) if row == value or (not single_value and value in row)
             ]
-            assert (list(column.inverted_index.docs(known)) if known >= 0 else []) == expected
+            assert (list(column.index(INVERTED).docs(known)) if known >= 0 else []) == expected
 
 
 def test_the_sort_key_has_an_inverted_index_until_it_is_sealed(kit, consume, tmp_path):
     schema = kit.schema(kit.field("x", DataType.STRING), kit.field("y", DataType.STRING))
     segment = consume(schema, kit.config(sortedColumn=["x"]), {"x": ["b", "a", "b"], "y": ["1", "2", "3"]})
-    assert list(segment.view().column("x").inverted_index.docs(0)) == [0, 2]
-    assert segment.view().column("y").inverted_index is None
+    assert list(segment.view().column("x").index(INVERTED).docs(0)) == [0, 2]
+    assert segment.view().column("y").index(INVERTED) is None
     sealed = open_segment(segment.seal(tmp_path))
-    assert sealed.column("x").sorted_index is not None
+    assert sealed.column("x").index(SORTED) is not None
     assert kit.plain(sealed.column("y").values(0, 3)) == ["2", "1", "3"]
 
 
@@ -402,7 +403,7 @@ def test_zones_of_many_rows_while_more_come(kit, consume):
     for seen in (view, segment.view()):
         shown = times[: seen.num_docs]
         for low, high in rng.integers(-100, times.max() + 100, (40, 2)).tolist():
-            found = seen.column("t").range_index.docs_between(low, high, True, False)
+            found = seen.column("t").index(RANGE).docs_between(low, high, True, False)
             assert np.array_equal(np.array(found, np.int64), np.flatnonzero((shown >= low) & (shown < high)))
 
 
@@ -469,11 +470,11 @@ def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
                 "lists": np.array_equal(m.offsets(0, rows), 2 * np.arange(rows + 1)) and m.stats.num_values == 2 * rows,
                 "cardinality": len(x.dictionary) == len(set(columns["x"][:rows])),
                 "nulls": s.stats.num_nulls == int(is_null[:rows].sum()) == len(s.null_docs or ()),
-                "range": len(r.range_index.docs_between(0, 90_000, True, True)) == int((numbers[:rows] <= 30_000).sum()),
+                "range": len(r.index(RANGE).docs_between(0, 90_000, True, True)) == int((numbers[:rows] <= 30_000).sum()),
             }
             for text in ("v7", "null"):
                 found = s.dictionary.id_of(text)
-                docs = s.inverted_index.docs(found) if found >= 0 else []
+                docs = s.index(INVERTED).docs(found) if found >= 0 else []
                 checks[text] = np.array_equal(np.array(docs, np.int64), np.flatnonzero(texts[:rows] == text))
             wrong.extend((rows, name) for name, holds in checks.items() if not holds)
 

@@ -15,6 +15,7 @@ from gamay.model.types import DataType, FieldRole
 from gamay.segment.describe import describe
 from gamay.segment.encode.metadata import Encoding, read_metadata
 from gamay.segment.read.reader import open_segment
+from gamay.segment.spi import SORTED
 from gamay.segment.write import column_writer
 from gamay.segment.write.builder import SegmentBuilder
 
@@ -74,7 +75,7 @@ def check_dictionary(kit, column, rows, flat):
     if column.single_value:
         docs = np.arange(0, len(rows), 2, dtype=np.int32)
         assert column.ids_at(docs).tolist() == ids[::2].tolist()
-    starts = column.sorted_index.starts.tolist() if column.sorted_index is not None else None
+    starts = column.index(SORTED).starts.tolist() if column.index(SORTED) is not None else None
     if column.stats.is_sorted:
         assert starts == [flat.index(value) for value in distinct] + [len(flat)]
     else:

@@ -21,6 +21,7 @@ from gamay.model.types import DataType
 from gamay.segment.encode.format import METADATA_FILE, read_metadata_file, write_metadata_file
 from gamay.segment.mutable import MutableSegment
 from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.spi import RANGE
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.segment.write.row_subset import KeptRows, write_kept
 
@@ -92,7 +93,7 @@ def test_columns_are_the_same_however_the_segment_is_made(how: dict[str, Any], t
                 shown = column.millis.values(0, made.num_docs)
                 assert (shown.type, shown.values.tolist()) == (DataType.LONG, expected.tolist())
                 if made is not view:
-                    assert (column.range_index is None) == column.stats.is_sorted
+                    assert (column.index(RANGE) is None) == column.stats.is_sorted
                     assert (column.stats.minimum is None) == (times.stats.minimum is None)
     assert segment.column_names[:3] == ("ts", "$ts$MILLISECOND", "$ts$SECOND")
 

@@ -7,7 +7,7 @@ a memory map, so it must not outlive the segment.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from pyroaring import BitMap
@@ -19,6 +19,7 @@ from gamay.model.types import DataType
 Ids: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 Side: TypeAlias = Literal["left", "right"]
+T = TypeVar("T")
 PartitionScheme: TypeAlias = tuple[str, int, tuple[tuple[str, str], ...]]
 """A partition function: its name, the number of partitions, its configuration."""
 
@@ -151,6 +152,33 @@ class BloomFilter(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class IndexKey(Generic[T]):
+    """Key by which a column is asked for an index among its buffers.
+
+    name: what the buffers' names begin with, and what `segment show`, sizes and the option `skipIndexes` call the index.
+    """
+
+    name: str
+
+    @cached_property
+    def lookup(self) -> str:
+        """What EXPLAIN calls an answer of the index."""
+        return f"{self.name}_index"
+
+    def of(self, index: Any) -> T | None:
+        """Return an index of this key, as its type."""
+        found: T | None = index
+        return found
+
+
+SORTED: IndexKey[SortedIndex] = IndexKey("sorted")
+INVERTED: IndexKey[InvertedIndex] = IndexKey("inverted")
+RANGE: IndexKey[RangeIndex] = IndexKey("range")
+BLOOM: IndexKey[BloomFilter] = IndexKey("bloom")
+NULLS: IndexKey[BitMap] = IndexKey("null")
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What an index knows of a condition.
@@ -269,20 +297,17 @@ class IndexSource(Protocol):
 
 
 class Column(IndexSource, Protocol):
-    """One column of a segment. Absent indexes are None."""
+    """One column of a segment."""
 
     @property
     def stats(self) -> ColumnStats: ...
     @property
-    def sorted_index(self) -> SortedIndex | None: ...
-    @property
     def sorted_values(self) -> SortedValues | None: ...
-    @property
-    def inverted_index(self) -> InvertedIndex | None: ...
-    @property
-    def range_index(self) -> RangeIndex | None: ...
-    @property
-    def bloom_filter(self) -> BloomFilter | None: ...
+
+    def index(self, key: IndexKey[T]) -> T | None:
+        """Return an index among the column's buffers; None when it has none of this key."""
+        ...
+
     @property
     def indexes(self) -> Sequence[SecondaryIndex]:
         """The secondary indexes of the column, alone or with others."""

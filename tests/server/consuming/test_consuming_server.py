@@ -10,6 +10,7 @@ import pytest
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.cluster.records.completion import Call, CompletionResponse, Status
 from gamay.cluster.records.records import CONSUMING, ONLINE
+from gamay.segment.spi import INVERTED
 from gamay.server.consuming.machine import ConsumerState
 from gamay.server.metrics.gauges import measure_server
 
@@ -76,13 +77,13 @@ def test_overwrites_of_consuming_segments_end_with_the_commit(make_world: MakeWo
     world.produce(100)
     eventually(lambda: world.count() == 100)
     rows, _ = world.server.table(TABLE).contents().consuming[segment].freeze()
-    assert rows.column("s").inverted_index is not None
+    assert rows.column("s").index(INVERTED) is not None
     assert rows.column("n").dictionary is None
     world.produce(250)
     eventually(lambda: world.count() == 350 and segment in world.server.table(TABLE).snapshot())
     assert world.ask()[0] == sums(350)
     sealed = world.server.table(TABLE).snapshot()[segment].segment
-    assert sealed.column("s").inverted_index is None
+    assert sealed.column("s").index(INVERTED) is None
     assert sealed.column("n").dictionary is not None
     assert world.server.stale_segments(TABLE) == []
 

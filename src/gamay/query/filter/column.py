@@ -11,31 +11,19 @@ from gamay.model.types import DataType
 from gamay.query.filter.apply import FilterResult
 from gamay.query.view.docset import doc_mask
 from gamay.query.view.matches import DocIds
-from gamay.query.view.virtual import ComputedColumn
-from gamay.segment.spi import ColumnStats, Ids
+from gamay.segment.read.computed import ComputedColumn, unknown_stats
 
 
 class FilterColumn(ComputedColumn):
     """What a filter answers, as flags: from the docs that indexes found, from a scan of the rows asked for, or both."""
 
     data_type = DataType.BOOLEAN
-    single_value = True
 
     def __init__(self, name: str, filtered: FilterResult) -> None:
         self.name = name
         self.num_docs = filtered.num_docs
         self.filtered = filtered
-        self.stats = ColumnStats(
-            cardinality=None,
-            minimum=None,
-            maximum=None,
-            total=None,
-            is_sorted=False,
-            num_values=filtered.num_docs,
-            max_values_per_row=1,
-            num_nulls=0,
-            partition=None,
-        )
+        self.stats = unknown_stats(filtered.num_docs)
 
     @cached_property
     def _flags(self) -> Mask | None:
@@ -62,15 +50,6 @@ class FilterColumn(ComputedColumn):
             return Vector(self.data_type, scan.mask_at(docs))
         found = np.flatnonzero(flags)
         return self._vector(_scattered(found, scan.mask_at(docs[found]), len(docs)), len(docs))
-
-    def ids(self, start: int, stop: int) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
-
-    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        raise KeyError(f"{self.name} is single-value")
 
     def _vector(self, flags: Mask | None, num_rows: int) -> Vector:
         return Vector(self.data_type, np.ones(num_rows, np.bool_) if flags is None else flags)

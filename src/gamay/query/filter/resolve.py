@@ -43,7 +43,18 @@ from gamay.query.view.docset import DocRange, DocSet, complement, intersect, uni
 from gamay.query.view.shared_filters import SharedScan
 from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
 from gamay.query.view.virtual import QuerySegment
-from gamay.segment.spi import Column, Dictionary, InvertedIndex, Neighbours, SecondaryIndex, Segment
+from gamay.segment.spi import (
+    INVERTED,
+    RANGE,
+    SORTED,
+    Column,
+    Dictionary,
+    InvertedIndex,
+    Neighbours,
+    RangeIndex,
+    SecondaryIndex,
+    Segment,
+)
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
@@ -265,15 +276,15 @@ class Resolver:
             return self.nothing()
         if count == len(dictionary):
             return self.everything()
-        if column.sorted_index is not None:
-            return Indexed(_sorted_docs(column.sorted_index.starts, ids), "sorted_index")
-        inverted, is_few = column.inverted_index, count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
-        if inverted is not None and column.has_forward and self._skips(column, "inverted"):
+        if (starts := column.index(SORTED)) is not None:
+            return Indexed(_sorted_docs(starts.starts, ids), SORTED.lookup)
+        inverted, is_few = column.index(INVERTED), count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
+        if inverted is not None and column.has_forward and self._skips(column, INVERTED.name):
             inverted = None
         if inverted is not None and is_few:
             return _inverted_docs(inverted, ids)
-        if isinstance(leaf, Range) and column.range_index is not None and not self._skips(column, "range"):
-            return self._range_index(leaf, column)
+        if isinstance(leaf, Range) and (ranges := self._ranges(column)) is not None:
+            return _range_docs(ranges, leaf)
         if inverted is not None and not column.has_forward:
             return _inverted_docs(inverted, ids)
         if isinstance(ids, tuple):
@@ -291,22 +302,22 @@ class Resolver:
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
         if isinstance(leaf, Match):
             docs = None if self._reads_nulls(leaf.column) else calendar_docs(leaf.expression, column)
-            return self._by_value(leaf, column) if docs is None else Indexed(docs, "sorted_index")
+            return self._by_value(leaf, column) if docs is None else Indexed(docs, SORTED.lookup)
         if (docs := searched_docs(leaf, column)) is not None:
-            return Indexed(docs, "sorted_index")
-        if column.range_index is not None and not self._skips(column, "range"):
+            return Indexed(docs, SORTED.lookup)
+        if (ranges := self._ranges(column)) is not None:
             if isinstance(leaf, Range):
-                return self._range_index(leaf, column)
+                return _range_docs(ranges, leaf)
             if len(leaf.values) == 1:
                 value = leaf.values[0]
-                return self._range_index(Range(leaf.column, value, value, True, True), column)
+                return _range_docs(ranges, Range(leaf.column, value, value, True, True))
         test = in_test(leaf, column.data_type) if isinstance(leaf, In) else range_test(leaf, column.data_type)
         return ValueScan(column, test, self._counter)
 
-    def _range_index(self, leaf: Range, column: Column) -> Resolved:
-        assert column.range_index is not None
-        docs = column.range_index.docs_between(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
-        return Indexed(docs, "range_index")
+    def _ranges(self, column: Column) -> RangeIndex | None:
+        """Return the range index of a column, unless the query says that it is not to be used."""
+        found = column.index(RANGE)
+        return None if found is None or self._skips(column, RANGE.name) else found
 
     def _reads_nulls(self, name: str) -> bool:
         return isinstance(self._segment, QuerySegment) and self._segment.null_flags(name) is not None
@@ -378,12 +389,17 @@ def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
     return ids.astype(np.int32, copy=False)
 
 
+def _range_docs(ranges: RangeIndex, leaf: Range) -> Indexed:
+    docs = ranges.docs_between(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
+    return Indexed(docs, RANGE.lookup)
+
+
 def _inverted_docs(inverted: InvertedIndex, ids: IdSet) -> Indexed:
     if isinstance(ids, tuple):
         if ids[1] - ids[0] == 1:
-            return Indexed(inverted.docs(ids[0]), "inverted_index")
+            return Indexed(inverted.docs(ids[0]), INVERTED.lookup)
         ids = np.arange(*ids, dtype=np.int32)
-    return Indexed(inverted.docs(int(ids[0])) if len(ids) == 1 else inverted.docs_of_any(ids), "inverted_index")
+    return Indexed(inverted.docs(int(ids[0])) if len(ids) == 1 else inverted.docs_of_any(ids), INVERTED.lookup)
 
 
 def _sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> DocSet:

@@ -12,7 +12,7 @@ from gamay.query.bind.predicate import EVERYTHING, And, Constant, Filter, In, No
 from gamay.query.prune.partition import partition_of
 from gamay.query.stats import QueryStats
 from gamay.query.view.virtual import QuerySegment
-from gamay.segment.spi import Column, ColumnStats, PartitionInfo, Segment
+from gamay.segment.spi import BLOOM, Column, ColumnStats, PartitionInfo, Segment
 
 # more values than these are not looked up in bloom filters and partitions one by one
 _VALUES_MAX = 100
@@ -65,7 +65,7 @@ def _in(predicate: In, column: Column) -> tuple[bool, bool]:
         values = [value for value in values if low <= value <= high]  # type: ignore[operator]
         must = low == high and bool(values)
     if len(values) <= _VALUES_MAX:
-        partition, bloom = stats.partition, column.bloom_filter
+        partition, bloom = stats.partition, column.index(BLOOM)
         if partition is not None:
             values = [value for value in values if _may_hold(partition, value, column.data_type)]
         if bloom is not None and column.data_type is not DataType.BOOLEAN:

@@ -1,6 +1,6 @@
 """The result of a query as a segment, so that another query can read from it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,8 @@ from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable
 from gamay.query.columns.operations import take_rows
-from gamay.segment.spi import (
-    BloomFilter,
-    ColumnStats,
-    Dictionary,
-    DocIds,
-    Ids,
-    InvertedIndex,
-    RangeIndex,
-    SecondaryIndex,
-    SortedIndex,
-    SortedValues,
-)
+from gamay.segment.read.computed import ComputedColumn, unknown_stats
+from gamay.segment.spi import DocIds
 
 
 def schema_of(table: ResultTable) -> Schema:
@@ -39,17 +29,8 @@ def schema_of(table: ResultTable) -> Schema:
     return Schema("subquery", tuple(fields), enable_column_based_null_handling=True)
 
 
-class _TableColumn:
-    """A column without dictionary and indexes."""
-
-    dictionary: Dictionary | None = None
-    sorted_index: SortedIndex | None = None
-    sorted_values: SortedValues | None = None
-    inverted_index: InvertedIndex | None = None
-    range_index: RangeIndex | None = None
-    bloom_filter: BloomFilter | None = None
-    indexes: Sequence[SecondaryIndex] = ()
-    has_forward = True
+class _TableColumn(ComputedColumn):
+    """Column of a result."""
 
     def __init__(self, name: str, vector: Vector) -> None:
         self.name = name
@@ -57,26 +38,11 @@ class _TableColumn:
         self.single_value = not vector.is_multi_value
         self.num_docs = len(vector)
         nulls = np.empty(0, np.int64) if vector.nulls is None else np.flatnonzero(vector.nulls)
-        self.null_docs: BitMap | None = BitMap(nulls.tolist()) if len(nulls) else None
+        self.null_docs = BitMap(nulls.tolist()) if len(nulls) else None
         self._vector = Vector(vector.type, vector.values, vector.offsets)
         lengths = None if vector.offsets is None else np.diff(vector.offsets)
-        self.stats = ColumnStats(
-            cardinality=None,
-            minimum=None,
-            maximum=None,
-            total=None,
-            is_sorted=False,
-            num_values=len(vector.values),
-            max_values_per_row=1 if lengths is None else int(lengths.max(initial=0)),
-            num_nulls=len(nulls),
-            partition=None,
-        )
-
-    def ids(self, start: int, stop: int) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
+        longest = 1 if lengths is None else int(lengths.max(initial=0))
+        self.stats = unknown_stats(len(vector.values), max_values_per_row=longest, num_nulls=len(nulls))
 
     def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
         offsets = self._vector.offsets

@@ -40,11 +40,12 @@ from gamay.query.groupby.stored_partials import StoredAggregates
 from gamay.query.startree.definition import TreeDefinition, bound_definition
 from gamay.query.startree.dictionaries import SHORT_MAX, shared_dictionary
 from gamay.query.startree.lookup import SortedRecords
-from gamay.query.view.virtual import ComputedColumn, QuerySegment
+from gamay.query.view.virtual import QuerySegment
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.index.sorted import SortedStarts
+from gamay.segment.read.computed import ComputedColumn
 from gamay.segment.read.reader import ImmutableSegment
-from gamay.segment.spi import ColumnStats, DocIds, Ids, Segment
+from gamay.segment.spi import SORTED, ColumnStats, DocIds, Ids, IndexKey, Segment, T
 from gamay.segment.star_tree_file import Cuboid, StoredTree
 from gamay.sql.options.option_values import flag
 
@@ -59,8 +60,6 @@ _DEFINITIONS: dict[bytes, tuple[Schema, TreeDefinition]] = {}
 
 class DimensionColumn(ComputedColumn):
     """A dimension at the records of a cuboid: ids of the dictionary that the segment's column has, or of its own."""
-
-    single_value = True
 
     def __init__(self, column: "tuple[str, SortedDictionary]", ids: Ids, *, ascends: bool) -> None:
         name, dictionary = column
@@ -83,17 +82,16 @@ class DimensionColumn(ComputedColumn):
             partition=None,
         )
         self._values = values
-        if ascends:
-            self.sorted_index = SortedStarts(np.searchsorted(ids, np.arange(cardinality + 1)).astype(np.int32))
+        self._starts = SortedStarts(np.searchsorted(ids, np.arange(cardinality + 1)).astype(np.int32)) if ascends else None
+
+    def index(self, key: IndexKey[T]) -> T | None:
+        return key.of(self._starts) if key is SORTED else super().index(key)
 
     def ids(self, start: int, stop: int) -> Ids:
         return self._ids[start:stop]
 
     def ids_at(self, docs: DocIds) -> Ids:
         return self._ids[docs]
-
-    def offsets(self, start: int, stop: int) -> Ids:
-        raise ValueError(f"column '{self.name}' is single-value, so it has no offsets")
 
     def values(self, start: int, stop: int) -> Vector:
         return Vector(self.data_type, take(self._values.values, self._ids[start:stop]))

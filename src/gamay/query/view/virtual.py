@@ -21,20 +21,14 @@ from gamay.query.columns.constants import repeated, values_of
 from gamay.query.view.docset import DocFlags, doc_mask
 from gamay.query.view.shared_filters import SharedFilters
 from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
+from gamay.segment.read.computed import ComputedColumn, RepeatedColumn, unknown_stats
 from gamay.segment.read.visible import VisibleSegment
 from gamay.segment.spi import (
-    BloomFilter,
     Column,
     ColumnStats,
-    Dictionary,
     DocIds,
     Ids,
-    InvertedIndex,
-    RangeIndex,
-    SecondaryIndex,
     Segment,
-    SortedIndex,
-    SortedValues,
 )
 
 if TYPE_CHECKING:
@@ -74,26 +68,7 @@ class ConstantDictionary:
         return (0, 1) if above and below else (0, 0)
 
 
-class ComputedColumn:
-    """What columns have that lie in no segment: neither indexes nor a dictionary nor nulls."""
-
-    name: str
-    data_type: DataType
-    single_value: bool
-    num_docs: int
-    stats: ColumnStats
-    dictionary: Dictionary | None = None
-    sorted_index: SortedIndex | None = None
-    sorted_values: SortedValues | None = None
-    inverted_index: InvertedIndex | None = None
-    range_index: RangeIndex | None = None
-    bloom_filter: BloomFilter | None = None
-    indexes: Sequence[SecondaryIndex] = ()
-    null_docs: BitMap | None = None
-    has_forward: bool = True
-
-
-class ConstantColumn(ComputedColumn):
+class ConstantColumn(RepeatedColumn):
     """A column that has the same value in every row (multi-value: the same one value)."""
 
     def __init__(
@@ -119,17 +94,8 @@ class ConstantColumn(ComputedColumn):
         )
         self._value = value
 
-    def ids(self, start: int, stop: int) -> Ids:
-        return np.zeros(stop - start, np.uint8)
-
-    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        return np.arange(stop - start + 1, dtype=np.int32)
-
     def values(self, start: int, stop: int) -> Vector:
         return self._rows(stop - start)
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        return np.zeros(len(docs), np.uint8)
 
     def values_at(self, docs: DocIds) -> Vector:
         return self._rows(len(docs))
@@ -144,7 +110,6 @@ class DocIdColumn(ComputedColumn):
 
     name = "$docId"
     data_type = DataType.INT
-    single_value = True
 
     def __init__(self, num_docs: int) -> None:
         self.num_docs = num_docs
@@ -160,17 +125,8 @@ class DocIdColumn(ComputedColumn):
             partition=None,
         )
 
-    def ids(self, start: int, stop: int) -> Ids:
-        raise KeyError("$docId has no dictionary")
-
-    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        raise KeyError("$docId is single-value")
-
     def values(self, start: int, stop: int) -> Vector:
         return Vector(DataType.INT, np.arange(start, stop, dtype=np.int32))
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        raise KeyError("$docId has no dictionary")
 
     def values_at(self, docs: DocIds) -> Vector:
         return Vector(DataType.INT, docs)
@@ -198,17 +154,11 @@ class ConstantListColumn(ComputedColumn):
             partition=None,
         )
 
-    def ids(self, start: int, stop: int) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
-
     def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
         return np.arange(stop - start + 1, dtype=np.int32) * len(self._row)
 
     def values(self, start: int, stop: int) -> Vector:
         return Vector(self.data_type, values_of(self.data_type, self._row * (stop - start)), self.offsets(start, stop))
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
 
     def values_at(self, docs: DocIds) -> Vector:
         return self.values(0, len(docs))
@@ -218,39 +168,19 @@ class NullFlagColumn(ComputedColumn):
     """For each row of a column whether it is null."""
 
     data_type = DataType.BOOLEAN
-    single_value = True
 
     def __init__(self, name: str, column: Column) -> None:
         self.name = name
         self.num_docs = column.num_docs
         self._null_docs = column.null_docs or BitMap()
-        self.stats = ColumnStats(
-            cardinality=None,
-            minimum=None,
-            maximum=None,
-            total=None,
-            is_sorted=False,
-            num_values=column.num_docs,
-            max_values_per_row=1,
-            num_nulls=0,
-            partition=None,
-        )
+        self.stats = unknown_stats(column.num_docs)
 
     @cached_property
     def _flags(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         return doc_mask(self._null_docs, self.num_docs)
 
-    def ids(self, start: int, stop: int) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
-
-    def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        raise KeyError(f"{self.name} is single-value")
-
     def values(self, start: int, stop: int) -> Vector:
         return Vector(self.data_type, self._flags[start:stop])
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        raise KeyError(f"{self.name} has no dictionary")
 
     def values_at(self, docs: DocIds) -> Vector:
         return Vector(self.data_type, self._flags[docs])

@@ -15,11 +15,15 @@ import pyarrow as pa
 from gamay.functions.expression import LiteralValue
 from gamay.kernels.hash.hashing import bloom_add, murmur64a
 from gamay.model.types import DataType
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.metadata import ColumnMeta
 from gamay.segment.encode.storage_form import Stored, binary_buffers, fixed_dtype, from_python
-from gamay.segment.spi import Ids
+from gamay.segment.index.spi import IndexedRows, StoredColumn
+from gamay.segment.spi import BLOOM, Ids
 
-KIND = "bloom.bits"
+_BITS = f"{BLOOM.name}.bits"
+_PROBES_MAX = 1 << 10
 _SEED = 0xE17A1465
 _MASK64 = (1 << 64) - 1
 
@@ -39,13 +43,28 @@ def bloom_size(num_values: int, fpp: float, max_size_bytes: int) -> tuple[int, i
 # Build
 
 
-def write_bloom(writer: BufferWriter, values: Stored, data_type: DataType, fpp: float, max_size_bytes: int) -> BufferMeta:
-    """Write the filter of a column's values in stored form; repeats do no harm."""
-    hashes = np.unique(_hashes(values, data_type))
-    bits, probes = bloom_size(len(hashes), fpp, max_size_bytes)
-    words = np.zeros(bits // 64, np.uint64)
-    bloom_add(hashes, probes, words)
-    return writer.add(KIND, [np.array([probes, bits], np.uint64), words])
+class BloomType:
+    """Implements `ColumnIndexType`."""
+
+    key = BLOOM
+
+    def write(self, writer: BufferWriter, rows: IndexedRows) -> list[BufferMeta]:
+        config = rows.config.bloom
+        if config is None:
+            return []
+        hashes = np.unique(_hashes(rows.values, rows.data_type))
+        bits, probes = bloom_size(len(hashes), config.fpp, config.max_size_bytes)
+        words = np.zeros(bits // 64, np.uint64)
+        bloom_add(hashes, probes, words)
+        return [writer.add(_BITS, [np.array([probes, bits], np.uint64), words])]
+
+    def read(self, file: BufferFile, buffers: dict[str, BufferMeta], column: StoredColumn) -> "BloomBits":
+        return BloomBits(file.array(buffers[_BITS], np.uint64), column.data_type)
+
+    def check(self, checker: BufferChecker, meta: ColumnMeta, num_docs: int) -> None:
+        words = checker.array(_BITS, np.uint64)
+        fits = len(words) > 2 and 0 < words[0] <= _PROBES_MAX and words[1] == 64 * (len(words) - 2)
+        checker.expect(_BITS, fits, "counts that do not agree")
 
 
 def _hashes(stored: Stored, data_type: DataType) -> Ids:
@@ -78,11 +97,6 @@ class BloomBits:
         self._probes, self._num_bits = int(words[0]), int(words[1])
         self._words = words[2:]
         self._data_type = data_type
-
-    @classmethod
-    def read(cls, file: BufferFile, buffers: dict[str, BufferMeta], data_type: DataType) -> "BloomBits | None":
-        """Open the filter, if the column has it."""
-        return cls(file.array(buffers[KIND], np.uint64), data_type) if KIND in buffers else None
 
     def might_contain(self, value: LiteralValue) -> bool:
         """Return False only when no row holds the value, which is of the column's type."""

@@ -6,20 +6,32 @@ inverted.starts inverted.counts inverted.sets := one set of docs for each id, se
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.encode.forward import id_dtype
+from gamay.segment.encode.metadata import ColumnMeta
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
-from gamay.segment.spi import Ids
+from gamay.segment.index.spi import IndexedRows, StoredColumn
+from gamay.segment.spi import INVERTED, Ids
 
-KIND = "inverted"
-
-
-# Build
+SETS = f"{INVERTED.name}.sets"
 
 
-def write_inverted(writer: BufferWriter, ids: Ids, offsets: "Ids | None", cardinality: int) -> list[BufferMeta]:
-    """Write the index of a column's ids [num_values]; `offsets` [num_docs + 1] for a multi-value column."""
-    return write_sets(writer, KIND, *docs_by_key(ids, cardinality, offsets))
+class InvertedType:
+    """Implements `ColumnIndexType`. A sorted index answers whatever an inverted one would."""
+
+    key = INVERTED
+
+    def write(self, writer: BufferWriter, rows: IndexedRows) -> list[BufferMeta]:
+        if not rows.config.inverted or rows.ids is None or rows.is_sorted:
+            return []
+        return write_sets(writer, INVERTED.name, *docs_by_key(rows.ids, len(rows.values), rows.offsets))
+
+    def read(self, file: BufferFile, buffers: dict[str, BufferMeta], column: StoredColumn) -> "RoaringInverted":
+        return RoaringInverted(DocSets(file, buffers, INVERTED.name))
+
+    def check(self, checker: BufferChecker, meta: ColumnMeta, num_docs: int) -> None:
+        checker.sets(INVERTED.name, meta.stats.cardinality or 0, num_docs)
 
 
 # Read
@@ -30,11 +42,6 @@ class RoaringInverted:
 
     def __init__(self, sets: DocSets) -> None:
         self._sets = sets
-
-    @classmethod
-    def read(cls, file: BufferFile, buffers: dict[str, BufferMeta]) -> "RoaringInverted | None":
-        """Open the index, if the column has it."""
-        return cls(DocSets(file, buffers, KIND)) if f"{KIND}.sets" in buffers else None
 
     def rows(self, num_docs: int, *, single_value: bool) -> "tuple[Ids, Ids | None]":
         """Return (ids of all rows, int32 offsets of multi-value rows [num_docs + 1]), read back from the sets of docs.

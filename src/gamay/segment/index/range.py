@@ -16,21 +16,53 @@ from pyroaring import BitMap
 
 from gamay.functions.expression import LiteralValue
 from gamay.kernels.encode.encoding import mark_lists
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
+from gamay.segment.encode.metadata import ColumnMeta, Encoding
+from gamay.segment.encode.storage_form import fixed_dtype
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
-from gamay.segment.spi import Ids
+from gamay.segment.index.spi import IndexedRows, StoredColumn
+from gamay.segment.spi import INVERTED, RANGE, Ids
 
-KIND = "range"
+_BOUNDS = f"{RANGE.name}.bounds"
 _BUCKETS_MAX = 256
 _DOCS_PER_BUCKET_MIN = 2048
+
+
+class RangeType:
+    """Implements `ColumnIndexType`. A sorted index answers whatever a range index of ids would."""
+
+    key = RANGE
+
+    def write(self, writer: BufferWriter, rows: IndexedRows) -> list[BufferMeta]:
+        if not rows.config.range:
+            return []
+        if rows.ids is not None and rows.counts is not None:
+            return [] if rows.is_sorted else _write_ids(writer, rows.ids, rows.offsets, rows.counts)
+        return _write_values(writer, rows.values, rows.offsets) if isinstance(rows.values, np.ndarray) else []
+
+    def read(self, file: BufferFile, buffers: dict[str, BufferMeta], column: StoredColumn) -> "BucketedRange":
+        inverted = None if column.has_forward else column.index(INVERTED)
+        dtype = fixed_dtype(column.data_type) if column.dictionary is None else np.int32
+        bounds, docs_of_ids = file.array(buffers[_BOUNDS], dtype), None if inverted is None else inverted.docs_of_any
+        sets = DocSets(file, buffers, RANGE.name)
+        return BucketedRange(sets, bounds, column.stored_at, column.dictionary, docs_of_ids)
+
+    def check(self, checker: BufferChecker, meta: ColumnMeta, num_docs: int) -> None:
+        is_encoded = meta.encoding is Encoding.DICTIONARY
+        bounds = checker.array(_BOUNDS, np.int32 if is_encoded else fixed_dtype(meta.data_type) or np.uint8)
+        checker.expect(_BOUNDS, (bounds[1:] >= bounds[:-1]).all(), "bounds do not ascend")
+        if is_encoded and len(bounds):
+            is_inside = bounds[0] >= 0 and bounds[-1] <= (meta.stats.cardinality or 0)
+            checker.expect(_BOUNDS, is_inside, "bounds beyond the dictionary")
+        checker.sets(RANGE.name, max(0, len(bounds) - 1), num_docs)
 
 
 # Build
 
 
-def write_range_of_ids(writer: BufferWriter, ids: Ids, offsets: "Ids | None", counts: Ids) -> list[BufferMeta]:
-    """Write the index of a dictionary column; `counts` int64 [cardinality] tells how often each id occurs."""
+def _write_ids(writer: BufferWriter, ids: Ids, offsets: "Ids | None", counts: Ids) -> list[BufferMeta]:
     num_buckets = bucket_count(len(ids))
     before = np.cumsum(counts) - counts
     bucket_of_id = before * num_buckets // max(1, len(ids))
@@ -40,8 +72,7 @@ def write_range_of_ids(writer: BufferWriter, ids: Ids, offsets: "Ids | None", co
     return _write(writer, bucket_of_id[ids], offsets, bounds, np.dtype("<i4"))
 
 
-def write_range_of_values(writer: BufferWriter, values: Ids, offsets: "Ids | None") -> list[BufferMeta]:
-    """Write the index of a raw numeric column."""
+def _write_values(writer: BufferWriter, values: Ids, offsets: "Ids | None") -> list[BufferMeta]:
     num_buckets = bucket_count(len(values))
     at = np.arange(num_buckets) * len(values) // num_buckets
     ordered = np.sort(values)
@@ -61,7 +92,7 @@ def _write(
 ) -> list[BufferMeta]:
     num_buckets = max(0, len(bounds) - 1)
     starts, docs = docs_by_key(buckets, num_buckets, offsets)
-    return [*write_sets(writer, KIND, starts, docs), writer.add(f"{KIND}.bounds", [bounds.astype(dtype)])]
+    return [*write_sets(writer, RANGE.name, starts, docs), writer.add(_BOUNDS, [bounds.astype(dtype)])]
 
 
 # Read
@@ -84,30 +115,12 @@ class BucketedRange:
         dictionary: SortedDictionary | None,
         docs_of_ids: "Callable[[Ids], BitMap] | None" = None,
     ) -> None:
+        """docs_of_ids: what tells the docs of dictionary ids where the rows of a column cannot be looked at."""
         self._sets = sets
         self._bounds = bounds
         self._keys_at = keys_at
         self._dictionary = dictionary
         self._docs_of_ids = docs_of_ids
-
-    @classmethod
-    def read(
-        cls,
-        file: BufferFile,
-        buffers: dict[str, BufferMeta],
-        keys_at: KeysAt,
-        dictionary: SortedDictionary | None,
-        dtype: "np.dtype[Any] | None",
-        docs_of_ids: "Callable[[Ids], BitMap] | None" = None,
-    ) -> "BucketedRange | None":
-        """Open the index, if the column has it; `dtype` is that of a raw column's values.
-
-        docs_of_ids: what tells the docs of dictionary ids where the rows of a column cannot be looked at.
-        """
-        if f"{KIND}.sets" not in buffers:
-            return None
-        bounds = file.array(buffers[f"{KIND}.bounds"], np.int32 if dictionary is not None else dtype)
-        return cls(DocSets(file, buffers, KIND), bounds, keys_at, dictionary, docs_of_ids)
 
     def docs_between(self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool) -> BitMap:
         """Return the docs that hold a value between the bounds; None is no bound."""

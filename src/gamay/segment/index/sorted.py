@@ -5,20 +5,33 @@ sorted.starts := i32[cardinality + 1]: id d occupies docs starts[d] … starts[d
 
 import numpy as np
 
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
-from gamay.segment.spi import Ids
+from gamay.segment.encode.metadata import ColumnMeta, Encoding
+from gamay.segment.index.spi import IndexedRows, StoredColumn
+from gamay.segment.spi import SORTED, Ids
 
-KIND = "sorted.starts"
+STARTS = f"{SORTED.name}.starts"
 
 
-# Build
+class SortedType:
+    """Implements `ColumnIndexType`. Every column with a dictionary whose rows ascend has the index."""
 
+    key = SORTED
 
-def write_sorted(writer: BufferWriter, counts: Ids) -> BufferMeta:
-    """Write the index; `counts` int64 [cardinality] tells how often each id occurs."""
-    starts = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=starts[1:])
-    return writer.add(KIND, [starts])
+    def write(self, writer: BufferWriter, rows: IndexedRows) -> list[BufferMeta]:
+        if rows.counts is None or not rows.is_sorted:
+            return []
+        starts = np.zeros(len(rows.counts) + 1, np.int32)
+        np.cumsum(rows.counts, out=starts[1:])
+        return [writer.add(STARTS, [starts])]
+
+    def read(self, file: BufferFile, buffers: dict[str, BufferMeta], column: StoredColumn) -> "SortedStarts":
+        return SortedStarts(file.array(buffers[STARTS], np.int32))
+
+    def check(self, checker: BufferChecker, meta: ColumnMeta, num_docs: int) -> None:
+        checker.expect(STARTS, meta.single_value and meta.encoding is Encoding.DICTIONARY, "not of ids")
+        checker.offsets(STARTS, checker.array(STARTS, np.int32, (meta.stats.cardinality or 0) + 1), num_docs)
 
 
 # Read
@@ -29,11 +42,6 @@ class SortedStarts:
 
     def __init__(self, starts: Ids) -> None:
         self._starts = starts
-
-    @classmethod
-    def read(cls, file: BufferFile, buffers: dict[str, BufferMeta]) -> "SortedStarts | None":
-        """Open the index, if the column has it."""
-        return cls(file.array(buffers[KIND], np.int32)) if KIND in buffers else None
 
     @property
     def starts(self) -> Ids:

@@ -21,14 +21,11 @@ from gamay.segment.mutable.dictionary import ArrivalDictionary
 from gamay.segment.mutable.inverted import ViewPostings
 from gamay.segment.mutable.zones import ViewZones
 from gamay.segment.read.rows import ColumnRows
-from gamay.segment.spi import BloomFilter, ColumnStats, Ids, SecondaryIndex, SortedIndex
+from gamay.segment.spi import INVERTED, NULLS, RANGE, ColumnStats, Ids, IndexKey, SecondaryIndex, T
 
 
 class ViewColumn(ColumnRows):
     """Implements `segment.spi.Column`."""
-
-    sorted_index: SortedIndex | None = None
-    bloom_filter: BloomFilter | None = None
 
     def __init__(self, state: ColumnState, indexes: Sequence[SecondaryIndex] = ()) -> None:
         spec = state.plan.spec
@@ -51,8 +48,15 @@ class ViewColumn(ColumnRows):
     def dictionary(self) -> ArrivalDictionary | None:
         return self.state.dictionary
 
+    def index(self, key: IndexKey[T]) -> T | None:
+        if key is INVERTED:
+            return key.of(self._postings)
+        if key is RANGE:
+            return key.of(self._zones)
+        return key.of(self.null_docs) if key is NULLS else None
+
     @cached_property
-    def inverted_index(self) -> ViewPostings | None:
+    def _postings(self) -> ViewPostings | None:
         state = self.state
         if state.postings is None or state.ids is None or state.dictionary is None:
             return None
@@ -60,7 +64,7 @@ class ViewColumn(ColumnRows):
         return ViewPostings(state.postings, state.ids[: state.num_values], offsets, len(state.dictionary))
 
     @cached_property
-    def range_index(self) -> ViewZones | None:
+    def _zones(self) -> ViewZones | None:
         return None if self.state.zones is None else ViewZones(self.state.zones, self.state.values)
 
     @cached_property

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from pyroaring import BitMap
@@ -17,14 +18,11 @@ from gamay.segment.encode.metadata import ColumnMeta
 from gamay.segment.encode.raw import Chunked, PlainFixed, RawReader, read_raw
 from gamay.segment.encode.raw_blocks import Blocked
 from gamay.segment.encode.storage_form import fixed_dtype
-from gamay.segment.index.bloom import BloomBits
 from gamay.segment.index.inverted import RoaringInverted
-from gamay.segment.index.null import read_nulls
-from gamay.segment.index.range import BucketedRange
-from gamay.segment.index.sorted import KIND as SORTED
-from gamay.segment.index.sorted import SortedStarts
+from gamay.segment.index.registry import BY_KEY
+from gamay.segment.index.sorted import STARTS
 from gamay.segment.read.rows import ColumnRows
-from gamay.segment.spi import DocIds, Ids, SecondaryIndex, SortedValues
+from gamay.segment.spi import INVERTED, NULLS, SORTED, DocIds, Ids, IndexKey, SecondaryIndex, SortedValues, T
 
 
 class ImmutableColumn(ColumnRows):
@@ -53,7 +51,8 @@ class ImmutableColumn(ColumnRows):
         self._buffers: dict[str, BufferMeta] = dict(meta.buffers)
         self._indexes_of = indexes_of
         self._reconstructs = reconstructs
-        self.has_forward = meta.has_forward or SORTED in self._buffers or reconstructs
+        self._opened: dict[IndexKey[Any], Any] = {}
+        self.has_forward = meta.has_forward or STARTS in self._buffers or reconstructs
 
     def with_forward(self) -> "ImmutableColumn":
         """Return the column with rows that can be read: where it has no forward index, as its inverted index tells them."""
@@ -77,9 +76,15 @@ class ImmutableColumn(ColumnRows):
             return None
         return SortedDictionary.read(self._file, self._buffers, self.data_type)
 
-    @cached_property
-    def sorted_index(self) -> SortedStarts | None:
-        return SortedStarts.read(self._file, self._buffers)
+    def index(self, key: IndexKey[T]) -> T | None:
+        found: T | None
+        try:
+            found = self._opened[key]
+        except KeyError:
+            has_it = any(kind.partition(".")[0] == key.name for kind in self._buffers)
+            read = BY_KEY[key].read(self._file, self._buffers, self) if has_it else None
+            found = self._opened.setdefault(key, read)
+        return found
 
     @cached_property
     def sorted_values(self) -> SortedValues | None:
@@ -105,22 +110,8 @@ class ImmutableColumn(ColumnRows):
         return self._raw if is_plain and isinstance(self._raw, Blocked) else None
 
     @cached_property
-    def inverted_index(self) -> RoaringInverted | None:
-        return RoaringInverted.read(self._file, self._buffers)
-
-    @cached_property
-    def range_index(self) -> BucketedRange | None:
-        dtype = fixed_dtype(self.data_type)
-        docs_of_ids = None if self.has_forward or self.inverted_index is None else self.inverted_index.docs_of_any
-        return BucketedRange.read(self._file, self._buffers, self.stored_at, self.dictionary, dtype, docs_of_ids)
-
-    @cached_property
-    def bloom_filter(self) -> BloomBits | None:
-        return BloomBits.read(self._file, self._buffers, self.data_type)
-
-    @cached_property
     def null_docs(self) -> BitMap | None:
-        return read_nulls(self._file, self._buffers)
+        return self.index(NULLS)
 
     @cached_property
     def _ids(self) -> IdReader:
@@ -128,17 +119,19 @@ class ImmutableColumn(ColumnRows):
             raise ValueError(f"column '{self.name}' has no dictionary, so it has no ids")
         if self.meta.has_forward:
             return read_ids(self._file, self._buffers, self.meta.stats.cardinality, self.meta.id_bits)
-        return AlignedIds(self._rows[0]) if self.sorted_index is None else SortedIds(self.sorted_index.starts)
+        ascending = self.index(SORTED)
+        return AlignedIds(self._rows[0]) if ascending is None else SortedIds(ascending.starts)
 
     @cached_property
     def _rows(self) -> "tuple[Ids, Ids | None]":
-        if not self._reconstructs or self.inverted_index is None:
+        inverted = self.index(INVERTED)
+        if not self._reconstructs or not isinstance(inverted, RoaringInverted):
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,
                 f"Column '{self.name}' has no forward index (forwardIndexDisabled): the query can filter by it, but not "
                 "read its values. Leave it out, or enable its forward index and reload the table",
             )
-        return self.inverted_index.rows(self.num_docs, single_value=self.single_value)
+        return inverted.rows(self.num_docs, single_value=self.single_value)
 
     @cached_property
     def _raw(self) -> RawReader:

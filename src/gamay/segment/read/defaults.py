@@ -1,6 +1,6 @@
 """Columns that were added to the schema after a segment was built: the default null value in every row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -17,18 +17,8 @@ from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.encode.storage_form import from_arrow, to_python
 from gamay.segment.index.sorted import SortedStarts
-from gamay.segment.spi import (
-    BloomFilter,
-    Column,
-    ColumnStats,
-    DocIds,
-    Ids,
-    InvertedIndex,
-    RangeIndex,
-    SecondaryIndex,
-    Segment,
-    SortedValues,
-)
+from gamay.segment.read.computed import RepeatedColumn
+from gamay.segment.spi import SORTED, Column, ColumnStats, DocIds, IndexKey, Segment, T
 
 
 def with_defaults(segment: Segment, schema: Schema, table_config: TableConfig) -> Segment:
@@ -59,15 +49,10 @@ class SegmentWithDefaults:
         return self.stored.column(name) if added is None else added
 
 
-class ConstantColumn:
+class ConstantColumn(RepeatedColumn):
     """One value in every row; implements `segment.spi.Column`. All rows are null where the table keeps nulls."""
 
-    sorted_values: SortedValues | None = None
-    inverted_index: InvertedIndex | None = None
-    range_index: RangeIndex | None = None
-    bloom_filter: BloomFilter | None = None
-    indexes: Sequence[SecondaryIndex] = ()
-    has_forward = True
+    dictionary: SortedDictionary
 
     def __init__(self, spec: FieldSpec, num_docs: int, keep_nulls: bool) -> None:
         self.name = spec.name
@@ -80,29 +65,18 @@ class ConstantColumn:
         self.stats = _stats(spec, to_python(value, 0, spec.data_type), num_docs)
 
     @cached_property
-    def sorted_index(self) -> SortedStarts | None:
+    def _starts(self) -> SortedStarts | None:
         if not self.single_value:
             return None
         return SortedStarts(np.array([0, self.num_docs][: len(self.dictionary) + 1], np.int32))
 
-    def ids(self, start: int, stop: int) -> Ids:
-        """Return zeros."""
-        return np.zeros(max(0, stop - start), np.uint8)
-
-    def offsets(self, start: int, stop: int) -> Ids:
-        """Return int32 [stop - start + 1]: one value a row."""
-        if self.single_value:
-            raise ValueError(f"column '{self.name}' is single-value, so it has no offsets")
-        return np.arange(max(0, stop - start) + 1, dtype=np.int32)
+    def index(self, key: IndexKey[T]) -> T | None:
+        return key.of(self._starts) if key is SORTED else super().index(key)
 
     def values(self, start: int, stop: int) -> Vector:
         """Return the value once for each row of [start, stop)."""
         offsets = None if self.single_value else self.offsets(start, stop)
         return Vector(self.data_type, take(self.dictionary.values.values, self.ids(start, stop)), offsets)
-
-    def ids_at(self, docs: DocIds) -> Ids:
-        """Return zeros."""
-        return np.zeros(len(docs), np.uint8)
 
     def values_at(self, docs: DocIds) -> Vector:
         """Return the value once for each of the rows."""

@@ -20,11 +20,11 @@ from gamay.functions.arrow import binary_buffers
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.scalar.text.patterns import like_runs, needed_runs
 from gamay.kernels.text.trigrams import mark_trigrams, number_trigrams
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.spi import Ids, IndexSource, SecondaryIndex
-from gamay.segment.verify.buffers import BufferChecker
 
 _SETS = "trigrams"
 _CODES = "trigrams.codes"

@@ -6,6 +6,7 @@ within the segment. Compressed chunks are checked when they are decompressed (`g
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +14,18 @@ import pyarrow.compute as pc
 
 from gamay.kernels.encode import bitpack
 from gamay.model.types import DataType
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile
 from gamay.segment.encode.forward import id_dtype, packed_bits
 from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.segment.encode.raw import COMPRESSIONS
 from gamay.segment.encode.storage_form import fixed_dtype, to_python
-from gamay.segment.index.bloom import KIND as BLOOM
-from gamay.segment.index.inverted import KIND as INVERTED
-from gamay.segment.index.null import KIND as NULLS
-from gamay.segment.index.range import KIND as RANGE
-from gamay.segment.index.sorted import KIND as SORTED
+from gamay.segment.index.inverted import SETS
+from gamay.segment.index.registry import COLUMN_INDEXES
+from gamay.segment.index.sorted import STARTS
 from gamay.segment.spi import Ids
-from gamay.segment.verify.buffers import BufferChecker
 
 _BLOCK = 1 << 20
-_PROBES_MAX = 1 << 10
 _UUID_BYTES = 16
 _DECIMAL = r"\A-?[0-9]+(?:\.[0-9]+)?\z"
 
@@ -52,11 +50,7 @@ class _Checker(BufferChecker):
         known: dict[str, Callable[[], None]] = {
             "dictionary": self._dictionary,
             "forward": self._forward,
-            "sorted": self._sorted,
-            INVERTED: self._inverted,
-            RANGE: self._range,
-            "null": self._nulls,
-            "bloom": self._bloom,
+            **{each.key.name: partial(each.check, self, self._meta, self._num_docs) for each in COLUMN_INDEXES},
         }
         self._counts()
         self.expect("metadata", kinds <= known.keys(), f"unknown buffers {sorted(kinds - known.keys())}")
@@ -79,9 +73,9 @@ class _Checker(BufferChecker):
             self.expect("metadata", stats.cardinality is not None and meta.id_bits == width, problem)
             needed = {"dictionary.values", "dictionary.offsets"} & meta.buffers.keys()
             self.expect("metadata", needed, "no dictionary")
-        if meta.has_forward or SORTED in meta.buffers:
+        if meta.has_forward or STARTS in meta.buffers:
             return
-        self.expect("metadata", is_encoded and f"{INVERTED}.sets" in meta.buffers, "no forward index, and none in its place")
+        self.expect("metadata", is_encoded and SETS in meta.buffers, "no forward index, and none in its place")
 
     # -- dictionary
 
@@ -196,28 +190,3 @@ class _Checker(BufferChecker):
         ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
         at_blocks = ends[np.minimum(np.arange(count + 1) * per_block, self._num_values)]
         self.expect(kind, np.array_equal(rest[count + 1 :], at_blocks), "blocks of another size than their values")
-
-    # -- indexes
-
-    def _sorted(self) -> None:
-        self.expect(SORTED, self._meta.single_value and self._meta.encoding is Encoding.DICTIONARY, "not of ids")
-        self.offsets(SORTED, self.array(SORTED, np.int32, self._cardinality + 1), self._num_docs)
-
-    def _inverted(self) -> None:
-        self.sets(INVERTED, self._cardinality, self._num_docs)
-
-    def _range(self) -> None:
-        kind, is_encoded = f"{RANGE}.bounds", self._meta.encoding is Encoding.DICTIONARY
-        bounds = self.array(kind, np.int32 if is_encoded else fixed_dtype(self._meta.data_type) or np.uint8)
-        self.expect(kind, (bounds[1:] >= bounds[:-1]).all(), "bounds do not ascend")
-        if is_encoded and len(bounds):
-            self.expect(kind, bounds[0] >= 0 and bounds[-1] <= self._cardinality, "bounds beyond the dictionary")
-        self.sets(RANGE, max(0, len(bounds) - 1), self._num_docs)
-
-    def _nulls(self) -> None:
-        self.bitmap(NULLS, self.array(NULLS, np.uint8), self._meta.stats.num_nulls, self._num_docs)
-
-    def _bloom(self) -> None:
-        words = self.array(BLOOM, np.uint64)
-        fits = len(words) > 2 and 0 < words[0] <= _PROBES_MAX and words[1] == 64 * (len(words) - 2)
-        self.expect(BLOOM, fits, "counts that do not agree")

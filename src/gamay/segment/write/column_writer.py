@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-import numpy as np
-
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, take
@@ -20,12 +18,9 @@ from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.segment.encode.partition import PartitionFunction, partition_function, partition_info
 from gamay.segment.encode.raw import PASS_THROUGH, write_raw
 from gamay.segment.encode.storage_form import Stored, fixed_dtype, to_values
-from gamay.segment.index.bloom import write_bloom
-from gamay.segment.index.inverted import write_inverted
-from gamay.segment.index.null import write_nulls
-from gamay.segment.index.range import write_range_of_ids, write_range_of_values
-from gamay.segment.index.sorted import write_sorted
-from gamay.segment.spi import ColumnStats, PartitionInfo
+from gamay.segment.index.registry import COLUMN_INDEXES
+from gamay.segment.index.spi import IndexedRows
+from gamay.segment.spi import ColumnStats, Ids, PartitionInfo
 from gamay.segment.write.accumulate import ColumnAccumulator, EncodedColumn, RawColumn
 from gamay.segment.write.stats import encoded_stats, id_counts, raw_stats
 
@@ -133,15 +128,7 @@ def write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn)
     buffers = write_dictionary(writer, column.dictionary)
     if plan.config.forward:
         buffers.append(write_ids(writer, column.ids, bits if plan.config.packed else None))
-    buffers += _write_rows(writer, plan, column)
-    if stats.is_sorted:  # it answers whatever the next two would
-        buffers.append(write_sorted(writer, counts))
-    else:
-        if plan.config.inverted:
-            buffers += write_inverted(writer, column.ids, column.offsets, cardinality)
-        if plan.config.range:
-            buffers += write_range_of_ids(writer, column.ids, column.offsets, counts)
-    buffers += _write_bloom(writer, plan, column.dictionary)
+    buffers += _write_rows(writer, plan, column, stats.is_sorted, counts)
     return _describe(plan, Encoding.DICTIONARY, bits, None, stats, buffers)
 
 
@@ -150,28 +137,23 @@ def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardin
     stats = replace(raw_stats(column, plan.spec.data_type, _partition(plan, values)), cardinality=cardinality)
     codec = plan.codec(stats.is_sorted and plan.spec.single_value)
     buffers = write_raw(writer, values, codec, config.target_docs_per_chunk, config.target_max_chunk_size)
-    buffers += _write_rows(writer, plan, column)
-    if config.range and isinstance(values, np.ndarray):
-        buffers += write_range_of_values(writer, values, column.offsets)
-    buffers += _write_bloom(writer, plan, values)
+    buffers += _write_rows(writer, plan, column, stats.is_sorted)
     return _describe(plan, Encoding.RAW, None, codec, stats, buffers)
 
 
-def _write_rows(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | RawColumn) -> list[BufferMeta]:
-    """Write what both encodings have: offsets of multi-value rows, and the null vector."""
+def _write_rows(
+    writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | RawColumn, is_sorted: bool, counts: "Ids | None" = None
+) -> list[BufferMeta]:
+    """Write what both encodings have: offsets of multi-value rows, and indexes. counts: how often each id occurs."""
+    values, ids = (column.dictionary, column.ids) if isinstance(column, EncodedColumn) else (column.values, None)
+    null_docs = column.null_docs if plan.keep_nulls else column.null_docs[:0]
+    rows = IndexedRows(plan.config, plan.spec.data_type, values, ids, counts, column.offsets, null_docs, is_sorted)
     buffers = []
     if column.offsets is not None and plan.config.forward:
         buffers.append(writer.add("forward.offsets", [column.offsets]))
-    if plan.keep_nulls and len(column.null_docs):
-        buffers.append(write_nulls(writer, column.null_docs))
+    for index_type in COLUMN_INDEXES:
+        buffers += index_type.write(writer, rows)
     return buffers
-
-
-def _write_bloom(writer: BufferWriter, plan: ColumnPlan, values: Stored) -> list[BufferMeta]:
-    bloom = plan.config.bloom
-    if bloom is None:
-        return []
-    return [write_bloom(writer, values, plan.spec.data_type, bloom.fpp, bloom.max_size_bytes)]
 
 
 def _partition(plan: ColumnPlan, values: Stored) -> PartitionInfo | None:

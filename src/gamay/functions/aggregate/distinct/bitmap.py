@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.distinct import VALUES, DistinctAggregate, count_distinct, of_values
 from gamay.functions.aggregate.distinct.pairs import Pairs
-from gamay.functions.aggregate.sketch.per_group import SketchPerGroup, SketchState
+from gamay.functions.aggregate.per_group import SketchPerGroup, SketchState
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call

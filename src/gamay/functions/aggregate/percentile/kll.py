@@ -13,9 +13,9 @@ import numpy as np
 
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.lookup import lookup_values, numbers
+from gamay.functions.aggregate.per_group import Sketches, SketchPerGroup, SketchState
 from gamay.functions.aggregate.percentile.points import bring_together, buffer_rows, starts_of
 from gamay.functions.aggregate.percentile.sorted_values import percentile_of
-from gamay.functions.aggregate.sketch.per_group import Sketches, SketchPerGroup, SketchState
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
 from gamay.functions.aggregate_spi import AggregateTraits
 from gamay.functions.expression import Call

@@ -13,7 +13,7 @@ import numpy as np
 
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import HashNumbers
-from gamay.functions.aggregate.sketch.per_group import Sketches, SketchPerGroup, SketchState
+from gamay.functions.aggregate.per_group import Sketches, SketchPerGroup, SketchState
 from gamay.functions.aggregate.totals.numeric import require_one_argument
 from gamay.functions.aggregate_spi import AggregateTraits
 from gamay.functions.expression import Call

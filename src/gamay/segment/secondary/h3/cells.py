@@ -22,12 +22,12 @@ from pyroaring import BitMap
 
 from gamay.functions.geometry import geo_library
 from gamay.kernels.encode.encoding import list_indices
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import deserialise, serialise
 from gamay.segment.secondary.h3.points import Points
 from gamay.segment.secondary.h3.regions import Region
 from gamay.segment.spi import Ids
-from gamay.segment.verify.buffers import BufferChecker
 
 _FINEST = 15
 _DIGIT_BITS = 3

@@ -13,12 +13,12 @@ from gamay.functions.expression import Expression
 from gamay.functions.geometry import points_array
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.model.types import DataType
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.h3.cells import Grouped, check_groups, group, open_groups, write_groups
 from gamay.segment.secondary.h3.conditions import asked
 from gamay.segment.secondary.h3.points import read_points
 from gamay.segment.spi import Found, Ids, IndexSource, SecondaryIndex
-from gamay.segment.verify.buffers import BufferChecker
 
 # from one doc in so many on, marking the docs of all rows is cheaper than sorting these
 _SPARSE = 8

@@ -26,12 +26,12 @@ from gamay.functions.arrow import binary_buffers
 from gamay.functions.scalar.json.match import number_in
 from gamay.kernels.encode.encoding import list_indices
 from gamay.model.index.json_index import Levels
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.json_index.flatten import Leaves
 from gamay.segment.spi import Ids
-from gamay.segment.verify.buffers import BufferChecker
 
 _PATHS, _TERMS = "paths.texts", "terms.texts"
 _PATH_TERMS, _NUMBERS = "paths.terms", "terms.numbers"

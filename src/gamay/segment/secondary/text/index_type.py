@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.arrow import binary_buffers
+from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.encode.forward import id_dtype
 from gamay.segment.encode.storage_form import binary_array
@@ -28,7 +29,6 @@ from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.text.inverting import Tokens, tokens_of
 from gamay.segment.secondary.text.search import Postings, TextIndex
 from gamay.segment.spi import IndexSource
-from gamay.segment.verify.buffers import BufferChecker
 
 
 class TextIndexType:
