@@ -1,1 +1,1 @@
-"""Indexes: one module each, with the sections Config, Build, Read, Describe in this order."""
+"""Indexes among a column's buffers. In: its rows. Out: what `Column.index` gives. Start with `spi` and `registry`."""
