@@ -1,4 +1,7 @@
-"""Aggregates of one sketch object for each group, as libraries make them; a `SketchKind` tells what is done with these."""
+"""Aggregates of one sketch object for each group, as libraries make them; a `SketchKind` tells what is done with these.
+
+Every object has a method `serialize`, which gives bytes.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -33,8 +36,6 @@ class SketchKind(Protocol[S]):
     def merged(self, own: S | None, others: Iterable[S]) -> S:
         """Return the union of one sketch or more; only `own`, where there is one, may be changed."""
         ...
-
-    def serialize(self, sketch: S) -> bytes: ...
 
     def parse(self, data: bytes) -> S:
         """Read a sketch; raises QueryError 200 for bytes that are none."""
@@ -111,7 +112,7 @@ class SketchPerGroup(KeepsState, Generic[S]):
         return self.result(partial)
 
     def encode(self, partial: Sketches) -> list[pa.Array]:
-        serialized = [None if sketch is None else self.kind.serialize(sketch) for sketch in partial]
+        serialized = [None if sketch is None else sketch.serialize() for sketch in partial]
         return [pa.array(serialized, pa.binary())]
 
     def decode(self, arrays: Sequence[pa.Array]) -> Sketches:

@@ -42,9 +42,6 @@ class BitmapKind:
     def merged(self, own: BitMap | None, others: Iterable[BitMap]) -> BitMap:
         return BitMap.union(BitMap() if own is None else own, *others)
 
-    def serialize(self, sketch: BitMap) -> bytes:
-        return bytes(sketch.serialize())
-
     def parse(self, data: bytes) -> BitMap:
         try:
             return BitMap.deserialize(data)

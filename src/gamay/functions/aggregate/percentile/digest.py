@@ -60,6 +60,7 @@ class DigestShape:
     compression: float
     exact_until: float = 0.0
     name = "t-digest"
+    parse = staticmethod(parse)
 
     def points(self, values: Array) -> Array:
         return values.astype(np.float64, copy=False)
@@ -81,9 +82,6 @@ class DigestShape:
 
     def merged(self, parts: Sequence[Digests], maps: Sequence[GroupIds], num_groups: int) -> Digests:
         return merge_digests(parts, maps, num_groups, self)
-
-    def parse(self, data: bytes) -> TDigest:
-        return parse(data)
 
     def side_by_side(self, parsed: Sequence[TDigest]) -> Digests:
         groups = np.repeat(np.arange(len(parsed), dtype=np.int32), [len(digest.means) for digest in parsed])

@@ -75,6 +75,7 @@ class KllKind:
 
     k: int
     is_idempotent = False
+    parse = staticmethod(parse)
 
     def allocate(self, num_groups: int) -> KllState:
         return KllState(self, num_groups)
@@ -84,12 +85,6 @@ class KllKind:
         for sketch in others:
             merged.merge(sketch)
         return merged
-
-    def serialize(self, sketch: KllSketch) -> bytes:
-        return bytes(sketch.serialize())
-
-    def parse(self, data: bytes) -> KllSketch:
-        return parse(data)
 
 
 def _raw(k: int) -> Callable[[Sketches], Vector]:

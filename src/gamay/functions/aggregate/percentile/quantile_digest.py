@@ -99,92 +99,6 @@ def merge_digests(partials: Sequence[QuantileDigests], maps: Sequence[GroupIds],
     return _compressed(starts, uppers, levels, weights, bounds)
 
 
-class QuantileKind:
-    """Quantile digests of LONGs."""
-
-    name = "quantile digest"
-    points = staticmethod(whole_numbers)
-
-    def grown(self, digests: QuantileDigests | None, num_groups: int) -> QuantileDigests:
-        grown = no_digests(num_groups)
-        if digests is None:
-            return grown
-        grown.bounds[: digests.num_groups] = digests.bounds
-        starts = np.concatenate([digests.starts, np.full(num_groups - digests.num_groups, digests.starts[-1])])
-        return QuantileDigests(starts, digests.uppers, digests.levels, digests.weights, grown.bounds)
-
-    def of_points(self, points: SortedPoints) -> QuantileDigests:
-        starts = points.starts
-        digests = no_digests(len(starts) - 1)
-        occupied = np.flatnonzero(np.diff(starts))
-        digests.bounds[occupied, 0] = points.values[starts[:-1][occupied]]
-        digests.bounds[occupied, 1] = points.values[starts[1:][occupied] - 1]
-        levels = np.zeros(len(points.values), np.uint8)
-        return _compressed(starts, points.values, levels, points.weights, digests.bounds)
-
-    def merged(self, parts: Sequence[QuantileDigests], maps: Sequence[GroupIds], num_groups: int) -> QuantileDigests:
-        return merge_digests(parts, maps, num_groups)
-
-    def parse(self, data: bytes) -> QuantileDigests:
-        return parse(data)
-
-    def side_by_side(self, parsed: Sequence[QuantileDigests]) -> QuantileDigests:
-        starts = np.concatenate([[0], np.cumsum([len(digest.uppers) for digest in parsed])])
-        uppers, levels = np.concatenate([d.uppers for d in parsed]), np.concatenate([d.levels for d in parsed])
-        weights, bounds = np.concatenate([d.weights for d in parsed]), np.concatenate([d.bounds for d in parsed])
-        return QuantileDigests(starts, uppers, levels, weights, bounds)
-
-
-_KIND = QuantileKind()
-
-
-@dataclass(frozen=True, slots=True)
-class EstimatedPercentile(KeepsState):
-    """A percentile from quantile digests, or with `raw` these themselves. The partial is `QuantileDigests`."""
-
-    percentile: float
-    raw: bool
-    traits: AggregateTraits
-
-    def allocate(self, num_groups: int) -> DigestState:
-        return DigestState(_KIND, num_groups)
-
-    def seal(self, state: DigestState) -> QuantileDigests:
-        digests: QuantileDigests = state.digests()
-        return digests
-
-    def select(self, partial: QuantileDigests, groups: Array) -> QuantileDigests:
-        lengths = np.diff(partial.starts)[groups]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        nodes = np.repeat(partial.starts[:-1][groups] - starts[:-1], lengths) + np.arange(starts[-1])
-        columns = partial.uppers[nodes], partial.levels[nodes], partial.weights[nodes]
-        return QuantileDigests(starts, *columns, partial.bounds[groups])
-
-    def merge(self, partials: Sequence[QuantileDigests], maps: Sequence[GroupIds], num_groups: int) -> QuantileDigests:
-        return merge_digests(partials, maps, num_groups)
-
-    def finish(self, partial: QuantileDigests) -> Vector:
-        if self.raw:
-            return Vector(DataType.STRING, pa.array([data.hex() for data in serialize(partial)], pa.string()))
-        results = np.full(partial.num_groups, _LONG_MIN, np.int64)
-        node_quantiles(
-            partial.starts, partial.uppers, partial.weights, partial.bounds[:, 1].copy(), self.percentile, results
-        )
-        return Vector(DataType.LONG, results)
-
-    def encode(self, partial: QuantileDigests) -> list[pa.Array]:
-        offsets = pa.array(partial.starts.astype(np.int32))
-        columns = (partial.uppers, partial.levels, partial.weights)
-        lists = [pa.ListArray.from_arrays(offsets, pa.array(column)) for column in columns]
-        return [*lists, *(pa.array(np.ascontiguousarray(column)) for column in partial.bounds.T)]
-
-    def decode(self, arrays: Sequence[pa.Array]) -> QuantileDigests:
-        uppers, levels, weights, lows, highs = arrays
-        starts = np.concatenate([[0], np.cumsum(uppers.value_lengths().to_numpy(), dtype=np.int64)])
-        columns = uppers.flatten().to_numpy(), levels.flatten().to_numpy(), weights.flatten().to_numpy()
-        return QuantileDigests(starts, *columns, np.stack([lows.to_numpy(), highs.to_numpy()], axis=1))
-
-
 # -- as bytes
 
 
@@ -256,6 +170,91 @@ def _tree(nodes: Sequence[tuple[int, int, float]]) -> list[bytes]:
 
 def _signed(bits: int) -> int:
     return bits - (1 << 64) if bits >= _SIGN else bits
+
+
+# -- the aggregate
+
+
+class QuantileKind:
+    """Quantile digests of LONGs."""
+
+    name = "quantile digest"
+    points = staticmethod(whole_numbers)
+    merged = staticmethod(merge_digests)
+    parse = staticmethod(parse)
+
+    def grown(self, digests: QuantileDigests | None, num_groups: int) -> QuantileDigests:
+        grown = no_digests(num_groups)
+        if digests is None:
+            return grown
+        grown.bounds[: digests.num_groups] = digests.bounds
+        starts = np.concatenate([digests.starts, np.full(num_groups - digests.num_groups, digests.starts[-1])])
+        return QuantileDigests(starts, digests.uppers, digests.levels, digests.weights, grown.bounds)
+
+    def of_points(self, points: SortedPoints) -> QuantileDigests:
+        starts = points.starts
+        digests = no_digests(len(starts) - 1)
+        occupied = np.flatnonzero(np.diff(starts))
+        digests.bounds[occupied, 0] = points.values[starts[:-1][occupied]]
+        digests.bounds[occupied, 1] = points.values[starts[1:][occupied] - 1]
+        levels = np.zeros(len(points.values), np.uint8)
+        return _compressed(starts, points.values, levels, points.weights, digests.bounds)
+
+    def side_by_side(self, parsed: Sequence[QuantileDigests]) -> QuantileDigests:
+        starts = np.concatenate([[0], np.cumsum([len(digest.uppers) for digest in parsed])])
+        uppers, levels = np.concatenate([d.uppers for d in parsed]), np.concatenate([d.levels for d in parsed])
+        weights, bounds = np.concatenate([d.weights for d in parsed]), np.concatenate([d.bounds for d in parsed])
+        return QuantileDigests(starts, uppers, levels, weights, bounds)
+
+
+_KIND = QuantileKind()
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedPercentile(KeepsState):
+    """A percentile from quantile digests, or with `raw` these themselves. The partial is `QuantileDigests`."""
+
+    percentile: float
+    raw: bool
+    traits: AggregateTraits
+
+    def allocate(self, num_groups: int) -> DigestState:
+        return DigestState(_KIND, num_groups)
+
+    def seal(self, state: DigestState) -> QuantileDigests:
+        digests: QuantileDigests = state.digests()
+        return digests
+
+    def select(self, partial: QuantileDigests, groups: Array) -> QuantileDigests:
+        lengths = np.diff(partial.starts)[groups]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        nodes = np.repeat(partial.starts[:-1][groups] - starts[:-1], lengths) + np.arange(starts[-1])
+        columns = partial.uppers[nodes], partial.levels[nodes], partial.weights[nodes]
+        return QuantileDigests(starts, *columns, partial.bounds[groups])
+
+    def merge(self, partials: Sequence[QuantileDigests], maps: Sequence[GroupIds], num_groups: int) -> QuantileDigests:
+        return merge_digests(partials, maps, num_groups)
+
+    def finish(self, partial: QuantileDigests) -> Vector:
+        if self.raw:
+            return Vector(DataType.STRING, pa.array([data.hex() for data in serialize(partial)], pa.string()))
+        results = np.full(partial.num_groups, _LONG_MIN, np.int64)
+        node_quantiles(
+            partial.starts, partial.uppers, partial.weights, partial.bounds[:, 1].copy(), self.percentile, results
+        )
+        return Vector(DataType.LONG, results)
+
+    def encode(self, partial: QuantileDigests) -> list[pa.Array]:
+        offsets = pa.array(partial.starts.astype(np.int32))
+        columns = (partial.uppers, partial.levels, partial.weights)
+        lists = [pa.ListArray.from_arrays(offsets, pa.array(column)) for column in columns]
+        return [*lists, *(pa.array(np.ascontiguousarray(column)) for column in partial.bounds.T)]
+
+    def decode(self, arrays: Sequence[pa.Array]) -> QuantileDigests:
+        uppers, levels, weights, lows, highs = arrays
+        starts = np.concatenate([[0], np.cumsum(uppers.value_lengths().to_numpy(), dtype=np.int64)])
+        columns = uppers.flatten().to_numpy(), levels.flatten().to_numpy(), weights.flatten().to_numpy()
+        return QuantileDigests(starts, *columns, np.stack([lows.to_numpy(), highs.to_numpy()], axis=1))
 
 
 # -- binding

@@ -72,6 +72,7 @@ class CpcKind:
 
     lg_k: int
     is_idempotent = True
+    parse = staticmethod(parse)
 
     def allocate(self, num_groups: int) -> CpcState:
         return CpcState(self, num_groups)
@@ -79,12 +80,6 @@ class CpcKind:
     def merged(self, own: CpcSketch | None, others: Iterable[CpcSketch]) -> CpcSketch:
         some = list(others) if own is None else [own, *others]
         return some[0] if len(some) == 1 else united(some, self.lg_k)
-
-    def serialize(self, sketch: CpcSketch) -> bytes:
-        return bytes(sketch.serialize())
-
-    def parse(self, data: bytes) -> CpcSketch:
-        return parse(data)
 
 
 def _union_of_one(sketch: "CpcSketch | None", lg_k: int) -> CpcSketch:
