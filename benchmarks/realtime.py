@@ -39,10 +39,10 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded.core import LocalCluster
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
-from gamay.ingest.stream.spi import MessageBatch
+from gamay.ingest.stream.spi import MessageBatch, PartitionConsumer
 from gamay.roles.switching import switch_threads_often
 from gamay.segment.mutable.segment import MutableSegment
-from gamay.server.consuming.consumer import SegmentConsumer
+from gamay.server.consuming.consumption import Consumption
 from gamay.server.consuming.intake import Intake, Taken
 
 TABLE = "events"
@@ -257,12 +257,12 @@ class Batches:
         self.read: list[float] = []
         self.indexed: list[float] = []
         self.seen: list[float] = []
-        self._ended, self._take, self._append = SegmentConsumer._read_ahead, Intake.take, MutableSegment.append
+        self._ended, self._take, self._append = Consumption.give_reader, Intake.take, MutableSegment.append
 
     def __enter__(self) -> "Batches":
-        def ended(consumer: SegmentConsumer) -> None:
-            self.ends.setdefault(consumer.segment, time.monotonic())
-            self._ended(consumer)
+        def ended(consumption: Consumption) -> PartitionConsumer | None:
+            self.ends.setdefault(consumption.rows.name, time.monotonic())
+            return self._ended(consumption)
 
         def take(intake: Intake, batch: MessageBatch) -> Taken:
             taken = self._take(intake, batch)
@@ -274,12 +274,12 @@ class Batches:
             self._append(segment, rows)
             self.indexed.append(time.monotonic())
 
-        SegmentConsumer._read_ahead, Intake.take = ended, take  # type: ignore[assignment,method-assign]
+        Consumption.give_reader, Intake.take = ended, take  # type: ignore[assignment,method-assign]
         MutableSegment.append = append  # type: ignore[assignment,method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        SegmentConsumer._read_ahead, Intake.take = self._ended, self._take  # type: ignore[method-assign]
+        Consumption.give_reader, Intake.take = self._ended, self._take  # type: ignore[method-assign]
         MutableSegment.append = self._append  # type: ignore[method-assign]
 
     def gaps(self, since: float) -> dict[str, float]:

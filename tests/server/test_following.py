@@ -71,11 +71,11 @@ class World:
                 growing.rests = True
         elif self.ahead is None and choice < 0.6:
             self.ahead = Rows(self, "ahead", growing.offset)
-            self.data.show_ahead(growing.name, self.ahead.shown())
+            self.data.show_prefetched(growing.name, self.ahead.shown())
         elif choice < 0.7:  # its end is another: more rows, and what was ahead is hidden only some time later
             hidden, self.ahead = growing.name, None
             growing.append()
-            self.later.append(lambda: self.data.hide_ahead(hidden))
+            self.later.append(lambda: self.data.hide_prefetched(hidden))
         elif choice < 0.9 and len(self.segments) < 3:
             following = Rows(self, (P, NEXT, LAST)[len(self.segments)], growing.offset)
             if self.ahead is not None:

@@ -280,17 +280,17 @@ def test_the_delay_grows_while_the_stream_is_not_read(
     eventually(lambda: world.count() == 5)
     consumer = next(iter(world.server.consumers.consumers(TABLE).values()))
     assert measured(world)["realtimeIngestionDelayMs"] < 60_000
-    stuck, free, read_on = threading.Event(), threading.Event(), consumer._reading.next
+    stuck, free, read_on = threading.Event(), threading.Event(), consumer._consumption._reading.next
 
     def hang(*args: Any) -> Any:
         stuck.set()
         free.wait(60)
         return read_on(*args)
 
-    monkeypatch.setattr(consumer._reading, "next", hang)
+    monkeypatch.setattr(consumer._consumption._reading, "next", hang)
     assert stuck.wait(60)
     before = consumer.status()
-    monkeypatch.setattr(consumer, "_clock", ManualClock(SYSTEM_CLOCK.now_ms() + 3_600_000))
+    monkeypatch.setattr(consumer._consumption, "_clock", ManualClock(SYSTEM_CLOCK.now_ms() + 3_600_000))
     assert consumer.status().ingestion_delay_ms >= 3_600_000
     assert measured(world)["realtimeIngestionDelayMs"] >= 3_600_000
     assert consumer.status().availability_lag_ms == before.availability_lag_ms

@@ -4,8 +4,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 from gamay.cluster.records.completion import DEFAULT_EXTRA_TIME_S, EXTENSION_INTERVAL_S, FIRST_EXTENSION_FRACTION, Status
 from gamay.cluster.store.store import StoreUnavailableError
@@ -56,17 +54,6 @@ class BuildPermits:
     def _ask(self) -> None:
         with suppress(StoreUnavailableError):
             self._most = self._parallel()
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """A segment that was built of a consumer's rows, and may be committed: its folder, and how it came about."""
-
-    folder: Path
-    num_rows: int
-    size_bytes: int
-    build_ms: int
-    wait_ms: int
 
 
 @contextmanager

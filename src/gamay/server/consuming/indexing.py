@@ -5,26 +5,22 @@ from dataclasses import replace
 from gamay.base.errors import GamayError
 from gamay.ingest.stream.spi import MessageBatch
 from gamay.segment.mutable.segment import MutableSegment
-from gamay.server.consuming.counts import PartitionCounts
-from gamay.server.consuming.dead_letters import DeadLetters
-from gamay.server.consuming.host import NoteError
+from gamay.server.consuming.context import SegmentContext
 from gamay.server.consuming.intake import Intake, Taken
 from gamay.upsert.spi import ConsumingKeys
 
 
 class Indexing:
-    """Does this for one consumer, on its thread.
+    """Indexing of one segment, on its consumer's thread.
 
     keys: of the segment's rows, None while there are none. filtered, incomplete: rows that were left out, and that lack
     values; dropped: messages and rows that are dead letters.
     """
 
-    def __init__(
-        self, rows: MutableSegment, intake: Intake, letters: DeadLetters, counts: PartitionCounts, note_error: NoteError
-    ) -> None:
+    def __init__(self, context: SegmentContext, rows: MutableSegment, intake: Intake) -> None:
         self._rows, self._intake = rows, intake
-        self._letters, self._counts = letters, counts
-        self._note_error = note_error
+        self._letters, self._counts = context.memory.letters, context.counts
+        self._note_error = context.note_error
         self.keys: ConsumingKeys | None = None
         self.filtered = self.incomplete = self.dropped = 0
 

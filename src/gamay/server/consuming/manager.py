@@ -3,9 +3,7 @@
 import logging
 import shutil
 import threading
-from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,14 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.llc_name import LlcName, partition_of
 from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.stream.config import stream_configs
-from gamay.segment.mutable.buffers import SpareBuffers
-from gamay.segment.mutable.sizing import SizingHistory
-from gamay.server.consuming.ahead import ReadAhead
 from gamay.server.consuming.consumer import SegmentConsumer
+from gamay.server.consuming.context import SegmentTask, ShownRows
 from gamay.server.consuming.counts import PartitionCounts
 from gamay.server.consuming.dead_letters import DeadLetters
-from gamay.server.consuming.host import Resources
+from gamay.server.consuming.host import Resources, Surroundings
 from gamay.server.consuming.machine import ConsumerState
-from gamay.server.consuming.status import BuiltSegment, StreamError
+from gamay.server.consuming.partition import Partition
+from gamay.server.consuming.table_memory import TableMemory
 from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import ConsumingSegment, TableData
 from gamay.server.loading.upserts import UpsertTables
@@ -31,7 +28,6 @@ from gamay.upsert.rows.valid_docs import SegmentDocs
 from gamay.upsert.spi import ConsumingKeys, KeyedTable
 
 _log = logging.getLogger(__name__)
-_REMEMBERED = 100
 _STOP_S = 10
 _PHASES = {
     ConsumerState.RETAINING: Phase.BUILDING,
@@ -41,19 +37,6 @@ _PHASES = {
     ConsumerState.DISCARDED: Phase.DOWNLOADING,
     ConsumerState.ERROR: Phase.DOWNLOADING,
 }
-_DEAD_LETTERS_FILE = "dead-letters.jsonl"
-
-
-@dataclass
-class _Table:
-    """What is remembered of a table."""
-
-    letters: DeadLetters
-    history: SizingHistory
-    errors: deque[StreamError] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    builds: deque[BuiltSegment] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    permanent_errors: int = 0
-    counts: dict[int, PartitionCounts] = field(default_factory=dict)
 
 
 class ConsumerManager:
@@ -75,12 +58,9 @@ class ConsumerManager:
         self._serve = serve
         self._left = left
         self._lock = threading.Lock()
-        self._started = threading.Condition(self._lock)
         self._consumers: dict[str, dict[str, SegmentConsumer]] = {}
-        self._tables: dict[str, _Table] = {}
-        self._ahead: dict[tuple[str, int], ReadAhead] = {}
-        self._spare: dict[tuple[str, int], SpareBuffers] = {}
-        self._data: dict[str, TableData] = {}
+        self._tables: dict[str, TableMemory] = {}
+        self._partitions: dict[str, dict[int, Partition]] = {}
         self._assigned: dict[str, Collection[str]] = {}
         # rows that were not committed are consumed again, so what a crash left is of no use
         shutil.rmtree(resources.folder, ignore_errors=True)
@@ -99,41 +79,38 @@ class ConsumerManager:
 
         Raises GamayError and OSError when that is not possible.
         """
-        table = data.name
+        table, name = data.name, LlcName.must_parse(record.name)
         topics = stream_configs(layout.config)
-        topic = LlcName.must_parse(record.name).topic_index
-        if topic >= len(topics):
-            raise InvalidConfigError(f"segment '{record.name}' is of topic {topic}, and {table} has {len(topics)} topics")
-        known = self._table(table)
+        if name.topic_index >= len(topics):
+            raise InvalidConfigError(
+                f"segment '{record.name}' is of topic {name.topic_index}, and {table} has {len(topics)} topics"
+            )
         keys = self._upserts.of(table, layout)
-        partition = LlcName.must_parse(record.name).partition
-        ahead, spare = self._take_ahead(table, partition), self.take_spare(table, partition)
-        self._data[table] = data
+        open_keys = None if keys is None else partial(self._open_keys, data, keys, record)
+        partition = self._partition_of(data, name.partition)
+        prefetch, spare = partition.take_prefetch(), partition.take_spare()
+        task = SegmentTask(record, layout, topics[name.topic_index], open_keys, prefetch, spare)
         try:
-            consumer = SegmentConsumer(
-                self._resources, self, table, record, layout, topics[topic], known.letters, known.history,
-                None if keys is None else partial(self._open_keys, data, keys, record), ahead, spare,
-                known.counts.setdefault(partition, PartitionCounts()),
-            )  # fmt: skip
+            consumer = SegmentConsumer(Surroundings(self._resources, self, self._table(table), partition), task)
         except BaseException:
-            if ahead is not None:
-                data.hide_ahead(ahead.segment)
-                ahead.close()
+            if prefetch is not None:
+                data.hide_prefetched(prefetch.segment)
+                prefetch.close()
             raise
         shown = ConsumingSegment(record.name, consumer.view, consumer.freshness_ms, start=consumer.begin, end=consumer.end)
         data.add_consuming(shown, after)
-        if ahead is not None:
-            data.hide_ahead(ahead.segment)
+        if prefetch is not None:
+            data.hide_prefetched(prefetch.segment)
         with self._lock:
             self._consumers.setdefault(table, {})[record.name] = consumer
-            self._started.notify_all()
+        partition.enter(record.name, consumer.began)
         if record.end_offset:
             # without pauses: who built it has gone, so whoever has its rows again, and not one more, commits it
             consumer.end_at(record.end_offset, committed=record.complete)
         consumer.start()
 
     def _open_keys(
-        self, data: TableData, keys: KeyedTable, record: SegmentRecord, consumer: SegmentConsumer
+        self, data: TableData, keys: KeyedTable, record: SegmentRecord, consumer: ShownRows
     ) -> ConsumingKeys | None:
         """Begin to look up primary keys, unless the segment must wait for the one before it.
 
@@ -181,15 +158,8 @@ class ConsumerManager:
         """Give up a segment: its rows are no longer seen, and consumed again by whoever hosts it next."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).pop(segment, None)
-            partition = (data.name, LlcName.must_parse(segment).partition)
-            is_ahead = partition in self._ahead and self._ahead[partition].segment == segment
-            ahead = self._ahead.pop(partition) if is_ahead else None
-            spare = self._spare.pop(partition, None)
-        if ahead is not None:
-            data.hide_ahead(segment)
-            ahead.close()
-        if spare is not None:  # the partition may go to another server
-            spare.remove()
+        if (partition := self._partition(data.name, segment)) is not None:
+            partition.give_up(segment)
         keys = self._upserts.of(data.name, None)
         if keys is None:
             data.remove_consuming([segment])
@@ -202,9 +172,8 @@ class ConsumerManager:
         """A segment has the rows before an offset; a consumer that has more of them shows none any more."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).get(segment)
-            ahead = self._ahead.get((data.name, LlcName.must_parse(segment).partition))
-        if ahead is not None and ahead.segment == segment and str(ahead.start) != end_offset:
-            self.drop_ahead(data.name, segment)
+        if (partition := self._partition(data.name, segment)) is not None:
+            partition.drop_prefetch(segment, unless_from=end_offset)
         if consumer is not None and consumer.end_at(end_offset, committed=committed):
             data.remove_consuming([segment])
 
@@ -219,11 +188,11 @@ class ConsumerManager:
         with self._lock:
             stopping = [consumer for consumers in self._consumers.values() for consumer in consumers.values()]
             self._consumers = {}
-            reading, self._ahead = list(self._ahead.values()), {}
+            partitions = [partition for known in self._partitions.values() for partition in known.values()]
         for consumer in stopping:
             consumer.stop()
-        for ahead in reading:
-            ahead.close()
+        for partition in partitions:
+            partition.close()
         for consumer in stopping:
             consumer.join(_STOP_S)
 
@@ -232,8 +201,9 @@ class ConsumerManager:
         with self._lock:
             self._tables.pop(table, None)
             self._assigned.pop(table, None)
-            self._data.pop(table, None)
-            self._spare = {key: spare for key, spare in self._spare.items() if key[0] != table}
+            partitions = self._partitions.pop(table, {})
+        for partition in partitions.values():
+            partition.close()
         shutil.rmtree(self._resources.kept / table, ignore_errors=True)
         shutil.rmtree(self._resources.folder / table, ignore_errors=True)
 
@@ -244,8 +214,7 @@ class ConsumerManager:
     def counts(self, table: str) -> dict[int, PartitionCounts]:
         """Return what is counted of the partitions of a typed table."""
         with self._lock:
-            known = self._tables.get(table)
-        return {} if known is None else dict(known.counts)
+            return {number: partition.counts for number, partition in self._partitions.get(table, {}).items()}
 
     @property
     def num_building(self) -> int:
@@ -254,16 +223,12 @@ class ConsumerManager:
 
     def status(self, table: str) -> dict[str, Any]:
         """Return all that is known of a typed table's consumption, as a JSON object."""
-        known = self._table(table)
         consumers = self.consumers(table)
         return {
             "tableName": table,
             "instance": self._resources.server,
             "consumers": [consumers[name].status().to_json() for name in sorted(consumers)],
-            "builds": [built.to_json() for built in list(known.builds)],
-            "errors": [error.to_json() for error in list(known.errors)],
-            "numPermanentErrors": known.permanent_errors,
-            "deadLetters": known.letters.counts(),
+            **self._table(table).to_json(),
         }
 
     def consuming_info(self, table: str) -> list[dict[str, Any]]:
@@ -299,100 +264,43 @@ class ConsumerManager:
         """The work of a consumer is done."""
         with self._lock:
             self._consumers.get(table, {}).pop(segment, None)
+        if (partition := self._partition(table, segment)) is not None:
+            partition.leave(segment)
         self._left(table, segment)
-
-    def await_successor(self, table: str, segment: str, timeout_s: float) -> None:
-        """Wait until the next segment of a partition has begun, if one begins here in time."""
-        clock = self._resources.clock
-        end_s = clock.monotonic_s() + timeout_s
-        with self._started:
-            found = self._started.wait_for(lambda: self._successor(table, segment), timeout_s)
-        if found is not None:
-            found.began.wait(max(0.0, end_s - clock.monotonic_s()))
 
     def begin_anew(self, table: str, segment: str) -> None:
         """A consumer has rows beyond the end of its segment."""
-        known = self._table(table)
-        known.counts.setdefault(LlcName.must_parse(segment).partition, PartitionCounts()).ahead += 1
         self._left(table, segment)
 
-    def has_successor(self, table: str, segment: str) -> bool:
-        """Return whether a later segment of a partition is consumed here."""
+    # what segments leave to their successors
+
+    def prefetched_behind(self, table: str) -> list[str]:
+        """Return the segments of a typed table behind whose end something is prefetched."""
         with self._lock:
-            return self._successor(table, segment) is not None
+            found = [partition.prefetched_behind for partition in self._partitions.get(table, {}).values()]
+        return [segment for segment in found if segment is not None]
 
-    def _successor(self, table: str, segment: str) -> SegmentConsumer | None:
-        name = LlcName.must_parse(segment)
-        for other, consumer in self._consumers.get(table, {}).items():
-            parsed = LlcName.must_parse(other)
-            if parsed.partition == name.partition and parsed.sequence > name.sequence:
-                return consumer
-        return None
+    def drop_prefetch(self, table: str, segment: str) -> None:
+        """Throw away what was prefetched behind a segment's end."""
+        if (partition := self._partition(table, segment)) is not None:
+            partition.drop_prefetch(segment)
 
-    def keep_ahead(self, table: str, ahead: ReadAhead, *, shows: bool) -> None:
-        """Keep what is read behind a segment's end for its successor."""
-        unwanted: ReadAhead | None = ahead
-        with self._lock:
-            key = (table, LlcName.must_parse(ahead.segment).partition)
-            data, shown = self._data.get(table), ahead.shown()
-            if ahead.segment in self._consumers.get(table, {}) and data is not None:
-                unwanted, self._ahead[key] = self._ahead.get(key), ahead
-                if shows and shown is not None:
-                    data.show_ahead(ahead.segment, shown)
-        if unwanted is not None:
-            unwanted.close()
+    # what is known of tables and partitions
 
-    def ahead_of(self, table: str) -> list[str]:
-        """Return the segments of a typed table behind whose end something is read."""
-        with self._lock:
-            return [ahead.segment for (name, _), ahead in self._ahead.items() if name == table]
-
-    def drop_ahead(self, table: str, segment: str) -> None:
-        """Throw away what was read behind a segment's end."""
-        with self._lock:
-            key = (table, LlcName.must_parse(segment).partition)
-            ahead = self._ahead.pop(key) if key in self._ahead and self._ahead[key].segment == segment else None
-            data = self._data.get(table)
-        if ahead is not None and data is not None:
-            data.hide_ahead(segment)
-        if ahead is not None:
-            ahead.close()
-
-    def take_spare(self, table: str, partition: int) -> SpareBuffers | None:
-        """Return the buffers that are kept for the next segment of a partition, which are given away."""
-        with self._lock:
-            return self._spare.pop((table, partition), None)
-
-    def keep_spare(self, table: str, partition: int, spare: SpareBuffers) -> None:
-        """Keep buffers for the next segment of a partition, unless the partition is no longer consumed here."""
-        with self._lock:
-            unwanted: SpareBuffers | None = spare
-            if any(LlcName.must_parse(name).partition == partition for name in self._consumers.get(table, {})):
-                unwanted, self._spare[table, partition] = self._spare.get((table, partition)), spare
-        if unwanted is not None:
-            unwanted.remove()
-
-    def _take_ahead(self, table: str, partition: int) -> ReadAhead | None:
-        with self._lock:
-            ahead = self._ahead.pop((table, partition), None)
-        if ahead is not None:
-            ahead.stop()
-        return ahead
-
-    def note_error(self, table: str, error: StreamError) -> None:
-        """Remember an error of a consumer."""
-        known = self._table(table)
-        known.errors.append(error)
-        known.permanent_errors += error.permanent
-
-    def note_build(self, table: str, built: BuiltSegment) -> None:
-        """Remember a segment that was built."""
-        self._table(table).builds.append(built)
-
-    def _table(self, table: str) -> _Table:
+    def _table(self, table: str) -> TableMemory:
         with self._lock:
             if table not in self._tables:
-                folder = self._resources.kept / table
-                letters = DeadLetters(table, folder / _DEAD_LETTERS_FILE)
-                self._tables[table] = _Table(letters, SizingHistory(folder))
+                self._tables[table] = TableMemory(table, self._resources.kept / table)
             return self._tables[table]
+
+    def _partition(self, table: str, segment: str) -> Partition | None:
+        with self._lock:
+            return self._partitions.get(table, {}).get(LlcName.must_parse(segment).partition)
+
+    def _partition_of(self, data: TableData, number: int) -> Partition:
+        with self._lock:
+            known = self._partitions.setdefault(data.name, {})
+            if number not in known:
+                known[number] = Partition(data, self._resources.clock)
+            known[number].data = data
+            return known[number]

@@ -116,9 +116,9 @@ class ConsumingTransitions:
         for segment in sorted(started):
             if states[segment] in (CONSUMING, ONLINE):
                 self._begin(data, segment, states[segment])
-        for segment in self.manager.ahead_of(table):
+        for segment in self.manager.prefetched_behind(table):
             if states.get(segment) != CONSUMING:  # its end is decided, and nothing follows here
-                self.manager.drop_ahead(table, segment)
+                self.manager.drop_prefetch(table, segment)
         if ideal is None:
             self.manager.forget(table)
         if consumers or CONSUMING in states.values():

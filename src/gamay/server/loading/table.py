@@ -152,12 +152,12 @@ class TableData:
             consuming = {**contents.consuming, segment.name: segment}
             self._contents = Contents(contents.loaded, consuming, following, ahead)
 
-    def show_ahead(self, segment: str, rows: ConsumingSegment) -> None:
+    def show_prefetched(self, segment: str, rows: ConsumingSegment) -> None:
         """Show rows behind the end of a segment, until they are hidden or the segment that has them begins."""
         with self._lock:
             self._contents = replace(self._contents, ahead={**self._contents.ahead, segment: rows})
 
-    def hide_ahead(self, segment: str) -> None:
+    def hide_prefetched(self, segment: str) -> None:
         """Show no longer what was ahead of a segment."""
         with self._lock:
             if segment in self._contents.ahead:

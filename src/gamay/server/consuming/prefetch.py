@@ -1,4 +1,4 @@
-"""Reading on behind a segment's end while it is completed: its successor begins with rows that are there already."""
+"""Prefetching behind a segment's end while it is completed: its successor begins with rows that are there already."""
 
 import logging
 import shutil
@@ -20,7 +20,7 @@ from gamay.server.loading.table import ConsumingSegment
 _log = logging.getLogger(__name__)
 
 MESSAGES_MAX = 1 << 18
-"""Of one read-ahead; what is behind them is read by the successor."""
+"""Of one prefetch; what is behind them is read by the successor."""
 BYTES_MAX = 128 << 20
 LIFE_S = 60.0
 """After this no successor is expected any more, as when consumption was paused."""
@@ -30,7 +30,7 @@ _FETCH_MS = 10  # the successor waits for a fetch that is under way
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class ReadBatch:
     """One batch that was read: where it began, the messages, and what they are as rows.
 
     num_docs: the rows of the segment with it, where these are in a segment already; None where they are in `taken`.
@@ -43,8 +43,8 @@ class Ahead:
 
 
 @dataclass(slots=True)
-class Begun:
-    """A segment that was begun ahead. folder: that of its buffers. fresh_ms: how fresh it is, as a segment that consumes."""
+class BegunSegment:
+    """A segment that was begun. folder: that of its buffers. fresh_ms: how fresh it is, as a segment that consumes."""
 
     rows: MutableSegment
     folder: Path
@@ -56,8 +56,8 @@ class Begun:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class ReadAhead:
-    """Reads a partition from `start` on a thread of its own, until it is finished or has enough.
+class Prefetch:
+    """Prefetch of a partition from `start`, on a thread of its own, until it is finished or has enough.
 
     layout, stream: what the rows were made by; a successor with others must read again. rows_max: of the successor, most
     likely. reader: given away. open_intake: called on the thread. begun: given away; takes the rows as they come, and
@@ -74,7 +74,7 @@ class ReadAhead:
         rows_max: int,
         reader: PartitionConsumer,
         open_intake: Callable[[], Intake],
-        begun: Begun | None = None,
+        begun: BegunSegment | None = None,
     ) -> None:
         self.segment = segment
         self._start, self._layout, self._stream = start, layout, stream
@@ -82,9 +82,9 @@ class ReadAhead:
         self._reader: PartitionConsumer | None = reader
         self._open_intake = open_intake
         self._begun = begun
-        self._read: deque[Ahead] = deque()
+        self._read: deque[ReadBatch] = deque()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"ahead-{segment}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"prefetch-{segment}", daemon=True)
         self._thread.start()
 
     @property
@@ -107,24 +107,24 @@ class ReadAhead:
         """End soon; what was read stays."""
         self._done.set()
 
-    def next(self) -> Ahead | None:
+    def next(self) -> ReadBatch | None:
         """Return the first batch that was read and not returned yet, None when there is none just now; waits for nothing."""
         try:
             return self._read.popleft()
         except IndexError:
             return None
 
-    def finish(self) -> tuple[PartitionConsumer | None, deque[Ahead]]:
+    def finish(self) -> tuple[PartitionConsumer | None, deque[ReadBatch]]:
         """End, and give away the reader, None when it failed, and what was read."""
         self._done.set()
         self._thread.join()
         reader, self._reader = self._reader, None
         return reader, self._read
 
-    def take_begun(self, name: str, created_ms: int, rows_max: int) -> Begun | None:
+    def take_begun(self, name: str, created_ms: int, rows_max: int) -> BegunSegment | None:
         """Give away the segment that was begun, as the named one; None where there is none that could be it.
 
-        Where there is one it is the end of reading ahead, and `finish` gives the batches whose rows it has.
+        Where there is one it is the end of prefetching, and `finish` gives the batches whose rows it has.
         """
         if self._begun is None:
             return None
@@ -143,8 +143,9 @@ class ReadAhead:
         reader, _ = self.finish()
         if reader is not None:
             reader.close()
-        if self._begun is not None:
-            self._begun.remove()
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.remove()
 
     def _run(self) -> None:
         try:
@@ -165,10 +166,10 @@ class ReadAhead:
                 return
             if batch.next_offset == at:
                 continue
-            self._keep(Ahead(at, batch, intake.take(batch)))
+            self._keep(ReadBatch(at, batch, intake.take(batch)))
             at, messages, num_bytes = batch.next_offset, messages + len(batch), num_bytes + batch.num_bytes
 
-    def _keep(self, read: Ahead) -> None:
+    def _keep(self, read: ReadBatch) -> None:
         begun = self._begun
         if begun is not None:
             if read.taken.rows is not None:

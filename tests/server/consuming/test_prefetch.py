@@ -15,9 +15,11 @@ from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.spi import MessageBatch, TransientStreamError
 from gamay.segment.mutable.buffers import SpareBuffers
-from gamay.server.consuming import consumer as consuming
-from gamay.server.consuming.ahead import ReadAhead
+from gamay.segment.mutable.segment import MutableSegment
+from gamay.server.consuming import successor
+from gamay.server.consuming.consumption import Consumption
 from gamay.server.consuming.intake import Taken
+from gamay.server.consuming.prefetch import Prefetch, ReadBatch
 from gamay.server.consuming.reading import Reading
 
 STREAM = StreamConfig("log", "t")
@@ -52,17 +54,21 @@ class Nothing:
         return Taken(None, np.empty(0, np.int64), [], len(messages), 0)
 
 
-def ahead_of(reader: Reader, rows_max: int = 1000) -> ReadAhead:
+def partition_of(world: Any) -> Any:
+    return world.server.consumers._partitions[TABLE][0]
+
+
+def prefetch_of(reader: Reader, rows_max: int = 1000) -> Prefetch:
     layout: Any = "layout"
     intake: Any = Nothing()
-    return ReadAhead("t__0__0__20260101T0000Z", IntegerOffset(3), layout, STREAM, rows_max, reader, lambda: intake)
+    return Prefetch("t__0__0__20260101T0000Z", IntegerOffset(3), layout, STREAM, rows_max, reader, lambda: intake)
 
 
 def test_batches_follow_each_other_from_the_start() -> None:
     reader = Reader(20)
-    ahead = ahead_of(reader)
+    prefetch = prefetch_of(reader)
     assert reader.caught_up.wait(60)
-    given, read = ahead.finish()
+    given, read = prefetch.finish()
     assert given is reader
     assert not reader.closed.is_set()
     assert [(str(one.start), len(one.batch)) for one in read] == [("3", 5), ("8", 5), ("13", 5), ("18", 2)]
@@ -70,28 +76,28 @@ def test_batches_follow_each_other_from_the_start() -> None:
 
 def test_not_more_than_a_segment_is_read() -> None:
     reader = Reader(1_000_000)
-    ahead = ahead_of(reader, rows_max=12)
-    ahead._thread.join(0.2)
-    _, read = ahead.finish()
+    prefetch = prefetch_of(reader, rows_max=12)
+    prefetch._thread.join(0.2)
+    _, read = prefetch.finish()
     assert sum(len(one.batch) for one in read) <= 12
 
 
 def test_only_a_segment_that_would_read_the_same_takes_it() -> None:
-    ahead, layout = ahead_of(Reader(20)), "layout"
-    fits: Callable[..., bool] = ahead.fits
+    prefetch, layout = prefetch_of(Reader(20)), "layout"
+    fits: Callable[..., bool] = prefetch.fits
     assert fits(IntegerOffset(3), layout, STREAM)
     assert not fits(IntegerOffset(4), layout, STREAM)
     assert not fits(IntegerOffset(3), "another", STREAM)
     assert not fits(IntegerOffset(3), layout, StreamConfig("log", "u"))
-    ahead.close()
+    prefetch.close()
 
 
 def test_an_error_leaves_all_to_the_successor() -> None:
     reader = Reader(20, fails=True)
-    ahead = ahead_of(reader)
+    prefetch = prefetch_of(reader)
     assert reader.closed.wait(60)
-    assert ahead.finish() == (None, ahead._read)
-    assert not ahead._read
+    assert prefetch.finish() == (None, prefetch._read)
+    assert not prefetch._read
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -100,19 +106,19 @@ def test_a_successor_shows_what_was_read_before_it_began(
 ) -> None:
     """Decoded, where its rows look up primary keys, else indexed."""
     taken, indexed = [], []
-    read_before, passed = Reading._read_before, consuming.SegmentConsumer._passed
+    read_before, account = Reading._read_before, Consumption._account
 
     def count_taken(self: Any, *wanted: Any) -> Any:
         found = read_before(self, *wanted)
         taken.append(0 if found is None else len(found.batch))
         return found
 
-    def count_indexed(self: Any, batch: MessageBatch, num_docs: int | None = None) -> None:
-        indexed.append(0 if num_docs is None else len(batch))
-        passed(self, batch, num_docs)
+    def count_indexed(self: Any, read: ReadBatch) -> Any:
+        indexed.append(0 if read.num_docs is None else len(read.batch))
+        return account(self, read)
 
     monkeypatch.setattr(Reading, "_read_before", count_taken)
-    monkeypatch.setattr(consuming.SegmentConsumer, "_passed", count_indexed)
+    monkeypatch.setattr(Consumption, "_account", count_indexed)
     keys = {"keys": ["n"], "sections": {"dedupConfig": {"dedupEnabled": True}}} if keyed else {}
     world = make_world(rows=300, **keys)
     world.controller.create(0, "0")
@@ -135,7 +141,7 @@ def test_a_segment_gives_way_to_its_successor_for_a_while(
     make_world: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is served once the successor shows rows, and soon when none comes, as while consumption rests."""
-    monkeypatch.setattr(consuming, "_SUCCESSOR_S", 5.0)  # a machine that does other work takes its time
+    monkeypatch.setattr(successor, "_GIVE_WAY_S", 5.0)  # a machine that does other work takes its time
     world = make_world(rows=100)
     first = world.controller.create(0, "0")
     served: list[tuple[str, int]] = []
@@ -152,7 +158,7 @@ def test_a_segment_gives_way_to_its_successor_for_a_while(
     world.produce(130)
     eventually(lambda: [name for name, _ in served] == [first])
     assert served[0][1] == 1
-    monkeypatch.setattr(consuming, "_SUCCESSOR_S", 0.1)
+    monkeypatch.setattr(successor, "_GIVE_WAY_S", 0.1)
     world.controller.paused = True
     world.produce(70)
     eventually(lambda: len(served) == 2)
@@ -164,19 +170,19 @@ def test_a_successor_takes_buffers_that_were_made_before_it_began(
     make_world: Any, eventually: Any, monkeypatch: Any
 ) -> None:
     spares: list[bool] = []
-    plain = consuming.MutableSegment.__init__
+    plain = MutableSegment.__init__
 
     def init(self: Any, *arguments: Any) -> None:
         spares.append(arguments[6] is not None)
         plain(self, *arguments)
 
-    monkeypatch.setattr(consuming.MutableSegment, "__init__", init)
+    monkeypatch.setattr(MutableSegment, "__init__", init)
     world = make_world(rows=100)
     world.controller.create(0, "0")
     world.start()
     world.produce(80)
     manager = world.server.consumers
-    eventually(lambda: ("t_REALTIME", 0) in manager._spare)
+    eventually(lambda: partition_of(world)._spare is not None)
     world.produce(40)
     eventually(lambda: world.count() == 120 and list(world.segments().values()) == [ONLINE, CONSUMING])
     assert spares == [False, True]
@@ -190,17 +196,17 @@ def test_spare_buffers_of_a_partition_that_goes_elsewhere_are_removed(make_world
     world.start()
     world.produce(80)
     manager = world.server.consumers
-    eventually(lambda: ("t_REALTIME", 0) in manager._spare)
+    eventually(lambda: partition_of(world)._spare is not None)
     (segment,) = manager.consumers("t_REALTIME")
-    shapes = manager.consumers("t_REALTIME")[segment]._rows.shapes
+    shapes = manager.consumers("t_REALTIME")[segment]._consumption.rows.shapes
     data = world.server.table("t_REALTIME")
     assert data is not None
     manager.stop(data, segment)
-    assert not manager._spare
+    assert partition_of(world)._spare is None
     folder = manager._resources.folder / "t_REALTIME"
     late = SpareBuffers(folder / "spare-late", shapes)
-    manager.keep_spare("t_REALTIME", 0, late)
-    assert not manager._spare
+    partition_of(world).keep_spare(late)
+    assert partition_of(world)._spare is None
     assert not [path for path in folder.iterdir() if path.name.startswith("spare-")]
 
 
@@ -222,9 +228,9 @@ def hold(world: Any) -> threading.Event:
     return released
 
 
-def indexed_ahead(world: Any) -> int:
-    ahead = world.server.consumers._ahead.get((TABLE, 0))
-    return 0 if ahead is None or ahead._begun is None else ahead._begun.rows.num_docs
+def num_prefetched(world: Any) -> int:
+    prefetch = partition_of(world)._prefetch
+    return 0 if prefetch is None or prefetch._begun is None else prefetch._begun.rows.num_docs
 
 
 def test_rows_behind_an_end_that_was_none_are_seen_again_in_their_segment(make_world: Any, eventually: Any) -> None:
@@ -253,7 +259,7 @@ def test_what_no_segment_follows_is_hidden_until_one_does(make_world: Any, event
     eventually(lambda: rows_seen(world) == 130)
     released.set()
     eventually(lambda: list(world.segments().values()) == [ONLINE] and rows_seen(world) == 100)
-    assert not world.server.consumers.ahead_of(TABLE)
+    assert not world.server.consumers.prefetched_behind(TABLE)
     world.controller.create(0, "100", 1)
     eventually(lambda: rows_seen(world) == 130)
 
@@ -267,9 +273,9 @@ def test_nothing_is_seen_behind_a_forced_end(make_world: Any, eventually: Any) -
     world.produce(50)
     eventually(lambda: rows_seen(world) == 50)
     world.server.consumers.force_commit(TABLE, [segment])
-    eventually(lambda: world.server.consumers.ahead_of(TABLE) == [segment])
+    eventually(lambda: world.server.consumers.prefetched_behind(TABLE) == [segment])
     world.produce(30)
-    eventually(lambda: indexed_ahead(world) == 30)
+    eventually(lambda: num_prefetched(world) == 30)
     assert rows_seen(world) == 50
     released.set()
     eventually(lambda: rows_seen(world) == 80 and list(world.segments().values()) == [ONLINE, CONSUMING])
@@ -282,7 +288,7 @@ def test_a_successor_that_takes_fewer_rows_reads_them_again(make_world: Any, eve
     world.start()
     world.produce(190)
     eventually(lambda: rows_seen(world) == 190)
-    begun = world.server.consumers._ahead[TABLE, 0]._begun.folder
+    begun = partition_of(world)._prefetch._begun.folder
     second = str(LlcName.must_parse(first).next(1_800_000_000_000))
 
     def create(partition: int, offset: str, sequence: int) -> None:
