@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.functions.aggregate.totals.totals import Needs, Totals
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.scalar.comparison import compare
@@ -50,7 +51,7 @@ leaves: st.SearchStrategy[Expression] = st.one_of(
 expressions = st.recursive(
     leaves,
     lambda inner: st.one_of(
-        st.builds(Call, st.sampled_from(["plus", "minus", "times"]), st.tuples(inner, inner)),
+        st.builds(Call, st.sampled_from(["plus", "minus", "times", "divide"]), st.tuples(inner, inner)),
         st.builds(Call, st.sampled_from(["plus", "times"]), st.tuples(inner, inner, inner)),
     ),
     max_leaves=8,
@@ -95,7 +96,7 @@ def test_comparisons_are_those_of_the_evaluation(expression: Expression, name: s
         np.testing.assert_array_equal(marks, expected & ~flags if "double" in column_names(expression) else expected)
 
 
-@pytest.mark.parametrize("text", ["a * 2", "2 * 3", "a / b", "abs(a) * b", "a * 'x' + b", "a"])
+@pytest.mark.parametrize("text", ["2 * 3", "a % b", "divide(a, b, 0)", "abs(a) * b", "a * 'x' + b", "a"])
 def test_what_is_left_to_the_evaluation(text: str) -> None:
     assert not is_arithmetic(parse_expression(text))
 
@@ -131,3 +132,48 @@ def test_rows_with_a_null_are_null() -> None:
     assert computed.nulls is not None
     assert computed.nulls.tolist() == [True, False, True]
     assert computed.values[1] == 1.0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(expressions.filter(is_arithmetic), st.integers(1, 15)), min_size=1, max_size=4),
+    st.sampled_from([None, np.uint8, np.uint16, np.int32]),
+    st.integers(0, 5),
+)
+def test_totals_are_those_of_the_values(wanted: list[tuple[Expression, int]], group_type: Any, seed: int) -> None:
+    num_groups = 1 if group_type is None else 5
+    fused, single = ([Totals(Needs(needs), DataType.DOUBLE, num_groups) for _, needs in wanted] for _ in range(2))
+    arithmetic = Arithmetic()
+    for num_rows in (2 * REGISTER_ROWS + 5, 3, 0):
+        columns = operands(num_rows, seed)
+        # whole numbers of few digits, so that the order of addition does not show
+        columns["coded"] = EncodedVector(
+            columns["coded"].ids, Vector(DataType.DOUBLE, np.array([-2.0, -1.5, 0, 2.25, 8, 1]))
+        )
+        columns["many"] = EncodedVector(columns["many"].ids, Vector(DataType.LONG, np.arange(-4, 5)))
+        columns["long"] = Vector(DataType.LONG, columns["long"].values >> 58)
+        columns["float"] = Vector(DataType.FLOAT, np.round(columns["float"].values))
+        columns["double"] = Vector(DataType.DOUBLE, np.round(columns["double"].values))
+        groups = None if group_type is None else np.random.default_rng(seed).integers(0, 4, num_rows).astype(group_type)
+        added = [(expression, totals) for (expression, _), totals in zip(wanted, fused, strict=True)]
+        assert arithmetic.add(added, groups, _reader(columns), num_rows)
+        for (expression, _), totals in zip(wanted, single, strict=True):
+            totals.update(groups, evaluate(expression, columns.__getitem__, num_rows), num_rows)
+    for one, other, (_, needs) in zip(fused, single, wanted, strict=True):
+        mine, theirs = one.partial(Needs(needs)), other.partial(Needs(needs))
+        for name in ("counts", "sums", "lows", "highs"):
+            field, expected = getattr(mine, name), getattr(theirs, name)
+            assert (field is None) == (expected is None)
+            if field is not None:
+                np.testing.assert_allclose(field, expected, rtol=1e-9, atol=1e-6)
+
+
+def test_columns_with_nulls_are_not_added_at_once() -> None:
+    nulls = np.array([True, False, False])
+    columns: dict[str, Operand] = {
+        "a": Vector(DataType.DOUBLE, np.arange(3.0), None, nulls),
+        "b": Vector(DataType.DOUBLE, np.arange(3.0)),
+    }
+    totals = Totals(Needs.SUM, DataType.DOUBLE, 1)
+    assert not Arithmetic().add([(parse_expression("a * b"), totals)], None, _reader(columns), 3)
+    assert totals.partial(Needs.SUM).sums.tolist() == [0.0]  # type: ignore[union-attr]

@@ -1,35 +1,53 @@
-"""Sums and products of columns under an aggregate or in a condition, as programs (`gamay.kernels.group.programs`).
+"""Arithmetic on columns under aggregates or in a condition, as programs (`gamay.kernels.group.programs`).
 
 SUM(price * quantity) needs each product for a moment only. A new array for each step of each block costs more in fresh
-pages than the arithmetic itself, and a call for each step makes two threads wait for each other: one call computes a block.
+pages than the arithmetic itself, and a call for each step makes two threads wait for each other: one call takes a block
+through all steps, up to the totals of its groups. What depends on one column with a dictionary is computed once for each
+entry, and what several aggregates have in common once for each row.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gamay.base.arrays import Array, Mask
+from gamay.functions.aggregate.totals.totals import Needs, Totals, unsigned
+from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.kernels.group.programs import (
+    ADD,
     AT_MOST,
+    COUNT_ADD,
+    DIVIDE,
     ENTRIES,
     EQUAL,
     KINDS,
     LESS,
+    LOWER,
     MINUS,
     PLUS,
     PRODUCT,
+    RAISE,
     REGISTER_ROWS,
+    SINKS,
     TIMES,
     VALUES,
     WITH_ENTRIES,
     compare_values,
-    compute_values,
+    run_program,
 )
 from gamay.model.types import DataType
 
-_OPERATIONS = {"plus": PLUS, "minus": MINUS, "times": TIMES}
+_OPERATIONS = {"plus": PLUS, "minus": MINUS, "times": TIMES, "divide": DIVIDE}
+_ON_ENTRIES: dict[str, Callable[[Any, Any], Any]] = {
+    "plus": np.add,
+    "minus": np.subtract,
+    "times": np.multiply,
+    "divide": np.divide,
+}
 # which comparison, and whether it is turned round: NaN is above all numbers, so "greater" is what is not "at most"
 _COMPARISONS = {
     "equals": (EQUAL, False),
@@ -40,21 +58,19 @@ _COMPARISONS = {
     "greaterthanorequal": (LESS, True),
 }
 _NUMBERS = frozenset({DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE})
+_VALUE_BYTES = 8
 
 
 def is_arithmetic(expression: Expression) -> bool:
-    """Whether an expression adds, subtracts and multiplies several columns and constants, and nothing else.
-
-    With one column alone, it is cheaper to compute each entry of its dictionary.
-    """
-    return isinstance(expression, Call) and _fits(expression) and len(column_names(expression)) > 1
+    """Whether an expression adds, subtracts, multiplies and divides columns and constants, and nothing else."""
+    return isinstance(expression, Call) and _fits(expression)
 
 
 def _fits(expression: Expression) -> bool:
     if isinstance(expression, Call):
         return (
             expression.name in _OPERATIONS
-            and len(expression.args) > 1
+            and (len(expression.args) == 2 or (len(expression.args) > 2 and expression.name != "divide"))
             and all(map(_fits, expression.args))
             and len(column_names(expression)) > 0  # among constants, whole numbers stay whole
         )
@@ -62,22 +78,45 @@ def _fits(expression: Expression) -> bool:
 
 
 class Arithmetic:
-    """The registers and the results of one thread."""
+    """The registers of one thread, and what it has computed of dictionaries."""
 
     def __init__(self) -> None:
         self._registers = np.empty((0, REGISTER_ROWS))
         self._result = np.empty(0)
-        self._lookups: dict[str, tuple[Values, Array]] = {}
+        self._entries: dict[Expression, tuple[Values, Array]] = {}
 
     def compute(self, expression: Expression, operand: Callable[[Expression], Operand], num_rows: int) -> Vector | None:
         """Compute what `is_arithmetic`: DOUBLE, valid until the next call; None when a column is not of plain numbers."""
-        program = self._program(expression, operand)
+        program = self._program([expression], operand, num_rows)
         if program is None:
             return None
         if len(self._result) < num_rows:
             self._result = np.empty(num_rows)
-        compute_values(program.table(), self._registers, self._result[:num_rows])
+        program.add(expression)
+        run_program(self._table(program, self._result), num_rows)
         return Vector(DataType.DOUBLE, self._result[:num_rows], None, program.nulls)
+
+    def add(
+        self,
+        added: Sequence[tuple[Expression, Totals]],
+        groups: GroupIds | None,
+        operand: Callable[[Expression], Operand],
+        num_rows: int,
+    ) -> bool:
+        """Add what `is_arithmetic` to totals of DOUBLE, several at once.
+
+        False, and nothing is done, when a column is not of plain numbers, or has nulls.
+        """
+        program = self._program([expression for expression, _ in added], operand, num_rows)
+        if program is None or program.nulls is not None:
+            return False
+        cells = None if groups is None else program.keep(np.ascontiguousarray(unsigned(groups)))
+        for expression, totals in added:
+            if Needs.COUNT in totals.needs and Needs.SUM not in totals.needs:
+                totals.update(groups, None, num_rows)
+            program.sink(program.add(expression), totals, cells)
+        run_program(self._table(program), num_rows)
+        return True
 
     def compare(
         self,
@@ -87,129 +126,215 @@ class Arithmetic:
         operand: Callable[[Expression], Operand],
         num_rows: int,
     ) -> Mask | None:
-        """Tell for which rows a comparison of what `is_arithmetic` with a constant, not NaN, holds; None as in `compute`."""
-        program = self._program(expression, operand)
+        """Tell for which rows a comparison of what `is_arithmetic` with a constant, not NaN, holds.
+
+        None when a column is not of plain numbers.
+        """
+        program = self._program([expression], operand, num_rows)
         if program is None:
             return None
         marks = np.empty(num_rows, np.bool_)
-        compare_values(program.table(), self._registers, *_COMPARISONS[comparison], constant, marks)
+        program.add(expression)
+        compare_values(self._table(program), *_COMPARISONS[comparison], constant, marks)
         if program.nulls is not None:
             marks &= ~program.nulls
         return marks
 
-    def _program(self, expression: Expression, operand: Callable[[Expression], Operand]) -> "_Program | None":
-        columns = {name: operand(Column(name)) for name in column_names(expression)}
-        if not all(map(_is_plain, columns.values())):
-            return None
-        program = _Program(columns, self._lookup)
-        program.add(expression)
+    def _program(
+        self, expressions: Sequence[Expression], operand: Callable[[Expression], Operand], num_rows: int
+    ) -> "_Program | None":
+        columns = {name: operand(Column(name)) for expression in expressions for name in column_names(expression)}
+        return _Program(columns, self._entries_of, num_rows) if all(map(_is_plain, columns.values())) else None
+
+    def _table(self, program: "_Program", result: Array | None = None) -> Array:
+        places = program.place_registers()
         count = program.num_registers + len(program.constants)
         if len(self._registers) < count:
             self._registers = np.empty((count, REGISTER_ROWS))
         for place, constant in enumerate(program.constants):
             self._registers[program.num_registers + place] = constant
-        return program
+        return program.table(places, self._registers, result)
 
-    def _lookup(self, name: str, dictionary: Vector) -> Array:
-        known = self._lookups.get(name)
+    def _entries_of(self, expression: Expression, dictionary: Vector) -> Array:
+        """Return what an expression of one column is for each entry of its dictionary."""
+        known = self._entries.get(expression)
         if known is None or known[0] is not dictionary.values:
-            values = np.ascontiguousarray(dictionary.values, np.float64)
-            known = self._lookups[name] = dictionary.values, values
+            with np.errstate(all="ignore"):
+                values = np.ascontiguousarray(_on_entries(expression, dictionary.values), np.float64)
+            known = self._entries[expression] = dictionary.values, values
         return known[1]
 
 
-class _Program:
-    """The steps of an expression for one block of rows, and the arrays whose addresses they name."""
+def _on_entries(expression: Expression, values: Values) -> Any:
+    if isinstance(expression, Literal):
+        return float(expression.value)  # type: ignore[arg-type]
+    if isinstance(expression, Column):
+        return np.asarray(values, np.float64)
+    assert isinstance(expression, Call)
+    total, *others = [_on_entries(arg, values) for arg in expression.args]
+    for other in others:
+        total = _ON_ENTRIES[expression.name](total, other)
+    return total
 
-    def __init__(self, columns: dict[str, Operand], lookup: Callable[[str, Vector], Array]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a step computes, by its place among the steps."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _InPlace:
+    """A column of float64 without a dictionary, by its address."""
+
+    address: int
+
+
+_Value = _Result | _Constant | _InPlace
+
+
+class _Program:
+    """The steps of expressions for one block of rows, and the arrays whose addresses they name."""
+
+    def __init__(
+        self, columns: dict[str, Operand], entries_of: Callable[[Expression, Vector], Array], num_rows: int
+    ) -> None:
         self.num_registers = 0
         self.constants: list[float] = []
         self.nulls = union_nulls(list(columns.values()))
         self._columns = columns
-        self._lookup = lookup
-        self._steps: list[tuple[int, ...]] = []
+        self._entries_of = entries_of
+        self._num_rows = num_rows
+        self._steps: list[tuple[int, tuple[_Value | int, ...]]] = []
+        self._sinks: list[tuple[int, ...]] = []
+        self._known: dict[Expression, _Value] = {}
         self._kept: list[Array] = []
-        self._free: list[int] = []
 
-    def table(self) -> Array:
-        """Return the steps as the kernels take them; a constant that stands for place k is named by -1 - k before."""
-        return np.array([self._row(*step) for step in self._steps], np.int64)
-
-    def _row(self, step: int, out: int, *operands: int) -> list[int]:
-        if step >= PRODUCT:
-            return [step, out, *operands]
-        if step >= ENTRIES:
-            return [step, out, *operands[:2], self._place(operands[2]), 0]
-        return [step, out, self._place(operands[0]), self._place(operands[1]), 0, 0]
-
-    def _place(self, register: int) -> int:
-        return register if register >= 0 else self.num_registers - 1 - register
-
-    def add(self, expression: Expression) -> int:
-        """Add the steps that compute an expression; returns the register that holds it then."""
-        if isinstance(expression, Literal):
-            self.constants.append(float(expression.value))  # type: ignore[arg-type]
-            return -len(self.constants)
-        if isinstance(expression, Column):
-            return self._column(self._columns[expression.name], expression.name)
-        assert isinstance(expression, Call)
-        operation = _OPERATIONS[expression.name]
-        total, rest = self._first(expression)
-        for arg in rest:
-            other = self._columns[arg.name] if isinstance(arg, Column) else None
-            if isinstance(other, EncodedVector) and isinstance(arg, Column):
-                out = self._take()
-                step = WITH_ENTRIES * (1 + operation) + other.ids.itemsize
-                self._steps.append((step, out, *self._entries(other, arg.name), total))
-                self._release(total)
-            else:
-                right = self.add(arg)
-                out = self._take()
-                self._steps.append((operation, out, total, right))
-                self._release(total)
-                self._release(right)
-            total = out
-        return total
-
-    def _first(self, call: Call) -> tuple[int, Sequence[Expression]]:
-        """Return the register of the first arguments, and those that are left: products of two columns take one step."""
-        first, second = call.args[:2]
-        if call.name == "times" and isinstance(first, Column) and isinstance(second, Column):
-            left, right = self._columns[first.name], self._columns[second.name]
-            if isinstance(left, EncodedVector) and isinstance(right, EncodedVector):
-                out = self._take()
-                step = PRODUCT + 8 * left.ids.itemsize + right.ids.itemsize
-                self._steps.append((step, out, *self._entries(left, first.name), *self._entries(right, second.name)))
-                return out, call.args[2:]
-        return self.add(first), call.args[1:]
-
-    def _column(self, operand: Operand, name: str) -> int:
-        out = self._take()
-        if isinstance(operand, EncodedVector):
-            self._steps.append((ENTRIES + operand.ids.itemsize, out, *self._entries(operand, name), 0))
-        else:
-            assert isinstance(operand, Vector)
-            values = self._keep(np.ascontiguousarray(operand.values))
-            self._steps.append((VALUES + KINDS[values.dtype], out, values.ctypes.data, 0, 0))
-        return out
-
-    def _entries(self, operand: EncodedVector, name: str) -> tuple[int, int]:
-        ids, entries = self._keep(np.ascontiguousarray(operand.ids)), self._keep(self._lookup(name, operand.dictionary))
-        return ids.ctypes.data, entries.ctypes.data
-
-    def _keep(self, array: Array) -> Array:
+    def keep(self, array: Array) -> Array:
+        """Keep an array for as long as the program."""
         self._kept.append(array)
         return array
 
-    def _take(self) -> int:
-        if self._free:
-            return self._free.pop()
-        self.num_registers += 1
-        return self.num_registers - 1
+    def add(self, expression: Expression) -> _Value:
+        """Add the steps that compute an expression, but for what was computed before; return where it is then."""
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = self._added(expression)
+        return known
 
-    def _release(self, register: int) -> None:
-        if register >= 0:
-            self._free.append(register)
+    def _added(self, expression: Expression) -> _Value:
+        if isinstance(expression, Literal):
+            self.constants.append(float(expression.value))  # type: ignore[arg-type]
+            return _Constant(len(self.constants) - 1)
+        coded = self._coded(expression)
+        if coded is not None:
+            return self._step(ENTRIES + coded[0], coded[1], coded[2])
+        if isinstance(expression, Column):
+            return self._column(self._columns[expression.name])
+        assert isinstance(expression, Call)
+        return self._combined(expression)
+
+    def _combined(self, call: Call) -> _Value:
+        operation, last = _OPERATIONS[call.name], call.args[-1]
+        first = call.args[0] if len(call.args) == 2 else Call(call.name, call.args[:-1])
+        coded = None if last in self._known else self._coded(last)
+        if coded is None:
+            left = self.add(first)
+            return self._step(operation, left, self.add(last))
+        width, ids, entries = coded
+        before = None if first in self._known or operation != TIMES else self._coded(first)
+        if before is not None:
+            return self._step(PRODUCT + 8 * before[0] + width, before[1], before[2], ids, entries)
+        return self._step(WITH_ENTRIES * (1 + operation) + width, self.add(first), ids, entries)
+
+    def _coded(self, expression: Expression) -> tuple[int, int, int] | None:
+        """Return width and address of ids, and the address of what the expression is for each; None for others.
+
+        A dictionary with more entries than there are rows is not worth computing with.
+        """
+        names = column_names(expression)
+        operand = self._columns[names[0]] if len(names) == 1 else None
+        if not isinstance(operand, EncodedVector):
+            return None
+        if not isinstance(expression, Column) and len(operand.dictionary) > self._num_rows:
+            return None
+        ids = self.keep(np.ascontiguousarray(operand.ids))
+        entries = self.keep(self._entries_of(expression, operand.dictionary))
+        return ids.itemsize, ids.ctypes.data, entries.ctypes.data
+
+    def _column(self, operand: Operand) -> _Value:
+        assert isinstance(operand, Vector)
+        values = self.keep(np.ascontiguousarray(operand.values))
+        if values.dtype == np.float64:
+            return _InPlace(values.ctypes.data)
+        return self._step(VALUES + KINDS[values.dtype], values.ctypes.data)
+
+    def _step(self, kind: int, *operands: "_Value | int") -> _Result:
+        self._steps.append((kind, operands))
+        return _Result(len(self._steps) - 1)
+
+    def sink(self, result: _Value, totals: Totals, groups: Array | None) -> None:
+        """Add what was computed to totals."""
+        assert isinstance(result, _Result)
+        width, address = (0, 0) if groups is None else (groups.itemsize, groups.ctypes.data)
+        cells, stride, lows, highs = totals.receive()
+        adds = COUNT_ADD if Needs.COUNT in totals.needs else ADD
+        wanted = [(adds, cells, stride)] if Needs.SUM in totals.needs else []
+        wanted += [(kind, bounds, 0) for kind, bounds in ((LOWER, lows), (RAISE, highs)) if len(bounds)]
+        for kind, array, lane in wanted:
+            self._sinks.append((SINKS * (1 + kind) + width, array.ctypes.data, lane, result.step, address))
+
+    def place_registers(self) -> list[int]:
+        """Return the register of each step, which is free again after the last step that reads it."""
+        last_reads = {step: place for place, (_, operands) in enumerate(self._steps) for step in _read(operands)}
+        last_reads |= {sink[3]: len(self._steps) for sink in self._sinks}
+        places: list[int] = []
+        free: list[int] = []
+        for place, (_, operands) in enumerate(self._steps):
+            if not free:
+                free.append(self.num_registers)
+                self.num_registers += 1
+            places.append(free.pop())
+            free += [places[step] for step in _read(operands) if last_reads[step] == place]
+        return places
+
+    def table(self, places: list[int], registers: Array, result: Array | None) -> Array:
+        """Return the steps as the kernels take them. result: what the last one fills; None for its register."""
+        base, size = registers.ctypes.data, registers.strides[0]
+        steps = [
+            [kind, base + size * place, 0, *self._addresses(operands, places, base, size)]
+            for place, (kind, operands) in zip(places, self._steps, strict=True)
+        ]
+        if result is not None:
+            steps[-1][1:3] = result.ctypes.data, _VALUE_BYTES
+        sinks = [
+            [kind, cells, stride, base + size * places[step], 0, groups, 0]
+            for kind, cells, stride, step, groups in self._sinks
+        ]
+        return np.array(steps + sinks, np.int64)
+
+    def _addresses(self, operands: "tuple[_Value | int, ...]", places: list[int], base: int, size: int) -> list[int]:
+        found: list[int] = []
+        for operand in operands:
+            if isinstance(operand, _Result):
+                found += [base + size * places[operand.step], 0]
+            elif isinstance(operand, _Constant):
+                found += [base + size * (self.num_registers + operand.place), 0]
+            elif isinstance(operand, _InPlace):
+                found += [operand.address, _VALUE_BYTES]
+            else:
+                found.append(operand)
+        return found + [0] * (4 - len(found))
+
+
+def _read(operands: "tuple[_Value | int, ...]") -> set[int]:
+    return {operand.step for operand in operands if isinstance(operand, _Result)}
 
 
 def _is_plain(operand: Operand) -> bool:

@@ -1,17 +1,22 @@
 """Programs of arithmetic on columns: a few rows at a time go through all steps, in registers that stay in the nearest cache.
 
-A step is a row of int64 [steps, 6]: what it does, the register that it fills, and operands:
+A step is a row of int64 [steps, 7]: what it does, where its results go, and four operands. `value` is two of them: an
+address of float64, and 8, or 0 for a register, which begins anew with each few rows. Results go to an address of that kind,
+too.
 
-| step                                   | operands                                                                   |
-| -------------------------------------- | -------------------------------------------------------------------------- |
-| ENTRIES + width                        | address of ids (unsigned, `width` bytes), address of the float64 entries   |
-| VALUES + kind                          | address of values of the kind that KINDS tells                             |
-| PLUS, MINUS, TIMES                     | two registers, neither of them the one that is filled                      |
-| WITH_ENTRIES * (1 + PLUS...) + width   | address of ids, address of entries, and the register that is the left side |
-| PRODUCT + 8 * width + width            | addresses of ids and of entries, of both sides                             |
+| step                                   | operands                                                                    |
+| -------------------------------------- | --------------------------------------------------------------------------- |
+| PLUS, MINUS, TIMES, DIVIDE             | value, value                                                                |
+| ENTRIES + width                        | address of ids (unsigned, `width` bytes), address of the float64 entries    |
+| VALUES + kind                          | address of values of the kind that KINDS tells                              |
+| WITH_ENTRIES * (1 + PLUS...) + width   | value, the left side; address of ids, address of entries                    |
+| PRODUCT + 8 * width + width            | addresses of ids and of entries, of both sides                              |
+| SINKS * (1 + ADD...) + width           | value; address of groups (unsigned, `width` bytes)                          |
 
-Whoever calls keeps the arrays behind the addresses, which hold a value for each row of `out`. Registers are float64
-[number, REGISTER_ROWS]; the last ones hold a constant each. Steps pass addresses on: an array would be counted for each.
+What a sink does with its values goes to totals of groups, whose address stands where results go, with the cells from lane to
+lane behind it (`gamay.kernels.group.aggregation`). Of width 0 there are no groups: all rows are added to one total.
+
+Whoever calls keeps the arrays behind the addresses. Steps pass addresses on: an array would be counted for each.
 """
 
 from typing import Any
@@ -20,18 +25,21 @@ import numpy as np
 from numba import carray, types  # type: ignore[attr-defined]
 
 from gamay.base.arrays import Array
+from gamay.kernels.group.aggregation import add_values, count_add_values
 from gamay.kernels.jit import kernel
 from gamay.kernels.raw_memory import pointing
 
 # A step costs 0.1 ns a row beside what it does at 512 rows, half of that here; five registers of more would fill the cache.
 REGISTER_ROWS = 1024
 
-PLUS, MINUS, TIMES = 0, 1, 2
+PLUS, MINUS, TIMES, DIVIDE = 0, 1, 2, 3
 ENTRIES = 8
 VALUES = 16
 WITH_ENTRIES = 32
-PRODUCT = 128
-KINDS = {np.dtype(np.int32): 0, np.dtype(np.int64): 1, np.dtype(np.float32): 2, np.dtype(np.float64): 3}
+PRODUCT = 256
+SINKS = 1024
+ADD, COUNT_ADD, LOWER, RAISE = 0, 1, 2, 3
+KINDS = {np.dtype(np.int32): 0, np.dtype(np.int64): 1, np.dtype(np.float32): 2}
 
 EQUAL, LESS, AT_MOST = 0, 1, 2
 
@@ -64,13 +72,16 @@ def _with_entries(operation: Any, left: Array, ids: Array, entries: Array, out: 
     elif operation == MINUS:
         for i in range(len(out)):
             out[i] = left[i] - entries[np.uint64(ids[i])]
-    else:
+    elif operation == TIMES:
         for i in range(len(out)):
             out[i] = left[i] * entries[np.uint64(ids[i])]
+    else:
+        for i in range(len(out)):
+            out[i] = left[i] / entries[np.uint64(ids[i])]
 
 
 @kernel
-def _load_and_combine(step: Any, address: Any, start: Any, entries: Any, left: Array, out: Array) -> None:
+def _load_and_combine(step: Any, left: Array, address: Any, start: Any, entries: Any, out: Array) -> None:
     n, operation, width = len(out), step // WITH_ENTRIES - 1, step % WITH_ENTRIES
     if width == 1:
         _with_entries(operation, left, carray(_bytes(address + start), n), carray(_doubles(entries), 1), out)
@@ -102,13 +113,13 @@ def _product_with(ids: Array, entries: Any, width: Any, address: Any, start: Any
 def _multiply(step: Array, start: Any, out: Array) -> None:
     """Fill a register with products of the entries of two columns: 0.46 ns a row, 0.67 in two steps."""
     n, width, other = len(out), step[0] % PRODUCT // 8, step[0] % 8
-    address = step[2] + width * start
+    address = step[3] + width * start
     if width == 1:
-        _product_with(carray(_bytes(address), n), step[3], other, step[4], start, step[5], out)
+        _product_with(carray(_bytes(address), n), step[4], other, step[5], start, step[6], out)
     elif width == 2:
-        _product_with(carray(_halfwords(address), n), step[3], other, step[4], start, step[5], out)
+        _product_with(carray(_halfwords(address), n), step[4], other, step[5], start, step[6], out)
     else:
-        _product_with(carray(_words(address), n), step[3], other, step[4], start, step[5], out)
+        _product_with(carray(_words(address), n), step[4], other, step[5], start, step[6], out)
 
 
 @kernel
@@ -125,50 +136,119 @@ def _load(step: Any, address: Any, start: Any, entries: Any, out: Array) -> None
         _copy(carray(_ints(address + 4 * start), n), out)
     elif step == VALUES + 1:
         _copy(carray(_longs(address + 8 * start), n), out)
-    elif step == VALUES + 2:
-        _copy(carray(_floats(address + 4 * start), n), out)
     else:
-        _copy(carray(_doubles(address + 8 * start), n), out)
+        _copy(carray(_floats(address + 4 * start), n), out)
 
 
 @kernel
-def _combine(step: Any, left_address: Any, right_address: Any, out: Array) -> None:
-    n = len(out)
-    left, right = carray(_doubles(left_address), n), carray(_doubles(right_address), n)
+def _combine(step: Any, left: Array, right: Array, out: Array) -> None:
     if step == PLUS:
-        for i in range(n):
+        for i in range(len(out)):
             out[i] = left[i] + right[i]
     elif step == MINUS:
-        for i in range(n):
+        for i in range(len(out)):
             out[i] = left[i] - right[i]
-    else:
-        for i in range(n):
+    elif step == TIMES:
+        for i in range(len(out)):
             out[i] = left[i] * right[i]
+    else:
+        for i in range(len(out)):
+            out[i] = left[i] / right[i]
 
 
 @kernel
-def _run(steps: Array, registers: Any, start: Any, n: Any, last: Any) -> None:
-    """Take the rows [start, start + n) through all steps; the last one fills what lies at the address `last` instead."""
-    size = 8 * REGISTER_ROWS
+def _lower(groups: Array, values: Array, lows: Array) -> None:
+    for i in range(len(groups)):
+        value, group = values[i], np.uint64(groups[i])
+        if value < lows[group]:
+            lows[group] = value
+
+
+@kernel
+def _raise(groups: Array, values: Array, highs: Array) -> None:
+    for i in range(len(groups)):
+        value, group = values[i], np.uint64(groups[i])
+        if value > highs[group]:
+            highs[group] = value
+
+
+@kernel
+def _sink(operation: Any, groups: Array, values: Array, totals: Array, stride: Any) -> None:
+    if operation == ADD:
+        add_values(groups, values, totals, stride)
+    elif operation == COUNT_ADD:
+        count_add_values(groups, values, totals, stride)
+    elif operation == LOWER:
+        _lower(groups, values, totals)
+    else:
+        _raise(groups, values, totals)
+
+
+@kernel
+def _sink_one(operation: Any, values: Array, totals: Array) -> None:
+    """Add to one total; NaN is kept by LOWER and RAISE, as it is where there are no groups."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    whole = len(values) // 4 * 4
+    if operation >= LOWER:
+        bound = totals[0]
+        for value in values:
+            if not (bound <= value if operation == LOWER else bound >= value) and bound == bound:
+                bound = value
+        totals[0] = bound
+        return
+    for i in range(0, whole, 4):
+        first += values[i]
+        second += values[i + 1]
+        third += values[i + 2]
+        fourth += values[i + 3]
+    for i in range(whole, len(values)):
+        first += values[i]
+    totals[operation] += first + second + third + fourth
+    if operation == COUNT_ADD:
+        totals[0] += len(values)
+
+
+@kernel
+def _to_totals(step: Array, values: Array, start: Any) -> None:
+    """Do what a sink does with a few rows from row `start` on."""
+    n, operation, width = len(values), step[0] // SINKS - 1, step[0] % SINKS
+    totals, stride, groups = carray(_doubles(step[1]), 2), step[2], step[5] + width * start
+    if width == 0:
+        _sink_one(operation, values, totals)
+    elif width == 1:
+        _sink(operation, carray(_bytes(groups), n), values, totals, stride)
+    elif width == 2:
+        _sink(operation, carray(_halfwords(groups), n), values, totals, stride)
+    else:
+        _sink(operation, carray(_words(groups), n), values, totals, stride)
+
+
+@kernel
+def _run(steps: Array, start: Any, n: Any) -> None:
+    """Take the rows [start, start + n) through all steps."""
     for k in range(len(steps)):
-        step, a, b = steps[k, 0], steps[k, 2], steps[k, 3]
-        out = carray(_doubles(last if k == len(steps) - 1 else registers + size * steps[k, 1]), n)
+        step = steps[k, 0]
+        if step >= SINKS:
+            _to_totals(steps[k], carray(_doubles(steps[k, 3] + steps[k, 4] * start), n), start)
+            continue
+        out = carray(_doubles(steps[k, 1] + steps[k, 2] * start), n)
         if step >= PRODUCT:
             _multiply(steps[k], start, out)
-        elif step >= WITH_ENTRIES:
-            _load_and_combine(step, a, start, b, carray(_doubles(registers + size * steps[k, 4]), n), out)
-        elif step >= ENTRIES:
-            _load(step, a, start, b, out)
+        elif ENTRIES <= step < WITH_ENTRIES:
+            _load(step, steps[k, 3], start, steps[k, 4], out)
         else:
-            _combine(step, registers + size * a, registers + size * b, out)
+            left = carray(_doubles(steps[k, 3] + steps[k, 4] * start), n)
+            if step >= WITH_ENTRIES:
+                _load_and_combine(step, left, steps[k, 5], start, steps[k, 6], out)
+            else:
+                _combine(step, left, carray(_doubles(steps[k, 5] + steps[k, 6] * start), n), out)
 
 
 @kernel
-def compute_values(steps: Array, registers: Array, out: Array) -> None:
-    """Write what the last step computes for each row: float64."""
-    for start in range(0, len(out), REGISTER_ROWS):
-        n = min(REGISTER_ROWS, len(out) - start)
-        _run(steps, registers.ctypes.data, start, n, out.ctypes.data + 8 * start)
+def run_program(steps: Array, num_rows: int) -> None:
+    """Take so many rows through all steps."""
+    for start in range(0, num_rows, REGISTER_ROWS):
+        _run(steps, start, min(REGISTER_ROWS, num_rows - start))
 
 
 @kernel
@@ -185,10 +265,10 @@ def _mark(result: Array, comparison: Any, negated: Any, constant: Any, out: Arra
 
 
 @kernel
-def compare_values(steps: Array, registers: Array, comparison: int, negated: bool, constant: float, out: Array) -> None:
-    """Write for each row whether what the last step computes is equal to, less than, or at most a constant, or not: bool."""
-    address = registers.ctypes.data + 8 * REGISTER_ROWS * steps[len(steps) - 1, 1]
+def compare_values(steps: Array, comparison: int, negated: bool, constant: float, out: Array) -> None:
+    """Write for each row whether what the last step computes, in a register, equals, is less than or at most a constant."""
     for start in range(0, len(out), REGISTER_ROWS):
         n = min(REGISTER_ROWS, len(out) - start)
-        _run(steps, registers.ctypes.data, start, n, address)
-        _mark(carray(_doubles(address), n), comparison, negated, constant, out[start : start + n])
+        _run(steps, start, n)
+        result = carray(_doubles(steps[len(steps) - 1, 1]), n)
+        _mark(result, comparison, negated, constant, out[start : start + n])

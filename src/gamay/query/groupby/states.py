@@ -84,6 +84,12 @@ class StatePlan:
         return tuple(dict.fromkeys(slot.filter for slot in self.slots))
 
     @cached_property
+    def arithmetic(self) -> tuple[tuple[int, ...], ...]:
+        """For each of the filters, the slots of plain totals of arithmetic on columns, which is computed for all at once."""
+        fused = [index for index, slot in enumerate(self.slots) if slot.is_arithmetic and isinstance(slot.owner, Numeric)]
+        return tuple(tuple(index for index in fused if self.slots[index].filter == condition) for condition in self.filters)
+
+    @cached_property
     def arguments(self) -> tuple[Expression, ...]:
         """Every expression that is read for aggregates, each once."""
         arguments = [argument for slot in self.slots for argument in slot.arguments]
@@ -187,18 +193,28 @@ class States:
 
     def update(self, groups: GroupIds | None, operand: Evaluate, num_rows: int) -> None:
         """Add the rows of a block; `operand` gives the values of an expression at these rows."""
-        for condition in self._filters:
+        for condition, arithmetic in zip(self._filters, self._plan.arithmetic, strict=True):
             part = (groups, operand, num_rows) if condition is None else _filtered(condition, groups, operand, num_rows)
-            for slot, state in zip(self._plan.slots, self._states, strict=True):
-                if slot.filter == condition and part[2]:
+            if not part[2]:
+                continue
+            added = arithmetic if arithmetic and self._add_arithmetic(arithmetic, *part) else ()
+            for index, (slot, state) in enumerate(zip(self._plan.slots, self._states, strict=True)):
+                if slot.filter == condition and index not in added:
                     slot.owner.update(state, part[0], self._arguments(slot, part[1], part[2]), part[2])
+
+    def _add_arithmetic(self, slots: tuple[int, ...], groups: GroupIds | None, operand: Evaluate, num_rows: int) -> bool:
+        added = [(self._plan.slots[index].arguments[0], self._states[index]) for index in slots]
+        return self._buffers().add(added, groups, operand, num_rows)
+
+    def _buffers(self) -> Arithmetic:
+        if self._arithmetic is None:
+            self._arithmetic = Arithmetic()
+        return self._arithmetic
 
     def _arguments(self, slot: _Slot, operand: Evaluate, num_rows: int) -> list[Operand]:
         if slot.is_arithmetic:
             # Totals do not hold on to what they are given, so it may lie in buffers.
-            if self._arithmetic is None:
-                self._arithmetic = Arithmetic()
-            values = self._arithmetic.compute(slot.arguments[0], operand, num_rows)
+            values = self._buffers().compute(slot.arguments[0], operand, num_rows)
             if values is not None:
                 return [values]
         return [operand(argument) for argument in slot.arguments]

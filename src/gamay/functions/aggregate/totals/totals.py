@@ -191,6 +191,13 @@ class Totals:
         self._watch_values(values)
         self._add_to_one(kept, total_values_kept(values, mask, self._cells.dtype.type(0)))
 
+    def receive(self) -> tuple[Array, int, Array, Array]:
+        """Return cells, how many are from lane to lane, lows and highs, for a kernel that adds values of DOUBLE itself.
+
+        Bounds that are not kept are empty. The arrays are the state's own until it grows.
+        """
+        return self._cells, self._stride, self._lows, self._highs
+
     def forget(self, first: int, last: int) -> None:
         """Empty the groups [first, last)."""
         folded = self._folded().copy()
