@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.totals import Needs, Totals
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
@@ -168,7 +169,35 @@ def test_totals_are_those_of_the_values(wanted: list[tuple[Expression, int]], gr
                 np.testing.assert_allclose(field, expected, rtol=1e-9, atol=1e-6)
 
 
-def test_columns_with_nulls_are_not_added_at_once() -> None:
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(expressions.filter(is_arithmetic), st.integers(1, 15)), min_size=1, max_size=3),
+    st.sampled_from([None, np.uint8, np.uint32]),
+)
+def test_nulls_are_passed_over(wanted: list[tuple[Expression, int]], group_type: Any) -> None:
+    num_groups, num_rows = 1 if group_type is None else 5, REGISTER_ROWS + 9
+    fused, single = ([NullableTotals(Needs(needs), DataType.DOUBLE, num_groups) for _, needs in wanted] for _ in range(2))
+    columns = operands(num_rows, 1)
+    columns["coded"] = replace(columns["coded"], nulls=np.arange(num_rows) % 5 == 1)  # type: ignore[arg-type]
+    columns["double"] = replace(columns["double"], nulls=np.arange(num_rows) % 7 == 3)  # type: ignore[arg-type]
+    groups = None if group_type is None else (np.arange(num_rows) % 4).astype(group_type)
+    added = [(expression, totals) for (expression, _), totals in zip(wanted, fused, strict=True)]
+    arithmetic = Arithmetic()
+    if not arithmetic.add(added, groups, _reader(columns), num_rows):
+        assert groups is None
+        return
+    for (expression, _), totals in zip(wanted, single, strict=True):
+        values = evaluate(expression, columns.__getitem__, num_rows)
+        assert isinstance(values, Vector)
+        totals.update(groups, values, values.nulls, num_rows)
+    for one, other, (_, needs) in zip(fused, single, wanted, strict=True):
+        mine, theirs = one.partial(Needs(needs)), other.partial(Needs(needs))
+        np.testing.assert_array_equal(mine.counts, theirs.counts)
+        for name in ("lows", "highs"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
+
+
+def test_plain_totals_take_no_nulls() -> None:
     nulls = np.array([True, False, False])
     columns: dict[str, Operand] = {
         "a": Vector(DataType.DOUBLE, np.arange(3.0), None, nulls),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gamay.base.arrays import Array, Mask
+from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.totals import Needs, Totals, unsigned
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
@@ -94,27 +95,30 @@ class Arithmetic:
             self._result = np.empty(num_rows)
         program.add(expression)
         run_program(self._table(program, self._result), num_rows)
-        return Vector(DataType.DOUBLE, self._result[:num_rows], None, program.nulls)
+        return Vector(DataType.DOUBLE, self._result[:num_rows], None, program.nulls_of(expression))
 
     def add(
         self,
-        added: Sequence[tuple[Expression, Totals]],
+        added: Sequence[tuple[Expression, Totals | NullableTotals]],
         groups: GroupIds | None,
         operand: Callable[[Expression], Operand],
         num_rows: int,
     ) -> bool:
         """Add what `is_arithmetic` to totals of DOUBLE, several at once.
 
-        False, and nothing is done, when a column is not of plain numbers, or has nulls.
+        False, and nothing is done, when a column is not of plain numbers, or has nulls that totals cannot pass over here.
         """
         program = self._program([expression for expression, _ in added], operand, num_rows)
-        if program is None or program.nulls is not None:
+        if program is None:
             return False
-        cells = None if groups is None else program.keep(np.ascontiguousarray(unsigned(groups)))
-        for expression, totals in added:
-            if Needs.COUNT in totals.needs and Needs.SUM not in totals.needs:
-                totals.update(groups, None, num_rows)
-            program.sink(program.add(expression), totals, cells)
+        receivers = [_receiver(totals, groups, program.nulls_of(expression)) for expression, totals in added]
+        for (expression, _), receiver in zip(added, receivers, strict=True):
+            if receiver is None:
+                return False
+            program.sink(expression, *receiver)
+        for receiver in receivers:
+            if receiver and Needs.COUNT in receiver[0].needs and Needs.SUM not in receiver[0].needs:
+                receiver[0].update(receiver[1], None, num_rows)
         run_program(self._table(program), num_rows)
         return True
 
@@ -136,8 +140,9 @@ class Arithmetic:
         marks = np.empty(num_rows, np.bool_)
         program.add(expression)
         compare_values(self._table(program), *_COMPARISONS[comparison], constant, marks)
-        if program.nulls is not None:
-            marks &= ~program.nulls
+        nulls = program.nulls_of(expression)
+        if nulls is not None:
+            marks &= ~nulls
         return marks
 
     def _program(
@@ -207,7 +212,6 @@ class _Program:
     ) -> None:
         self.num_registers = 0
         self.constants: list[float] = []
-        self.nulls = union_nulls(list(columns.values()))
         self._columns = columns
         self._entries_of = entries_of
         self._num_rows = num_rows
@@ -279,10 +283,18 @@ class _Program:
         self._steps.append((kind, operands))
         return _Result(len(self._steps) - 1)
 
-    def sink(self, result: _Value, totals: Totals, groups: Array | None) -> None:
-        """Add what was computed to totals."""
+    def nulls_of(self, expression: Expression) -> Mask | None:
+        """Return the rows for which an expression is null; None where that is none."""
+        return union_nulls([self._columns[name] for name in column_names(expression)])
+
+    def sink(self, expression: Expression, totals: Totals, groups: GroupIds | None) -> None:
+        """Add the steps that compute an expression and add it to totals."""
+        result = self.add(expression)
         assert isinstance(result, _Result)
-        width, address = (0, 0) if groups is None else (groups.itemsize, groups.ctypes.data)
+        width, address = 0, 0
+        if groups is not None:
+            numbers = self.keep(np.ascontiguousarray(unsigned(groups)))
+            width, address = numbers.itemsize, numbers.ctypes.data
         cells, stride, lows, highs = totals.receive()
         adds = COUNT_ADD if Needs.COUNT in totals.needs else ADD
         wanted = [(adds, cells, stride)] if Needs.SUM in totals.needs else []
@@ -335,6 +347,14 @@ class _Program:
 
 def _read(operands: "tuple[_Value | int, ...]") -> set[int]:
     return {operand.step for operand in operands if isinstance(operand, _Result)}
+
+
+def _receiver(
+    totals: Totals | NullableTotals, groups: GroupIds | None, nulls: Mask | None
+) -> tuple[Totals, GroupIds | None] | None:
+    if isinstance(totals, NullableTotals):
+        return totals.receive(groups, nulls)
+    return (totals, groups) if nulls is None else None
 
 
 def _is_plain(operand: Operand) -> bool:

@@ -41,14 +41,14 @@ def largest_magnitude(values: Array) -> int:
 class Lookup:
     """The numbers of one dictionary.
 
-    dictionary: the values that it was made of. padded: a zero, then the value of each id: int64 or float64. magnitude: the
-    largest absolute value of integers, else 0. step: what each value is above the one before, where that is always the
+    dictionary: the values that it was made of. values: that of each id, int64 or float64. magnitude: the largest absolute
+    value of integers, else 0. step: what each value is above the one before, where that is always the
     same (as in counts and ages that all occur); sums of values are then sums of ids, of which no value is looked up.
     ascends: whether order of ids is order of values.
     """
 
     dictionary: Values
-    padded: Array
+    values: Array
     magnitude: int
     step: int | None
     ascends: bool
@@ -65,38 +65,33 @@ class Lookup:
 
     @staticmethod
     def _made_of(dictionary: Vector) -> "Lookup":
-        values = lookup_values(dictionary)
-        padded = np.concatenate([np.zeros(1, values.dtype), values])
+        values = np.ascontiguousarray(lookup_values(dictionary))
         if values.dtype != np.int64:
-            return Lookup(dictionary.values, padded, 0, None, dictionary.ascends)
-        return Lookup(dictionary.values, padded, largest_magnitude(values), _common_step(values), dictionary.ascends)
+            return Lookup(dictionary.values, values, 0, None, dictionary.ascends)
+        magnitude = largest_magnitude(values[[0, -1]] if dictionary.ascends and len(values) else values)
+        return Lookup(dictionary.values, values, magnitude, _common_step(values, dictionary.ascends), dictionary.ascends)
 
     def as_doubles(self) -> "Lookup":
         """Return the same numbers as float64."""
-        if self.padded.dtype == np.float64:
+        if self.values.dtype == np.float64:
             return self
-        return replace(self, padded=self.padded.astype(np.float64), step=None)
-
-    @property
-    def values(self) -> Array:
-        """The value of each id."""
-        return self.padded[1:]
+        return replace(self, values=self.values.astype(np.float64), step=None)
 
     def total(self, ids: Array) -> Any:
         """Return the sum of the values of all ids."""
         if self.step is None:
             return total_coded(ids, self.values)
-        return len(ids) * int(self.padded[1]) + self.step * int(total_ids(ids))
+        return len(ids) * int(self.values[0]) + self.step * int(total_ids(ids))
 
     def total_kept(self, ids: Array, mask: Array, kept: int) -> Any:
         """Return the sum of the values of those ids whose `mask` (uint8) is 1, not 0; kept: how many they are."""
         if self.step is None:
-            return total_coded_kept(ids, mask, self.padded)
-        return kept * int(self.padded[1]) + self.step * int(total_ids_kept(ids, mask))
+            return total_coded_kept(ids, mask, self.values)
+        return kept * int(self.values[0]) + self.step * int(total_ids_kept(ids, mask))
 
 
-def _common_step(values: Array) -> int | None:
-    """Return the difference between neighbours in integers, if there is but one."""
+def _common_step(values: Array, ascends: bool) -> int | None:
+    """Return the difference between neighbours in integers, if there is but one; ascends: each is above the one before."""
     if len(values) == 0:
         return None
     if len(values) == 1:
@@ -104,4 +99,4 @@ def _common_step(values: Array) -> int | None:
     step = int(values[1]) - int(values[0])
     if int(values[-1]) - int(values[0]) != step * (len(values) - 1):
         return None
-    return step if bool((np.diff(values) == step).all()) else None
+    return step if (ascends and step == 1) or bool((np.diff(values) == step).all()) else None

@@ -182,23 +182,26 @@ def total_coded(ids: Array, lut: Array) -> Any:
 
 @kernel
 def total_coded_kept(ids: Array, mask: Array, lut: Array) -> Any:
-    """Return the sum of `lut[id + 1]` over the rows with `mask[i]` 1, not 0; `lut[0]` is 0 and stands for the others.
+    """Return the sum of `lut[id]` over the rows with `mask[i]` 1, not 0.
 
-    Without a branch, which would be mispredicted.
+    Every row's value is loaded, without a branch, which would be mispredicted.
     """
-    first = np.zeros(1, lut.dtype)[0]
-    second = first
-    third = first
-    fourth = first
-    one = np.uint64(1)
+    zero = np.zeros(1, lut.dtype)[0]
+    first = zero
+    second = zero
+    third = zero
+    fourth = zero
     whole = len(ids) // 4 * 4
     for i in range(0, whole, 4):
-        first += lut[(np.uint64(ids[i]) + one) * np.uint64(mask[i])]
-        second += lut[(np.uint64(ids[i + 1]) + one) * np.uint64(mask[i + 1])]
-        third += lut[(np.uint64(ids[i + 2]) + one) * np.uint64(mask[i + 2])]
-        fourth += lut[(np.uint64(ids[i + 3]) + one) * np.uint64(mask[i + 3])]
+        a, b = lut[np.uint64(ids[i])], lut[np.uint64(ids[i + 1])]
+        c, d = lut[np.uint64(ids[i + 2])], lut[np.uint64(ids[i + 3])]
+        first += a if mask[i] != 0 else zero
+        second += b if mask[i + 1] != 0 else zero
+        third += c if mask[i + 2] != 0 else zero
+        fourth += d if mask[i + 3] != 0 else zero
     for i in range(whole, len(ids)):
-        first += lut[(np.uint64(ids[i]) + one) * np.uint64(mask[i])]
+        if mask[i] != 0:
+            first += lut[np.uint64(ids[i])]
     return first + second + third + fourth
 
 

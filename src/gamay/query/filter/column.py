@@ -9,7 +9,8 @@ from gamay.base.arrays import Mask
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.filter.apply import FilterResult
-from gamay.query.view.docset import doc_mask
+from gamay.query.filter.scan import mask_within, rows_within
+from gamay.query.view.docset import SPARSE, doc_mask
 from gamay.query.view.matches import DocIds
 from gamay.segment.read.computed import ComputedColumn, unknown_stats
 
@@ -38,8 +39,8 @@ class FilterColumn(ComputedColumn):
             return self._vector(flags, stop - start)
         if flags is None:
             return Vector(self.data_type, scan.mask(start, stop))
-        found = np.flatnonzero(flags)
-        return self._vector(_scattered(found, scan.mask_at((found + start).astype(np.int32)), stop - start), stop - start)
+        is_sparse = np.count_nonzero(flags) * SPARSE < stop - start
+        return Vector(self.data_type, (rows_within if is_sparse else mask_within)(scan, flags, start))
 
     def values_at(self, docs: DocIds) -> Vector:
         flags = None if self._flags is None else self._flags[docs]

@@ -85,8 +85,8 @@ class StatePlan:
 
     @cached_property
     def arithmetic(self) -> tuple[tuple[int, ...], ...]:
-        """For each of the filters, the slots of plain totals of arithmetic on columns, which is computed for all at once."""
-        fused = [index for index, slot in enumerate(self.slots) if slot.is_arithmetic and isinstance(slot.owner, Numeric)]
+        """For each of the filters, the slots of totals of arithmetic on columns, which is computed for all at once."""
+        fused = [index for index, slot in enumerate(self.slots) if slot.is_arithmetic and _totals_of(slot.owner)]
         return tuple(tuple(index for index in fused if self.slots[index].filter == condition) for condition in self.filters)
 
     @cached_property

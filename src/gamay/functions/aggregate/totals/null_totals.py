@@ -34,9 +34,24 @@ class NullableTotals:
             flags = np.logical_not(nulls).view(np.uint8)
             self._add_to_one(flags, int(np.count_nonzero(flags)), operand)
         else:
-            chosen = np.empty(num_rows, np.min_scalar_type(self._num_groups + SPARE_GROUPS))
-            mask_groups(unsigned(groups), np.logical_not(nulls).view(np.uint8), self._num_groups, chosen)
-            self._totals.update(chosen, operand, num_rows)
+            self._totals.update(self._without(groups, nulls), operand, num_rows)
+
+    def receive(self, groups: GroupIds | None, nulls: Array | None) -> tuple[Totals, GroupIds | None] | None:
+        """Return the totals that a kernel adds values of DOUBLE to, and the groups of the rows there.
+
+        None where rows have to be left out: without groups, a NaN in a spare group would be passed over as in a real one.
+        """
+        if nulls is None:
+            return self._totals, groups
+        if groups is not None:
+            return self._totals, self._without(groups, nulls)
+        return (self._totals, nulls.view(np.uint8)) if self._totals.needs in _ADDING else None
+
+    def _without(self, groups: GroupIds, nulls: Array) -> GroupIds:
+        """Return the groups with a spare one where there is a null."""
+        chosen = np.empty(len(nulls), np.min_scalar_type(self._num_groups + SPARE_GROUPS))
+        mask_groups(unsigned(groups), np.logical_not(nulls).view(np.uint8), self._num_groups, chosen)
+        return chosen
 
     def update_kept(self, mask: Array, kept: int, nulls: Array | None, operand: Operand | None) -> None:
         """Add those rows of a batch of single values whose `mask` (uint8) is 1, not 0, and that are not null, to the only
