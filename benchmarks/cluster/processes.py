@@ -88,8 +88,10 @@ class Processes:
     """All roles of a cluster on one ZooKeeper, in one folder."""
 
     def __init__(self, folder: Path, zk: str, controllers: int = 2, brokers: int = 2, servers: int = 4) -> None:
-        shared = str(folder / "deepstore")
-        self.controllers = [RoleProcess("controller", i, folder, zk, "--data-dir", shared) for i in range(controllers)]
+        config = folder / "controller.conf"
+        config.write_text(f"gamay.ingest.allowed_uris=file://{folder.absolute()}/streams/\n")
+        own = ("--data-dir", str(folder / "deepstore"), "--config-file", str(config))
+        self.controllers = [RoleProcess("controller", i, folder, zk, *own) for i in range(controllers)]
         self.brokers = [RoleProcess("broker", i, folder, zk) for i in range(brokers)]
         self.servers = [
             RoleProcess(

@@ -93,7 +93,9 @@ class Team:
             "s3.secretKey": self._s3.secret, "s3.region": "us-east-1", "s3.endpoint": self._s3.endpoint,
         }  # fmt: skip
         path = self.folder / f"{role}.conf"
-        path.write_text("\n".join(f"pinot.{role}.storage.factory.{key}={value}" for key, value in keys.items()))
+        lines = [f"pinot.{role}.storage.factory.{key}={value}" for key, value in keys.items()]
+        lines += [f"gamay.ingest.allowed_uris=file://{self.folder}/streams/"] if role == "controller" else []
+        path.write_text("\n".join(lines))
         return path
 
 

@@ -97,7 +97,9 @@ class Cluster:
         return self.processes[-1]
 
     def controller(self) -> Process:
-        return self.add("controller", "--data-dir", str(self.folder / "deepstore"))
+        config = self.folder / "controller.conf"
+        config.write_text(f"gamay.ingest.allowed_uris=file://{self.folder}/streams/\n")
+        return self.add("controller", "--data-dir", str(self.folder / "deepstore"), "--config-file", str(config))
 
     def server(self, *more: str) -> Process:
         number = len(self.processes)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.storage.allowed_uris import AllowedUris
+from gamay.storage.allowed_uris import ALLOWED_URIS, AllowedUris
 from gamay.storage.files import Access, FetchLimits, fetch
 from gamay.storage.filesystems import explained, scheme_of
 from gamay.storage.settings import ENTRY_POINT_GROUP, MAX_BYTES, MAX_SECONDS, StorageSettings, load_object
@@ -59,6 +59,18 @@ class Fetchers:
         """Raise InvalidConfigError for a URI that a client names and `gamay.ingest.allowed_uris` has no place for."""
         self._check_protocol(uri)
         self._allowed.check(uri)
+
+    def check_stream(self, key: str, uri: str) -> None:
+        """Raise InvalidConfigError for what a key of a stream's config names and `gamay.ingest.allowed_uris` does not.
+
+        Servers open it later, and look at no address, so that a web server counts only where the list has its host.
+        """
+        try:
+            self._allowed.check(uri)
+            if scheme_of(uri) not in (None, "file") and self._allowed.must_be_public(uri):
+                raise InvalidConfigError(f"Unsupported URI: {uri}: {ALLOWED_URIS} must name the host, as https://host:port/")
+        except (InvalidConfigError, ValueError) as error:
+            raise InvalidConfigError(f"{key}: {error}") from error
 
     def fetch_named(self, uri: str, destination: Path) -> None:
         """Fetch what a client names, if that is allowed, and neither too large nor too slow. Raises as `fetch`."""

@@ -63,6 +63,14 @@ def test_partition_ids() -> None:
         ({"stream.kafka.socket.timeout": "soon"}, "socket.timeout: 'soon'"),
         ({"ssl.truststore.location": "/a.jks"}, "a Java key store cannot be read"),
         ({"sasl.jaas.config": "nothing"}, "username and password are missing"),
+        ({"plugin.library.paths": "/tmp/mine"}, "cannot set this: it would load code"),
+        ({"stream.kafka.consumer.prop.plugin.library.paths": "/tmp/mine"}, "cannot set this: it would load code"),
+        ({"plugin.library.paths\0x": "/tmp/mine"}, "a setting's name has letters"),
+        ({"ssl.ca.location": "/etc/ca.pem\0x"}, "its value no zero byte"),
+        ({"ssl.engine.location": "/tmp/mine.so"}, "cannot set this: it would load code"),
+        ({"sasl.kerberos.kinit.cmd": "touch /tmp/mine"}, "cannot set this: it would run a command"),
+        ({"offset.store.path": "/tmp"}, "cannot set this: it would write files"),
+        ({"sasl.oauthbearer.metadata.authentication.type": "azure_imds"}, "credentials of this machine"),
     ],
 )
 def test_what_is_wrong_is_named(keys: dict[str, str], words: str) -> None:
@@ -73,6 +81,12 @@ def test_what_is_wrong_is_named(keys: dict[str, str], words: str) -> None:
 def test_a_setting_that_the_client_refuses_is_named() -> None:
     with pytest.raises(InvalidConfigError, match=r"no\.such\.thing"):
         stream(**{"no.such.thing": "1"}).metadata()
+
+
+@pytest.mark.parametrize("name", ["error_cb", "default.topic.config"])
+def test_a_setting_that_is_no_text_is_refused(name: str) -> None:
+    with pytest.raises(InvalidConfigError, match="the stream of topic 't'"):
+        stream(**{name: "1"}).metadata()
 
 
 def test_unknown_types_and_keys_of_other_streams() -> None:

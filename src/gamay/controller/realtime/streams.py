@@ -7,11 +7,13 @@ from typing import Any, Protocol
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.llc_name import PARTITIONS_PER_TOPIC, STREAM_LEVEL, LlcName
 from gamay.ingest.stream.config import StreamConfig, stream_configs
+from gamay.ingest.stream.named import named_by
 from gamay.ingest.stream.offsets import OffsetCriteria
 from gamay.ingest.stream.plugins import open_decoder, open_stream
 from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
 from gamay.ingest.stream.stream_level import TopicStream
 from gamay.model.table.table_config import TableConfig
+from gamay.storage.fetchers import Fetchers
 
 
 class TableStreams(Protocol):
@@ -96,6 +98,13 @@ class PluginStreams:
 def stream_opener(context: StreamContext) -> StreamOpener:
     """Return what opens the streams of tables in a process."""
     return lambda config: PluginStreams(config, context)
+
+
+def check_named(config: TableConfig, fetchers: Fetchers) -> None:
+    """Raise InvalidConfigError where the config of a topic names a file or a web server that the operator does not allow."""
+    for topic in stream_configs(config):
+        for key, uri in named_by(topic):
+            fetchers.check_stream(key, uri)
 
 
 def check_streams(config: TableConfig, opener: StreamOpener) -> None:

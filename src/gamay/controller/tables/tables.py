@@ -20,7 +20,7 @@ from gamay.cluster.tasks.queue import TaskQueues
 from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.context import realtime_context
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
-from gamay.controller.realtime.streams import check_streams, stream_opener
+from gamay.controller.realtime.streams import check_named, check_streams, stream_opener
 from gamay.controller.tables.guards import guarded
 from gamay.controller.tables.schemas import SchemaManager
 from gamay.ingest.stream.config import stream_configs
@@ -144,6 +144,8 @@ class TableManager:
             schema = Schema.from_json(schema_document).value
         config = guarded(migrated(config, schema), self.context.registry.cluster_config())
         parsed = replace(parsed, value=config)
+        if config.table_type is TableType.REALTIME:
+            check_named(config, self.context.fetchers)
         if "ALL" not in skipped:
             stored = self.context.registry.get_table_config(config.typed_name)
             validate_table_config(

@@ -71,6 +71,8 @@ class KafkaStream:
             return library.Consumer({**self.settings, **settings}, logger=_LOG)
         except library.KafkaException as error:
             raise InvalidConfigError(f"the stream of topic '{self.config.topic}': {_text(error)}") from error
+        except (TypeError, ValueError, AttributeError) as error:  # a setting that is no text, such as error_cb
+            raise InvalidConfigError(f"the stream of topic '{self.config.topic}': {error}") from error
 
     def failure(self, error: Any, doing: str) -> TransientStreamError | PermanentStreamError:
         """Return what to raise for an error of librdkafka."""

@@ -1,6 +1,7 @@
 """The keys of `streamConfigs` that concern Kafka, as settings of librdkafka; those of its Java client are translated."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
@@ -18,6 +19,16 @@ _TRANSLATED = {
 }  # fmt: skip
 _JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _OWN = ("bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "client.id")
+
+_SETTING = re.compile(r"[A-Za-z0-9._-]+")  # the library reads a name up to its first zero byte
+_FILES = re.compile(r"\.(location|file|keytab|url)$")
+_REFUSED = {
+    "plugin.library.paths": "it would load code", "ssl.engine.location": "it would load code",
+    "ssl.engine.id": "it would load code", "ssl.providers": "it would load code",
+    "sasl.kerberos.kinit.cmd": "it would run a command", "offset.store.path": "it would write files",
+    "offset.store.method": "it would write files",
+    "sasl.oauthbearer.metadata.authentication.type": "it would send the credentials of this machine to the broker",
+}  # fmt: skip
 
 PROPERTIES = frozenset(
     {
@@ -63,8 +74,19 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
     return settings
 
 
+def named_files(config: StreamConfig) -> Iterator[tuple[str, str]]:
+    """Yield name and value of the settings by which the client reads a file, or asks a web server."""
+    for name, value in {**config.consumer_properties, **config.client_properties}.items():
+        if _FILES.search(name) and value not in ("", "probe"):  # of ssl.ca.location: what the system trusts
+            yield name, value
+
+
 def _client_setting(name: str, value: str) -> dict[str, str]:
     """Return librdkafka's setting for one of Kafka's Java client; those without a counterpart have none."""
+    if name in _REFUSED:
+        raise InvalidConfigError(f"{name}: a table's config cannot set this: {_REFUSED[name]}")
+    if not _SETTING.fullmatch(name) or "\0" in value:
+        raise InvalidConfigError(f"{name!r}: a setting's name has letters, digits, '.', '_' and '-', its value no zero byte")
     if name == "sasl.jaas.config":
         return _jaas(value)
     if name in ("ssl.truststore.location", "ssl.keystore.location") and not value.lower().endswith((".p12", ".pfx", ".pem")):

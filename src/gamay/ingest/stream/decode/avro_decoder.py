@@ -24,6 +24,7 @@ from gamay.ingest.stream.decode.registry import (
     schema_ids,
     stripped,
 )
+from gamay.ingest.stream.named import schema_file
 from gamay.ingest.stream.spi import DecodedBatch, InputFields, MessageBatch
 
 DecodeBatch: TypeAlias = Callable[[MessageBatch], DecodedBatch]
@@ -42,11 +43,11 @@ class AvroDecoder:
         text = config.decoder_properties.get("schema", "").strip()
         if not text:
             raise InvalidConfigError(f"{key} is required: an Avro schema in JSON, or the path of a file with one")
-        if text[0] not in '{["':
+        if (file := schema_file(config)) is not None:
             try:
-                text = Path(text).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise InvalidConfigError(f"{key}: the file '{text}' cannot be read: {error}") from error
+                text = Path(file).read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise InvalidConfigError(f"{key}: the file '{file}' cannot be read: {error}") from error
         strip = config.decoder_properties.get("leading.bytes.to.strip", "0")
         if not strip.isdigit():
             raise InvalidConfigError(

@@ -63,7 +63,7 @@ def _message_type(path: str, name: str, where: str) -> Any:
         for file in file_set.file:
             pool.Add(file)
         return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-    except (OSError, message.DecodeError, TypeError) as error:
+    except (OSError, ValueError, message.DecodeError, TypeError) as error:
         raise InvalidConfigError(f"{where}descriptorFile: '{path}' is not a set of file descriptors: {error}") from error
     except KeyError:
         known = ", ".join(f"{f.package}.{m.name}".strip(".") for f in file_set.file for m in f.message_type)

@@ -13,6 +13,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.ingest.convert.arrays import null_where
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.decode.properties import REGISTRY_PROPERTIES, check_properties
+from gamay.ingest.stream.named import registry_urls
 from gamay.ingest.stream.spi import Int64s, MessageBatch, PermanentStreamError, TransientStreamError
 from gamay.kernels.encode.avro import gather
 
@@ -40,9 +41,9 @@ class RegistryClient:
         properties = config.decoder_properties
         where = config.property_key("decoder.prop.")
         check_properties(config, *REGISTRY_PROPERTIES)
-        if not properties.get(_URL):
+        self._urls = registry_urls(config)
+        if not self._urls:
             raise InvalidConfigError(f"{where}{_URL} is required: the address of the schema registry")
-        self._urls = [url.strip().rstrip("/") for url in properties[_URL].split(",")]
         user = next((properties[key] for key in _USER if properties.get(key)), "")
         name, _, password = user.partition(":")
         self._client = httpx.Client(
