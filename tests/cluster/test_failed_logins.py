@@ -124,6 +124,31 @@ def test_attempts_at_once_wait_for_each_other() -> None:
     assert [logins.wait_s("a", "bob", 0.0) for _ in range(4)] == [0.5, 1.0, 1.5, 2.0]
 
 
+def test_one_password_for_many_names_slows_the_address() -> None:
+    logins = FailedLogins()
+    for number in range(20):
+        assert logins.wait_s("10.0.0.7", f"user{number}", 0.0) == 0.0
+        logins.failed("10.0.0.7", f"user{number}", 0.0)
+    waits = []
+    with pytest.raises(TooManyLoginsError, match="names from this address"):
+        for number in range(20, 200):
+            waits.append(logins.wait_s("10.0.0.7", f"user{number}", 1.0))
+            logins.failed("10.0.0.7", f"user{number}", 1.0)
+    assert waits == [0.25, 0.75, 1.75, 3.75, 7.75]
+    logins.succeeded("10.0.0.7", "user3")  # the attacker's own
+    with pytest.raises(TooManyLoginsError):
+        logins.wait_s("10.0.0.7", "user3", 1.0)
+    assert logins.wait_s("10.0.0.8", "user200", 1.0) == 0.0
+    assert logins.wait_s("10.0.0.7", "user200", 1000.0) == 0.0
+
+
+def test_one_name_that_fails_on_and_on_slows_no_other() -> None:
+    logins = FailedLogins()
+    for _ in range(100):
+        logins.failed("10.0.0.7", "script", 0.0)
+    assert logins.wait_s("10.0.0.7", "bob", 0.0) == 0.0
+
+
 def test_failed_logins_are_logged_and_slow_nobody_who_is_in(caplog: pytest.LogCaptureFixture) -> None:
     slept: list[float] = []
 

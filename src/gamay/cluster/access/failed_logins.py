@@ -1,8 +1,9 @@
-"""Who fails to log in has to wait: passwords cannot be guessed by trying many."""
+"""Who fails to log in has to wait: passwords cannot be guessed by trying many of one name, nor one of many names."""
 
 from gamay.base.errors import GamayError
 
-_FREE = 5  # failures before anybody has to wait
+_FREE = 5  # failures of a name before it has to wait
+_FREE_NAMES = 20  # names of an address that fail before all its log-ins have to wait
 _FIRST_S, _LONGEST_S = 0.25, 5.0  # the wait doubles with each failure
 _WAIT_MAX_S = 10.0
 _FORGOTTEN_S = 900.0
@@ -19,39 +20,51 @@ class FailedLogins:
     """Counts failures by address and name. Times are in seconds of one steady clock; used from one event loop."""
 
     def __init__(self) -> None:
-        self._failures: dict[tuple[str, str], tuple[int, float]] = {}
-        self._free_at: dict[tuple[str, str], float] = {}
+        # of an address and no name: how many of its names failed
+        self._failures: dict[tuple[str, str | None], tuple[int, float]] = {}
+        self._free_at: dict[tuple[str, str | None], float] = {}
 
     def wait_s(self, address: str, name: str, now_s: float) -> float:
         """Return for how long an attempt has to wait before it is looked at; attempts at once wait for each other.
 
         Raises TooManyLoginsError when that would be too long.
         """
-        who = (address, name)
+        return max(
+            self._wait_s((address, name), _FREE, now_s, "log-ins of this name"),
+            self._wait_s((address, None), _FREE_NAMES, now_s, "names from this address"),
+        )
+
+    def failed(self, address: str, name: str, now_s: float) -> int:
+        """Note a failure; return how many of the name there were without a success between."""
+        if (address, name) not in self._failures:
+            self._count((address, None), now_s)
+        return self._count((address, name), now_s)
+
+    def succeeded(self, address: str, name: str) -> None:
+        """Forget the failures of a name."""
+        self._forget((address, name))
+
+    def _wait_s(self, who: tuple[str, str | None], free: int, now_s: float, what: str) -> float:
         count, last_s = self._failures.get(who, (0, now_s))
         if now_s - last_s > _FORGOTTEN_S:
-            self.succeeded(address, name)
+            self._forget(who)
             return 0.0
-        if count < _FREE:
+        if count < free:
             return 0.0
-        pause_s = min(_FIRST_S * float(2 ** min(count - _FREE, 10)), _LONGEST_S)
+        pause_s = min(_FIRST_S * float(2 ** min(count - free, 10)), _LONGEST_S)
         starts_s = max(now_s, self._free_at.get(who, now_s)) + pause_s
         if starts_s - now_s > _WAIT_MAX_S:
-            raise TooManyLoginsError(f"HTTP 429 Too Many Requests: {count} log-ins of this name failed, try later")
+            raise TooManyLoginsError(f"HTTP 429 Too Many Requests: {count} {what} failed, try later")
         self._free_at[who] = starts_s
         return starts_s - now_s
 
-    def failed(self, address: str, name: str, now_s: float) -> int:
-        """Note a failure; return how many there were without a success between."""
-        who = (address, name)
+    def _count(self, who: tuple[str, str | None], now_s: float) -> int:
         if who not in self._failures and len(self._failures) >= _REMEMBERED_MAX:
-            oldest = next(iter(self._failures))
-            self.succeeded(*oldest)
+            self._forget(next(iter(self._failures)))
         count = self._failures.pop(who, (0, now_s))[0] + 1
         self._failures[who] = (count, now_s)
         return count
 
-    def succeeded(self, address: str, name: str) -> None:
-        """Forget the failures."""
-        self._failures.pop((address, name), None)
-        self._free_at.pop((address, name), None)
+    def _forget(self, who: tuple[str, str | None]) -> None:
+        self._failures.pop(who, None)
+        self._free_at.pop(who, None)
