@@ -88,9 +88,9 @@ class Processes:
     """All roles of a cluster on one ZooKeeper, in one folder."""
 
     def __init__(self, folder: Path, zk: str, controllers: int = 2, brokers: int = 2, servers: int = 4) -> None:
-        config = folder / "controller.conf"
+        shared, config = str(folder / "deepstore"), folder / "controller.conf"
         config.write_text(f"gamay.ingest.allowed_uris=file://{folder.absolute()}/streams/\n")
-        own = ("--data-dir", str(folder / "deepstore"), "--config-file", str(config))
+        own = ("--data-dir", shared, "--config-file", str(config))
         self.controllers = [RoleProcess("controller", i, folder, zk, *own) for i in range(controllers)]
         self.brokers = [RoleProcess("broker", i, folder, zk) for i in range(brokers)]
         self.servers = [

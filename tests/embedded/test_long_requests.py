@@ -104,3 +104,8 @@ def test_a_setting_that_is_no_length_leaves_the_default(text: str) -> None:
     limit.apply({"gamay.broker.query.maxLength": "10"})
     limit.apply({"gamay.broker.query.maxLength": text})
     limit.check("x" * 1_000_000)
+
+
+def test_what_is_no_request_is_logged_with_where_it_came_from(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    said(url, b"\x16\x03\x01 this is no HTTP\r\n\r\n")
+    eventually(lambda: "Invalid HTTP request received. (from 127.0.0.1)" in caplog.text, lambda: caplog.text)

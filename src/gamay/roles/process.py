@@ -78,6 +78,7 @@ _QUERY_THREADS = max(4, 2 * usable_processors())
 _REPAIR_S = 3600
 _SETTLED_MS = 600_000  # what is older and belongs to nothing was left behind by somebody who died
 _SWEEP_MS = 3_600_000
+_ANSWERS_S = 1.0  # for requests by HTTP, however long what was drained before took
 _ROUTES_FOLLOW_S = 1.0  # brokers hear in that time that a server is leaving
 _WORK = ".work"
 
@@ -153,13 +154,15 @@ class RoleProcess(ABC):
     def stop(self) -> None:
         """Leave the cluster gracefully."""
         self._stopped.set()
+        deadline_s = self.clock.monotonic_s() + self.settings.drain_s
         if self._started:
             _log.info("%s leaves the cluster", self.id)
-            self._leave()
+            self._leave(deadline_s)
+        left_s = max(deadline_s - self.clock.monotonic_s(), _ANSWERS_S)
         for http in self._listeners:
-            http.begin_stop()
+            http.begin_stop(left_s)
         for http in self._listeners:
-            http.stop()
+            http.stop(left_s)
         if self._started:
             self._memory.stop()
             self._end()
@@ -181,8 +184,8 @@ class RoleProcess(ABC):
     def _prepare(self) -> None:  # noqa: B027 - most roles have nothing to do
         """Do what must be done before the first request, as the only process that is this instance."""
 
-    def _leave(self) -> None:  # noqa: B027
-        """Let others take over, while requests are still answered."""
+    def _leave(self, deadline_s: float) -> None:  # noqa: B027
+        """Let others take over, while requests are still answered. deadline_s: until when what runs may end."""
 
     @abstractmethod
     def _build(self) -> tuple[Any, ...]:
@@ -245,7 +248,7 @@ class ControllerProcess(RoleProcess):
     def _is_of_use(self) -> bool:
         return self.store.connected and leader_of(self.store) is not None
 
-    def _leave(self) -> None:
+    def _leave(self, deadline_s: float) -> None:
         self._election.stop()
 
     def _end(self) -> None:
@@ -424,7 +427,7 @@ class ServerProcess(RoleProcess):
     def _is_of_use(self) -> bool:
         return self._role.instance.ready and self._warming.done
 
-    def _leave(self) -> None:
+    def _leave(self, deadline_s: float) -> None:
         """Drain: brokers are told to ask others, then what they have asked is answered."""
         try:
             set_shutting_down(self.registry, self.id)
@@ -432,7 +435,6 @@ class ServerProcess(RoleProcess):
             _log.exception("brokers could not be told that %s leaves", self.id)
         self._listener.leave()
         threading.Event().wait(_ROUTES_FOLLOW_S)
-        deadline_s = self.clock.monotonic_s() + self.settings.drain_s
         while self._listener.in_flight and self.clock.monotonic_s() < deadline_s:
             threading.Event().wait(0.05)
 
@@ -478,10 +480,10 @@ class MinionProcess(RoleProcess):
     def _is_of_use(self) -> bool:
         return self.store.connected
 
-    def _leave(self) -> None:
+    def _leave(self, deadline_s: float) -> None:
         """Drain: no more tasks are taken, and those that run may end in the time that there is."""
         self._worker.drain()
-        if not self._worker.wait_idle(self.settings.drain_s):
+        if not self._worker.wait_idle(max(deadline_s - self.clock.monotonic_s(), 0)):
             _log.warning("%s gives back the tasks that have not ended", self.id)
 
     def _end(self) -> None:

@@ -49,7 +49,7 @@ class RoleSettings:
     to ZooKeeper, and as whom. limits: of requests over HTTP. url: of a controller, how clients reach it, when not by
     host and port. instance_id: empty makes one of host and port. tags: that the instance has when it joins; None: of the
     default tenant, or of none, as `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how
-    long a server that leaves waits for queries to end, and a minion for tasks. warm_up: whether a server compiles what
+    long a process that leaves waits for requests, queries and tasks to end. warm_up: whether a server compiles what
     queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
     server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they stay awake at most for
@@ -101,6 +101,7 @@ class RoleSettings:
         return self.listen or ("127.0.0.1" if self.host in (_LOCAL, "127.0.0.1") else "0.0.0.0")
 
 
+DRAIN = "gamay.shutdown.timeout.ms"
 DEFAULT_PORTS = {Role.CONTROLLER: 9000, Role.BROKER: 8099, Role.SERVER: 8098, Role.MINION: 9514}
 DEFAULT_QUERY_PORT = 8097
 
@@ -160,7 +161,7 @@ def _natural(text: str) -> int:
 
 
 def _millis(text: str) -> float:
-    return int(text) / 1000
+    return _natural(text) / 1000
 
 
 _LIMITS: Mapping[str, tuple[str, Read]] = {
@@ -180,6 +181,7 @@ _COMMON: Mapping[str, tuple[str, Read]] = {
     "pinot.cluster.name": ("cluster", str),
     "cluster.tenant.isolation.enable": ("tenant_isolation", _flag),
     "zookeeper.session.timeout": ("session_timeout_s", _millis),
+    DRAIN: ("drain_s", _millis),
     **_LIMITS,
     LOG_FORMAT: ("log_format", LogFormat.of),
 }

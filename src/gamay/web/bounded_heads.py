@@ -1,5 +1,7 @@
 """Connections over HTTP whose requests have short heads: endless URLs, headers and trailers are refused while they come."""
 
+import logging
+from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
@@ -15,6 +17,7 @@ class BoundedHeads(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.logger: Any = _WithPeer(self)
         self._is_in_message = self._is_in_head = False
         self._has_moved = False  # whether what came last ended a head or was a part of a body
         self._waiting_bytes = 0  # so many have come since, of a head, of trailers, or of what describes a chunk
@@ -91,6 +94,25 @@ class BoundedHeads(HttpToolsProtocol):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
+
+
+class _WithPeer(logging.LoggerAdapter[logging.Logger]):
+    """The logger of a connection: what it says of a request that is none, it says with where that came from."""
+
+    def __init__(self, connection: BoundedHeads) -> None:
+        super().__init__(connection.logger)
+        self._connection = connection
+
+    @property
+    def level(self) -> int:
+        """Of the logger itself."""
+        return self.logger.level
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add the address to a message."""
+        client = self._connection.client
+        address = client[0].partition("%")[0] if client else "unknown"  # without what a percent sign means to a log
+        return f"{msg} (from {address})", kwargs
 
 
 _TOO_LONG_URL = (414, f"the URL has more than {URL_BYTES_MAX:,} bytes; send a query by POST /query/sql")

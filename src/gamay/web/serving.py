@@ -1,5 +1,6 @@
 """Running an ASGI application on a thread of this process."""
 
+import math
 import socket
 import ssl
 import threading
@@ -10,7 +11,8 @@ import uvicorn
 from gamay.base.errors import InUseError, InvalidConfigError
 from gamay.web.bounded_heads import BoundedHeads
 
-_STOP_S = 10
+STOP_S = 10.0
+_CLOSING_S = 2.0  # after the requests under way have ended, or were ended
 _LAST_PORT = 65_535
 
 
@@ -43,15 +45,13 @@ class HttpServer:
         protocol: makes what serves a connection.
         """
         if self._thread is not None:
-            self.begin_stop()
-            self._thread.join(_STOP_S)  # meanwhile clients wait
+            self.stop_answering(STOP_S)  # meanwhile clients wait
         config = uvicorn.Config(
             app,
             http=protocol,
             log_level="warning",
             access_log=False,
             lifespan="off",
-            timeout_graceful_shutdown=_STOP_S,
             log_config=None,
             proxy_headers=False,
             server_header=False,
@@ -67,14 +67,19 @@ class HttpServer:
         )
         self._thread.start()
 
-    def begin_stop(self) -> None:
-        """Take no more requests, and finish those under way."""
+    def begin_stop(self, within_s: float = STOP_S) -> None:
+        """Take no more requests, and finish those under way, or end them after so long."""
         if self._server is not None:
+            self._server.config.timeout_graceful_shutdown = math.ceil(within_s)  # a whole number; the server reads it now
             self._server.should_exit = True
 
-    def stop(self) -> None:
-        """Finish the requests under way, then close the port."""
-        self.begin_stop()
+    def stop_answering(self, within_s: float) -> None:
+        """Finish the requests under way, or end them after so long."""
+        self.begin_stop(within_s)
         if self._thread is not None:
-            self._thread.join(_STOP_S)
+            self._thread.join(within_s + _CLOSING_S)
+
+    def stop(self, within_s: float = STOP_S) -> None:
+        """Finish the requests under way, or end them after so long, then close the port."""
+        self.stop_answering(within_s)
         self._socket.close()
