@@ -30,6 +30,7 @@ from gamay.sql.options.options import split_trailing_option
 from gamay.sql.options.row_limits import STANDARD_LIMITS, RowLimits, with_limits
 from gamay.sql.query import Query
 from gamay.sql.template import Template, check_number_range, compile_template
+from gamay.sql.text import reading_time
 from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import lex
 from gamay.sql.text.slots import Lifted, lift_literals, without_slots
@@ -89,11 +90,13 @@ def parse_query(
     function, a LIMIT or an option that does not fit.
     """
     body, trailing = split_trailing_option(text)
+    reading_time.heed(body, options, trailing)
     if plans is None:
         plans = _shared_plans
         if _asks_multi_stage(body, {**(options or {}), **trailing}):
             plans, limits = _relational_plans, replace(limits, absent=limits.most)
     lifted = lift_literals(body)
+    reading_time.check()
     literals = lifted.literals()
     key = (lifted.key, lifted.pattern)
     template = plans.get(key)
@@ -104,6 +107,7 @@ def parse_query(
         template = _compiled(body, lifted, literals, relational=plans.relational)
         if len(body) <= _CACHED_TEXT_MAX:
             plans.put(key, template)
+    reading_time.check()
     query = template.fill(literals)
     if limits is not STANDARD_LIMITS and query.relational is None:
         query = with_limits(query, limits)

@@ -15,7 +15,7 @@ from gamay.broker.answer.answer_store import AnswerStore
 from gamay.broker.answer.execution import QueryExecution
 from gamay.broker.answer.fast_path import FastPath
 from gamay.broker.answer.hybrid import halves
-from gamay.broker.answer.options import option_warnings
+from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, option_warnings
 from gamay.broker.answer.outcome import add_done, end_span, of_failure, processor_ns
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.planning import QueryPlanner, check_may_use, part_of
@@ -45,6 +45,7 @@ from gamay.sql.options.row_limits import RowLimits, looking_ahead
 from gamay.sql.options.sketch_defaults import with_log2m
 from gamay.sql.parser import parse_query
 from gamay.sql.query import Query
+from gamay.sql.text.reading_time import LONG_TEXT, reading
 
 ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
 """Encodes a response; it asks the guard of its thread as it goes."""
@@ -204,7 +205,12 @@ class QueryRunner:
         try:
             self._text_limit.check(pending.sql)
             defaults = self.routing.default_options
-            query = parse(pending.sql, {**defaults, **options} if defaults else options, self.routing.row_limits)
+            given = {**defaults, **options} if defaults else options
+            if len(pending.sql) < LONG_TEXT:
+                query = parse(pending.sql, given, self.routing.row_limits)
+            else:
+                with reading(self._clock.monotonic_s, pending.started_s, DEFAULT_TIMEOUT_MS):
+                    query = parse(pending.sql, given, self.routing.row_limits)
             if query.options:
                 pending.warnings = option_warnings(self.routing.option_validation, query.options, options)
             if (log2m := self.routing.log2m) is not None:

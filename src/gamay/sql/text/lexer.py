@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from gamay.sql.text import reading_time
 from gamay.sql.text.errors import syntax_error
 
 # letters, digits, `_`, `$` and all beyond ASCII, said by what it is not: a range up to U+10FFFF takes long to compile
@@ -103,6 +104,7 @@ def lex(text: str) -> list[Lexeme]:
     position = 0
     literals = 0
     while position < len(text):
+        reading_time.check()
         match = _LEXEME.match(text, position)
         if match is None:
             raise syntax_error(text, position, _why_not(text, position))

@@ -8,14 +8,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.model.types import DataType
+from gamay.sql.text import reading_time
 from gamay.sql.text.lexer import COMMENT, IN_LIST, IN_LISTS_FROM, NUMBER, NUMBER_BY_START, QUOTED, STRING, WORD_CHAR, unquote
 
+_T = TypeVar("_T")
 _INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
+_MADE_AT_ONCE = 20_000
 _DIGITS_MAX = 100  # Python refuses to read integers of thousands of digits
 _CUT = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER_BY_START})")
 _CUT_LISTS = re.compile(rf"({COMMENT}|{STRING}|{QUOTED}|{NUMBER}|{IN_LIST})")
@@ -90,7 +93,7 @@ class Lifted:
 
     def literals(self) -> list[Literal]:
         """Return what the distinct literals stand for."""
-        return [to_literal(source) for source in self.sources]
+        return _made(self.sources, to_literal)
 
     def slots(self, literals: Sequence[Literal]) -> list[Slot]:
         """Return the slot of each literal of the text, in order; `literals` are the distinct ones."""
@@ -163,7 +166,9 @@ def _list(source: str) -> LiteralList:
     """Return the constants between the parentheses of IN (…); those of one kind are read all at once."""
     read = _texts(source) if source.lstrip()[0] == "'" else _numbers(source)
     if read is None:
-        read = [negate(to_literal(text)) if sign else to_literal(text) for sign, text in _LISTED.findall(source)]
+        read = _made(
+            _LISTED.findall(source), lambda found: negate(to_literal(found[1])) if found[0] else to_literal(found[1])
+        )
     huge = any(member.type is DataType.BIG_DECIMAL for member in read)
     return LiteralList("…", DataType.BIG_DECIMAL if huge else DataType.STRING, members=tuple(read))
 
@@ -174,7 +179,7 @@ def _texts(source: str) -> list[Literal] | None:
     if any(between.strip() != "," for between in set(parts[2:-1:2])):
         return None
     text = DataType.STRING
-    return [Literal(part, text) for part in parts[1::2]]
+    return _made(parts[1::2], lambda part: Literal(part, text))
 
 
 def _numbers(source: str) -> list[Literal] | None:
@@ -185,8 +190,19 @@ def _numbers(source: str) -> list[Literal] | None:
         return None
     if min(numbers) >= -_INT_MAX - 1 and max(numbers) <= _INT_MAX:
         int_type = DataType.INT
-        return [Literal(number, int_type) for number in numbers]
-    return [_whole(number) for number in numbers]
+        return _made(numbers, lambda number: Literal(number, int_type))
+    return _made(numbers, _whole)
+
+
+def _made(values: Sequence[_T], make: Callable[[_T], Literal]) -> list[Literal]:
+    """Return the literals of many values, if there is the time."""
+    if len(values) <= _MADE_AT_ONCE:
+        return list(map(make, values))
+    found: list[Literal] = []
+    for start in range(0, len(values), _MADE_AT_ONCE):
+        reading_time.check()
+        found += map(make, values[start : start + _MADE_AT_ONCE])
+    return found
 
 
 def _slot(literal: Literal, index: int) -> Slot:
@@ -214,6 +230,7 @@ def filler(expression: Expression) -> Filler | None:
         return expression.again
     if not isinstance(expression, Call):
         return None
+    reading_time.check()
     name, args = expression.name, expression.args
     if args and isinstance(args[-1], LiteralList):
         return _list_filler(name, args[:-1], args[-1].index)

@@ -30,6 +30,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from gamay.base.errors import QueryError
 from gamay.functions.registry import is_aggregate
 from gamay.functions.scalar.casting import plain_type_name
+from gamay.sql.text import reading_time
 from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import Lexeme, TokenKind
 
@@ -152,6 +153,7 @@ class TokenConverter:
     def run(self) -> list[Token]:
         while (lexeme := self.lexemes[self.position]).kind is not TokenKind.END:
             following = self.lexemes[self.position + 1]
+            reading_time.check()
             self._check_operand(lexeme, following)
             called = self.expects_operand and following.is_op("(") and lexeme.is_word(*_CALLABLE)
             # NOT before an operand negates it; elsewhere it is a part of NOT IN and its kin

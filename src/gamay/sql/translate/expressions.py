@@ -11,6 +11,7 @@ from gamay.functions.arguments import check_count
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
 from gamay.functions.registry import canonical_name, is_aggregate, must_get_scalar
 from gamay.model.types import DataType
+from gamay.sql.text import reading_time
 from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.tokens import CONSTANT_MARK, FUNCTION_MARK, TRIM_FROM
 
@@ -93,6 +94,7 @@ class Translator:
 
     def expression(self, node: exp.Expr) -> Expression:
         """Return the expression; raises QueryError for syntax that the dialect does not have."""
+        reading_time.check()
         handler = _HANDLERS.get(type(node))
         if handler is not None:
             return handler(self, node)
@@ -372,6 +374,7 @@ def canonical(expression: Expression) -> Expression:
     """Return the expression with the one name of each function that has several."""
     if not isinstance(expression, Call):
         return expression
+    reading_time.check()
     args = tuple([canonical(arg) for arg in expression.args])
     name = SYNONYMS.get(expression.name, expression.name)
     is_same = name == expression.name and all(new is old for new, old in zip(args, expression.args, strict=True))

@@ -6,6 +6,7 @@ from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import scalar_function
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
+from gamay.sql.text import reading_time
 from gamay.sql.text.slots import Computed, Slot, refilled, with_members
 from gamay.sql.translate.expressions import FALSE, SYNONYMS, TRUE, canonical, oriented
 
@@ -50,6 +51,7 @@ class Folder:
         return folded
 
     def _fold(self, expression: Expression, *, in_condition: bool = False) -> Expression:
+        reading_time.check()
         if not isinstance(expression, Call):
             return expression
         name = expression.name

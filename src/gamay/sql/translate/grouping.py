@@ -42,13 +42,17 @@ class _Grouping:
 
     def read(self, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
         has_sets = False
-        sets: list[_Set] = [()]
+        sets: list[list[int]] = [[]]
         for element in group.expressions:
             has_sets |= isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube)
             parts = self._sets(element)
             self._check_number(element, len(sets) * len(parts))
-            sets = [(*one, *other) for one in sets for other in parts]
-        return tuple(self._keys), tuple(sets) if has_sets else None
+            if len(parts) == 1:
+                for one in sets:
+                    one += parts[0]
+            else:
+                sets = [[*one, *other] for one in sets for other in parts]
+        return tuple(self._keys), tuple(map(tuple, sets)) if has_sets else None
 
     def _sets(self, element: exp.Expr) -> list[_Set]:
         """Return the sets that an element of GROUP BY stands for."""
