@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given, settings
 
 from gamay.rpc.errors import ProtocolError
-from gamay.rpc.frames import ALIGNMENT, Buffer, Frame, FrameKind, FrameReader, Header, Hello, pack, pack_hello, unpack_hello
+from gamay.rpc.frames import (
+    ALIGNMENT,
+    Buffer,
+    Frame,
+    FrameKind,
+    FrameReader,
+    Header,
+    Hello,
+    Unfinished,
+    pack,
+    pack_hello,
+    unpack_hello,
+)
 
 LIMIT = 1 << 20
 
@@ -96,6 +108,24 @@ def test_a_frame_that_is_too_large_is_refused_before_it_is_read() -> None:
     data = joined(pack(Header(FrameKind.CALL, 1, (5000,)), [bytes(5000)]))
     with pytest.raises(ProtocolError, match="more than the 1000 allowed"):
         feed(FrameReader(1000), data[:8])
+
+
+def test_frames_that_are_not_complete_are_bounded_for_all_connections_together() -> None:
+    whole = joined(pack(Header(FrameKind.CALL, 1, (300_000,)), [bytes(300_000)]))
+    unfinished = Unfinished(1_000_000)
+    readers = [FrameReader(1 << 30, unfinished) for _ in range(5)]
+    for reader in readers[:3]:
+        assert feed(reader, whole[:290_000]) == []
+    with pytest.raises(ProtocolError, match="all connections together have sent"):
+        feed(readers[3], whole[:290_000])
+    readers[3].close()
+    assert unfinished.held < 900_000
+    for reader in readers[:3]:
+        assert len(feed(reader, whole[290_000:])) == 1
+    assert unfinished.held == 0
+    feed(readers[4], whole[:290_000])
+    readers[4].close()
+    assert unfinished.held == 0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@
 Buffers begin at multiples of 16 in memory, too, so that arrays can lie over what was received without a copy.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
@@ -122,17 +123,35 @@ class Frame(msgspec.Struct, frozen=True):
     buffers: list[memoryview]
 
 
+class Unfinished:
+    """Bytes of frames that have begun to come, of all connections that share this; used from one event loop."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.held = 0
+        self._bytes_max = bytes_max
+
+    def add(self, count: int) -> None:
+        """Note more bytes, or fewer. Raises ProtocolError where there would be too many."""
+        self.held += count
+        if self.held > self._bytes_max:
+            raise ProtocolError(
+                f"all connections together have sent {self.held} bytes of frames that are not complete, more than the "
+                f"{self._bytes_max} allowed"
+            )
+
+
 class FrameReader:
     """Cuts a stream of bytes into frames, wherever it was cut before.
 
     The caller fills what `space` returns, and tells by `filled` how far. frame_bytes: the largest content that is taken,
-    which may be changed between frames.
+    which may be changed between frames. unfinished: what counts bytes of frames that are not complete, until `close`.
 
     Memory is used as it is filled, whatever size a frame claims to have: the system hands out pages when they are written.
     """
 
-    def __init__(self, frame_bytes: int) -> None:
+    def __init__(self, frame_bytes: int, unfinished: Unfinished | None = None) -> None:
         self.frame_bytes = frame_bytes
+        self._unfinished = unfinished or Unfinished(sys.maxsize)
         self._scratch = _unwritten(_SCRATCH_BYTES)
         self._held = 0
         self._content: memoryview | None = None
@@ -150,8 +169,10 @@ class FrameReader:
         """
         if self._content is not None:
             self._content_held += count
+            self._unfinished.add(count)
             if self._content_held == len(self._content):
-                content, self._content = self._content, None
+                content = self._content
+                self.close()
                 yield _frame(content, self._header_length)
             return
         self._held += count
@@ -167,11 +188,18 @@ class FrameReader:
             have, start = self._held - begin, self._held
             self._content, self._content_held = _unwritten(length), have
             self._content[:have] = self._scratch[begin:start]
+            self._unfinished.add(have)
             break
         rest = self._held - start
         if start and rest:
             self._scratch[:rest] = bytes(self._scratch[start : self._held])
         self._held = rest
+
+    def close(self) -> None:
+        """Forget the frame that has begun."""
+        if self._content is not None:
+            self._unfinished.add(-self._content_held)
+            self._content = None
 
     def _check(self, length: int) -> None:
         if not 0 < self._header_length <= min(length, HEADER_BYTES_MAX):

@@ -16,6 +16,7 @@ from gamay.rpc.frames import (
     FrameReader,
     Header,
     Hello,
+    Unfinished,
     pack,
     pack_hello,
     unpack_hello,
@@ -37,13 +38,15 @@ BUSY_POLL_US = 600
 class ConnectionLimits:
     """Limits of one end of a connection: what it takes, and how long it waits.
 
-    frame_bytes: the largest frame. calls: under way at once on a connection. connect_s: until both sides have said hello
+    frame_bytes: the largest frame. unfinished_bytes: of frames that are not complete, of all connections to a server.
+    calls: under way at once on a connection. connect_s: until both sides have said hello
     and proven that they belong to the cluster.
     silence_s: how long a side that has calls to answer may say nothing before it counts as gone; it is asked in between.
     busy_poll_us: how long an event loop stays awake for the answer to a call, or for the call after an answer; 0 is never.
     """
 
     frame_bytes: int = 1 << 30
+    unfinished_bytes: int = 1 << 30
     calls: int = 1024
     connect_s: float = 2.0
     silence_s: float = 3.0
@@ -57,7 +60,7 @@ OnLost: TypeAlias = Callable[["Peer", RpcError], None]
 class Peer(asyncio.BufferedProtocol):
     """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
 
-    side: which end this is. secret: that both have to know.
+    side: which end this is. secret: that both have to know. unfinished: counts what several connections hold of frames.
 
     All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello
     and proven that it belongs to the cluster; `other` is what it said. Until then it may send small frames only.
@@ -72,11 +75,12 @@ class Peer(asyncio.BufferedProtocol):
         on_frame: OnFrame,
         on_lost: OnLost,
         secret: ClusterSecret = NO_SECRET,
+        unfinished: Unfinished | None = None,
     ) -> None:
         self._hello = Hello(VERSION_MIN, VERSION, name, limits.frame_bytes, limits.calls, secret.random())
         self._side, self._secret = side, secret
         self._frame_bytes = limits.frame_bytes
-        self._reader = FrameReader(GREETING_BYTES_MAX)
+        self._reader = FrameReader(GREETING_BYTES_MAX, unfinished)
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
@@ -224,6 +228,7 @@ class Peer(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         reason = self._reason or ConnectionLostError(f"the connection broke: {exc or 'closed by the other side'}")
         self._reason = reason
+        self._reader.close()
         self._writable.set()
         self.ended.set()
         if not self.greeted.done():

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gamay.rpc.busy_poll import BusyPoll
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
-from gamay.rpc.frames import Buffer, Frame, FrameKind, Header
+from gamay.rpc.frames import Buffer, Frame, FrameKind, Header, Unfinished
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 from gamay.rpc.peer import ConnectionLimits, Peer
 
@@ -81,6 +81,7 @@ class Server:
         self._handler = handler
         self._limits = limits or ConnectionLimits()
         self._server: asyncio.Server | None = None
+        self._unfinished = Unfinished(self._limits.unfinished_bytes)
         self._peers: dict[Peer, dict[int, Call]] = {}
         self._is_leaving = False
         self._told_s = float("-inf")
@@ -116,7 +117,7 @@ class Server:
                 peer.close(ConnectionLostError("this process ends"))
 
     def _peer(self) -> Peer:
-        peer = Peer(self._name, self._limits, Side.ANSWERER, self._on_frame, self._on_lost, self._secret)
+        peer = Peer(self._name, self._limits, Side.ANSWERER, self._on_frame, self._on_lost, self._secret, self._unfinished)
         # Whoever does not read answers asks no more questions.
         peer.on_room = lambda has_room: peer.pause(not has_room)
         peer.greeted.add_done_callback(lambda _: self._greeted(peer))
