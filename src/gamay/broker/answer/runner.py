@@ -191,6 +191,10 @@ class QueryRunner:
             self._expect(pending, pending.routed)
         return pending
 
+    def check_length(self, sql: str) -> None:
+        """Raise QueryError for a text that is too long to be read."""
+        self._text_limit.check(sql)
+
     def _expect(self, pending: PendingQuery, routed: RoutedQuery) -> None:
         """Prepare a query of a known shape for `fetch`."""
         timeout_s = routed.prepared.timeout_s

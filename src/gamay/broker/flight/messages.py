@@ -124,3 +124,11 @@ def unwrapped(data: bytes) -> tuple[str, Any]:
     if package != SQL_PACKAGE or name not in _CLASSES:
         raise InvalidConfigError(f"this is no command that Gamay's Flight SQL knows: '{found.type_url}'")
     return name, read(name, found.value)
+
+
+def unwrapped_as(kind: str, data: bytes) -> Any:
+    """Return the message of a kind that comes in Protobuf's `Any`. Raises InvalidConfigError for another one."""
+    name, found = unwrapped(data)
+    if name != kind:
+        raise InvalidConfigError(f"the body of this action is a message of the kind {kind}, not {name}")
+    return found

@@ -24,7 +24,7 @@ from gamay.broker.flight import catalog, server_facts
 from gamay.broker.flight.asking import Asking, FlightCall
 from gamay.broker.flight.failures import InvalidRequest, NotOffered, told
 from gamay.broker.flight.login import LOGIN, Handshake, Login, LoginFactory, Logins
-from gamay.broker.flight.messages import new, read, unwrapped, wrapped
+from gamay.broker.flight.messages import new, read, unwrapped, unwrapped_as, wrapped
 from gamay.broker.flight.statements import ROWS_MAX, Statement, Statements
 from gamay.cluster.access.principals import AccessControl
 from gamay.model.schema.schema import Schema
@@ -34,6 +34,7 @@ from gamay.query.limits.queue import QueryQueue
 OPTIONS_HEADER = "query-options"
 DATABASE_HEADER = "database"
 _BATCH_ROWS = 65_536
+_BOUND_BYTES_MAX = 16 << 20
 _READ_ONLY = "tables cannot be changed by Flight SQL: rows come from files, streams and DataFrames; see docs/guide/tables.md"
 _FOREIGN_KEYS = ("CommandGetExportedKeys", "CommandGetImportedKeys", "CommandGetCrossReference")
 _ACTIONS = {
@@ -131,7 +132,11 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
             if kind != "CommandPreparedStatementQuery":
                 raise InvalidConfigError(_READ_ONLY)
             rows: list[list[Any]] = []
+            num_bytes = 0
             for chunk in reader:
+                num_bytes += chunk.data.nbytes
+                if num_bytes > _BOUND_BYTES_MAX:
+                    raise InvalidConfigError(f"parameters of more than {_BOUND_BYTES_MAX:,} bytes are bound; ask in parts")
                 columns = [column.to_pylist() for column in chunk.data.columns]
                 rows += [list(row) for row in zip(*columns, strict=True)]
                 if len(rows) > ROWS_MAX:
@@ -159,8 +164,9 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return list(_ACTIONS.items())
 
     def _create(self, context: Any, body: bytes) -> list[bytes]:
-        _, request = unwrapped(body)
+        request = unwrapped_as("ActionCreatePreparedStatementRequest", body)
         call = self._call(context)
+        self._runner.check_length(request.query)  # it is kept
         handle, statement = self._statements.create(request.query, call.principal)
         columns = self._columns(statement, call)
         made = new(
@@ -182,7 +188,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return None
 
     def _close(self, context: Any, body: bytes) -> list[bytes]:
-        _, request = unwrapped(body)
+        request = unwrapped_as("ActionClosePreparedStatementRequest", body)
         self._statements.close(request.prepared_statement_handle, _login(context).principal)
         return []
 
@@ -191,7 +197,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return [new("CancelFlightInfoResult", status=self._cancelled(context, info)).SerializeToString()]
 
     def _cancel_query(self, context: Any, body: bytes) -> list[bytes]:
-        _, request = unwrapped(body)
+        request = unwrapped_as("ActionCancelQueryRequest", body)
         return [wrapped(new("ActionCancelQueryResult", result=self._cancelled(context, request.info)))]
 
     def _cancelled(self, context: Any, info: bytes) -> int:
