@@ -130,11 +130,12 @@ def test_one_password_for_many_names_slows_the_address() -> None:
         assert logins.wait_s("10.0.0.7", f"user{number}", 0.0) == 0.0
         logins.failed("10.0.0.7", f"user{number}", 0.0)
     waits = []
-    with pytest.raises(TooManyLoginsError, match="names from this address"):
-        for number in range(20, 200):
-            waits.append(logins.wait_s("10.0.0.7", f"user{number}", 1.0))
-            logins.failed("10.0.0.7", f"user{number}", 1.0)
+    for number in range(20, 25):
+        waits.append(logins.wait_s("10.0.0.7", f"user{number}", 1.0))
+        logins.failed("10.0.0.7", f"user{number}", 1.0)
     assert waits == [0.25, 0.75, 1.75, 3.75, 7.75]
+    with pytest.raises(TooManyLoginsError, match="names from this address"):
+        logins.wait_s("10.0.0.7", "user25", 1.0)
     logins.succeeded("10.0.0.7", "user3")  # the attacker's own
     with pytest.raises(TooManyLoginsError):
         logins.wait_s("10.0.0.7", "user3", 1.0)
