@@ -29,7 +29,7 @@ from gamay.storage.settings import StorageSettings
 from gamay.web.bounded_heads import BoundedHeads
 from gamay.web.process_routes import process_routes
 from gamay.web.request_limits import Limited, RequestLimits
-from gamay.web.serving import HttpServer
+from gamay.web.serving import STOP_S, HttpServer
 
 # Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
 _QUERY_THREADS = max(4, 2 * usable_processors())
@@ -196,7 +196,7 @@ class EmbeddedCluster:
         for http in self._http:
             http.begin_stop()
         if self._flight is not None:
-            self._flight.stop()
+            self._flight.stop(STOP_S)
         for http in self._http:
             http.stop()
 

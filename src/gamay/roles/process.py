@@ -349,11 +349,15 @@ class BrokerProcess(RoleProcess):
     def _is_of_use(self) -> bool:
         return True  # without ZooKeeper a broker goes on with the routes it has
 
+    def _leave(self, deadline_s: float) -> None:
+        if self._flight is not None:
+            self._flight.stop(max(deadline_s - self.clock.monotonic_s(), 0))
+
     def stop(self) -> None:
         """Leave the cluster gracefully."""
-        if self._flight is not None:
-            self._flight.stop()
         super().stop()
+        if self._flight is not None:  # also one that was never at work
+            self._flight.stop()
 
     def _end(self) -> None:
         self._warming.stop()

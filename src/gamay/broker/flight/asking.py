@@ -49,6 +49,9 @@ class Asking:
         self._runner = runner
         self._queue = queue
         self._lock = threading.Lock()
+        self._has_ended = threading.Condition(self._lock)
+        self._num_asked = 0
+        self._is_leaving = False
         self._running: dict[str, PendingQuery] = {}
         self._cancelled: OrderedDict[str, None] = OrderedDict()
 
@@ -74,23 +77,43 @@ class Asking:
         self._runner.hang_up(pending)
         return True
 
-    def stop(self) -> None:
-        """End the queries that run."""
+    def stop(self, within_s: float) -> None:
+        """Take no more queries, and let those that run end, or end them after so long."""
         with self._lock:
+            self._is_leaving = True
+            self._has_ended.wait_for(lambda: not self._num_asked, within_s)
             running = list(self._running.values())
         for pending in running:
             self._runner.hang_up(pending)
 
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a query until it has ended. Raises QueryError when there are to be no more."""
+        with self._lock:
+            if self._is_leaving:
+                raise QueryError(ErrorCode.BROKER_INSTANCE_MISSING, "The broker is leaving; ask another one, or again later")
+            self._num_asked += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_asked -= 1
+                self._has_ended.notify_all()
+
     def _answer(self, sql: str, call: FlightCall, parse: Parse, handle: str) -> BrokerResponse:
         try:
-            pending = self._runner.begin(sql, call.options, call.database, parse, call.principal)
-            if pending.failure is not None or (pending.is_light and not self._runner.is_remote):
-                return self._runner.finish(pending)
-            with self._listed(handle, pending), self._runner.running.listed(pending):
-                finish = self._queue.submit(lambda: self._runner.finish(pending), len(sql))
-                return self._waited(finish, pending, call)
+            with self._counted():
+                return self._begun(sql, call, parse, handle)
         except QueryError as error:
             return self._runner.refused(error)
+
+    def _begun(self, sql: str, call: FlightCall, parse: Parse, handle: str) -> BrokerResponse:
+        pending = self._runner.begin(sql, call.options, call.database, parse, call.principal)
+        if pending.failure is not None or (pending.is_light and not self._runner.is_remote):
+            return self._runner.finish(pending)
+        with self._listed(handle, pending), self._runner.running.listed(pending):
+            finish = self._queue.submit(lambda: self._runner.finish(pending), len(sql))
+            return self._waited(finish, pending, call)
 
     def _waited(self, ending: "Future[BrokerResponse]", pending: PendingQuery, call: FlightCall) -> BrokerResponse:
         """Return the answer when it is there. Raises QueryError for one whose turn did not come in time."""

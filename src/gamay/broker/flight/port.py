@@ -94,11 +94,11 @@ class FlightPort:
         except OSError as error:
             raise InUseError(f"Flight SQL cannot listen on port {self.port}: {error}") from error
 
-    def stop(self) -> None:
-        """End the queries that run, and close the port."""
+    def stop(self, within_s: float = 0) -> None:
+        """Let the queries that run end, or end them after so long, and close the port."""
         self._held.close()
         if self._server is not None:
-            self._server.stop()
+            self._server.stop(within_s)
             self._server = None
 
 

@@ -77,9 +77,9 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
             **(transport or {}),
         )
 
-    def stop(self) -> None:
-        """End the queries that run, then take no more calls."""
-        self._asking.stop()
+    def stop(self, within_s: float) -> None:
+        """Let the queries that run end, or end them after so long, then take no more calls."""
+        self._asking.stop(within_s)
         self.shutdown()
 
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:

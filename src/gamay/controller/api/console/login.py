@@ -66,12 +66,12 @@ def login_router(
         name, password = body.get("username"), body.get("password")
         if not isinstance(name, str) or not isinstance(password, str) or not name:
             raise InvalidConfigError('a log-in is {"username": "…", "password": "…"}')
-        authorization = basic_token(name, password)
         try:
+            authorization = basic_token(name, password)
             if ":" in name:
                 raise UnauthorizedError("names have no ':'")
             sender = await logins.principal(authorization, address_of(request.scope), request.url.path)
-        except UnauthorizedError as error:
+        except (UnauthorizedError, UnicodeEncodeError) as error:  # half a surrogate pair is in nobody's name
             raise UnauthorizedError("There is no such name, or it has another password") from error
         if (before := session_of(request.scope)) is not None:
             sessions.end(before.secret)
