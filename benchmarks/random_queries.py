@@ -1,6 +1,6 @@
 """Random queries about random tables, against DuckDB: what is slow on work that nobody had in mind.
 
-    python -m benchmarks.random_queries [--seed 1] [--queries 200] [--tables 4] [--rows 2000000] [--only KIND] [--write-docs]
+    python -m benchmarks.random_queries [--seed 2] [--queries 200] [--tables 4] [--rows 2000000] [--only KIND] [--write-docs]
 
 Tables and queries are functions of the seed (`benchmarks.random_tables`, `benchmarks.random_grammar`); no table has an
 index, and half of the numbers of some have no dictionary. Both systems take turns at each query, so that both see the same
@@ -135,7 +135,7 @@ def show(measured: Sequence[Measured]) -> report.Report:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--tables", type=int, default=4)
     parser.add_argument("--rows", type=int, default=2_000_000)
