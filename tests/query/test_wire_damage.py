@@ -3,16 +3,18 @@
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.query.many_groups import SCHEMA
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import QueryError
+from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.stats import QueryStats
-from gamay.query.wire.request import ReceivedPlans, decode_request_header, encode_query
+from gamay.query.wire.request import ReceivedPlans, _literal, decode_request_header, encode_query
 from gamay.query.wire.result import encode_result, receive
 from gamay.sql.parser import parse_query
 
@@ -44,6 +46,14 @@ def test_damaged_headers_are_refused_or_read(data: Any) -> None:
         receive([memoryview(data)]).result(BOUND, SYSTEM_CLOCK)
     with contextlib.suppress(QueryError):
         decode_request_header(memoryview(data))
+
+
+@pytest.mark.parametrize(
+    "data_type", [DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN, DataType.TIMESTAMP]
+)
+def test_literals_whose_value_is_not_of_their_type_are_refused(data_type: DataType) -> None:
+    with pytest.raises((TypeError, ValueError, ArithmeticError)):
+        _literal(data_type, "^a")
 
 
 @given(damaged(encode_query(QUERY)[0]), damaged(encode_query(QUERY)[1]))

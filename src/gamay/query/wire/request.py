@@ -81,6 +81,7 @@ _CREDIT = 8
 _LITERALS: dict[DataType, tuple[type, ...]] = {  # in their plain form; numbers that are too large are texts
     DataType.INT: (int, str), DataType.LONG: (int, str), DataType.FLOAT: (int, float), DataType.DOUBLE: (int, float),
     DataType.BIG_DECIMAL: (str,), DataType.BOOLEAN: (bool,), DataType.STRING: (str,), DataType.BYTES: (bytes,),
+    DataType.TIMESTAMP: (int,), DataType.JSON: (str,),
 }  # fmt: skip
 _PLAIN = (int, float, str, bytes, type(None))
 _NO_CHILDREN: Mapping[str, Any] = MappingProxyType({})
