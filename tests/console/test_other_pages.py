@@ -292,6 +292,22 @@ def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: 
     expect(page.get_by_text("The config of pay is changed")).to_be_visible()
 
 
+def test_a_config_keeps_whole_numbers_beyond_those_of_javascript(watched: Any, own: EmbeddedCluster) -> None:
+    url = f"{own.controller_url}/tables/pay"
+    config = httpx.get(url).json()["OFFLINE"] | {"query": {"maxServerResponseSizeBytes": FIRST_ID + 1}}
+    httpx.put(f"{url}_OFFLINE", json=config).raise_for_status()
+    page, _ = watched(own.controller_url, "/#/tables/pay/config")
+    editor = page.get_by_label("Table config")
+    expect(editor).to_contain_text(str(FIRST_ID + 1))
+    config["query"]["maxQueryResponseSizeBytes"] = FIRST_ID + 3
+    editor.fill(json.dumps(config))
+    page.get_by_role("button", name="Save…").click()
+    expect(page.get_by_role("dialog")).to_contain_text(str(FIRST_ID + 3))
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("The config of pay is changed")).to_be_visible()
+    assert httpx.get(url).json()["OFFLINE"]["query"] == config["query"]
+
+
 def test_what_queries_of_late_could_use_is_added_to_the_config(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
     sql = "SELECT who, SUM(n) FROM people WHERE town = 'Oslo' AND kind = 2 GROUP BY who"
     httpx.post(f"{own.controller_url}/sql", json={"sql": sql}, timeout=60).raise_for_status()

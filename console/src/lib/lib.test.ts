@@ -20,7 +20,13 @@ describe('JSON', () => {
   })
 
   test('and go out as they came', () => {
-    expect(JSON.parse(toJson({ a: 1n, b: 'x' }))).toMatchObject({ b: 'x' })
+    const text = '{"a":[1152921504606846977,-9223372036854775808,1.5],"b":"1152921504606846977","c":{"d":9007199254740993}}'
+    expect(toJson(parseJson(text))).toBe(text)
+    expect(toJson({ a: 1n }, 2)).toBe('{\n  "a": 1\n}')
+  })
+
+  test('what is no JSON stays none', () => {
+    expect(() => parseJson('{"a": 01152921504606846977}')).toThrow(SyntaxError)
   })
 })
 

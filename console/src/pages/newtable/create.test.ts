@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
+import { toJson } from '../../lib/json'
 import { NOTHING, stepsOf, type Made } from './create'
 
 const SCHEMA = '{"schemaName": "rides"}'
@@ -28,6 +29,11 @@ describe('a new table', () => {
   it('is loaded under the name that its config has', () => {
     const other = CONFIG.replace('rides', 'trips_OFFLINE')
     expect(wanted(SCHEMA, other, afterAllButLoad(SCHEMA, CONFIG))).toEqual(['POST /tables', 'POST /ingestFromFile trips_OFFLINE'])
+  })
+
+  it('keeps whole numbers beyond 2^53', () => {
+    const schema = '{"schemaName":"rides","dateTimeFieldSpecs":[{"name":"at","defaultNullValue":9007199254740993}]}'
+    expect(toJson(stepsOf(schema, CONFIG, 'csv', NOTHING)[0]?.body)).toBe(schema)
   })
 
   it('says what is wrong before anything is made', () => {

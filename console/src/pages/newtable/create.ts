@@ -1,5 +1,6 @@
 // What is left to do until a file is a table. Pure, so that a repeat goes on from where the last attempt failed.
 
+import { parseJson } from '../../lib/json'
 import type { Format } from './infer'
 
 /** What the cluster has of it by now: texts as they were sent, and the table's name with its type. */
@@ -52,7 +53,7 @@ export function stepsOf(schema: string, config: string, format: Format, made: Ma
 export const bareName = (table: string) => table.replace(/_(OFFLINE|REALTIME)$/, '')
 
 function documentOf(what: string, text: string): Record<string, unknown> {
-  const found: unknown = JSON.parse(text)
+  const found = parseJson(text)
   if (typeof found !== 'object' || found === null || Array.isArray(found)) throw new Error(`The ${what} must be a JSON object`)
   return found as Record<string, unknown>
 }
