@@ -84,6 +84,25 @@ def test_users_log_in_and_out_and_see_what_they_may(open_login: Open) -> None:
     page.get_by_role("link", name="New table").wait_for()
 
 
+def test_unsaved_changes_are_lost_by_logging_out_only_when_that_is_agreed_to(open_login: Open) -> None:
+    page, _ = open_login()
+    log_in(page, "root", "root-pw")
+    page.get_by_role("link", name="Tables").click()
+    page.get_by_role("link", name="pay").click()
+    page.get_by_role("tab", name="Config").click()
+    page.get_by_label("Table config").press("Control+Home")
+    page.get_by_label("Table config").press_sequentially(" ")
+    page.get_by_text("Changed, but not saved").wait_for()
+    asked: list[str] = []
+    page.once("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.get_by_role("button", name="Log out root").click()
+    page.get_by_text("Changed, but not saved").wait_for()
+    page.once("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.get_by_role("button", name="Log out root").click()
+    page.get_by_role("button", name="Log in").wait_for()
+    assert asked == ["confirm", "confirm"]
+
+
 def test_a_session_ends_when_its_user_gets_another_password(open_login: Open, guarded: EmbeddedCluster) -> None:
     page, watch = open_login()
     watch.allowed.append("401")

@@ -252,24 +252,52 @@ def test_a_setting_is_changed_only_when_that_is_confirmed(watched: Any, browser:
     expect(page.get_by_role("cell", name="some.setting")).to_be_visible()
 
 
-def test_a_half_of_a_table_is_left_only_when_changes_are_given_up(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
+def test_unsaved_changes_of_a_config_stay_while_others_are_looked_at(
+    watched: Any, browser: Any, own: EmbeddedCluster
+) -> None:
     page, _ = watched(own.controller_url, "/#/tables")
     config = httpx.get(f"{own.controller_url}/tables/pay").json()["OFFLINE"]
     half = {"reportedSizeInBytes": 1, "missingSegments": 0, "segments": {}}
     sizes = {"reportedSizeInBytes": 1, "offlineSegments": half, "realtimeSegments": half}
+    stored = {"OFFLINE": config, "REALTIME": {"tableName": "stream"}}
     page.route("**/tables/pay/size", lambda route: route.fulfill(json=sizes))
-    page.route("**/tables/pay", lambda route: route.fulfill(json={"OFFLINE": config, "REALTIME": {"tableName": "stream"}}))
+    page.route("**/tables/pay", lambda route: route.fulfill(json=stored))
     page.goto(f"{own.controller_url}/#/tables/pay/config")
-    page.get_by_label("Table config").fill("{}")
-    page.get_by_label("Half of the table").select_option("REALTIME")
-    expect(page.get_by_role("dialog")).to_contain_text("OFFLINE config of pay is changed, but not saved")
-    page.get_by_role("button", name="Go on editing").click()
-    expect(page.get_by_label("Half of the table")).to_have_value("OFFLINE")
-    expect(page.get_by_label("Table config")).to_have_text("{}")
-    page.get_by_label("Half of the table").select_option("REALTIME")
-    page.get_by_role("button", name="Give the changes up").click()
-    expect(page.get_by_label("Half of the table")).to_have_value("REALTIME")
-    expect(page.get_by_label("Table config")).to_contain_text("stream")
+    editor, half_shown = page.get_by_label("Table config"), page.get_by_label("Half of the table")
+    editor.fill("{}")
+    expect(page.get_by_text("Changed, but not saved")).to_be_visible()
+    half_shown.select_option("REALTIME")
+    expect(editor).to_contain_text("stream")
+    expect(page.get_by_text("Changed, but not saved")).to_have_count(0)
+    half_shown.select_option("OFFLINE")
+    expect(editor).to_have_text("{}")
+    page.get_by_role("link", name="Cluster").click()
+    expect(page.get_by_role("tab", name="Settings")).to_be_visible()
+    stored["OFFLINE"] = config | {"isDimTable": True}
+    page.go_back()
+    expect(editor).to_have_text("{}")
+    expect(page.get_by_text("Somebody has stored another config")).to_be_visible()
+    page.get_by_role("button", name="Undo changes").click()
+    expect(editor).to_contain_text("isDimTable")
+    expect(page.get_by_text("Changed, but not saved")).to_have_count(0)
+
+
+def test_a_page_with_unsaved_changes_asks_before_it_goes(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
+    page, _ = watched(own.controller_url, "/#/tables/pay/config")
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    editor = page.get_by_label("Table config")
+    editor.press("Control+Home")  # browsers ask only about pages that somebody has used
+    editor.press_sequentially(" ")
+    expect(page.get_by_text("Changed, but not saved")).to_be_visible()
+    page.reload()
+    assert asked == ["beforeunload"]
+    expect(page.get_by_text("Changed, but not saved")).to_have_count(0)
+    editor.press("Control+Home")
+    editor.press_sequentially(" ")
+    page.get_by_role("button", name="Undo changes").click()
+    page.reload()
+    assert asked == ["beforeunload"]
 
 
 def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: Any, own: EmbeddedCluster) -> None:

@@ -1,6 +1,7 @@
 // Who is logged in, and what it may do.
 
 import { get, post, useToken } from './api'
+import { forgetDrafts, mayForgetDrafts } from './drafts'
 
 interface Told {
   /** NONE: everybody may do everything */
@@ -66,14 +67,15 @@ class Session {
   async logIn(name: string, password: string): Promise<void> {
     const before = this.#last
     const told = await post<Told>('/auth/login', { username: name, password })
-    if (before && before !== told.principal?.name) location.reload() // nothing of the other user stays in memory
+    if (before && before !== told.principal?.name) reload() // nothing of the other user stays in memory
     this.#take(told)
     this.reason = ''
   }
 
   async logOut(): Promise<void> {
+    if (!mayForgetDrafts()) return
     await post<Told>('/auth/logout', {})
-    location.reload()
+    reload()
   }
 
   #take(told: Told): void {
@@ -88,3 +90,9 @@ class Session {
 }
 
 export const session = new Session()
+
+/** Begin anew, without the question whether drafts may go. */
+function reload(): void {
+  forgetDrafts()
+  location.reload()
+}
