@@ -1,6 +1,6 @@
 """The last queries of a broker: what is kept of them, and who is told."""
 
-from gamay.broker.answer.recent_queries import KEPT_MAX, TEXT_MAX, RecentQueries
+from gamay.broker.answer.recent_queries import CONSOLE, KEPT_MAX, TEXT_MAX, RecentQueries
 from gamay.cluster.access.principals import Principal
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.stats import QueryStats
@@ -37,3 +37,18 @@ def test_it_keeps_so_many() -> None:
     for number in range(KEPT_MAX + 5):
         recent.note("q", ["t"], ANN, response(number), number)
     assert [query["endedMs"] for query in recent.told()] == list(range(KEPT_MAX + 4, 4, -1))
+
+
+def test_those_of_the_console_push_out_no_others() -> None:
+    recent = RecentQueries()
+    recent.note("first", ["t"], ANN, response(0), 0)
+    for number in range(1, KEPT_MAX + 5):
+        recent.note("q", ["t"], ANN, response(number), number, CONSOLE)
+    recent.note("last", ["t"], ANN, response(0), KEPT_MAX + 5, "board")
+    told = recent.told()
+    assert [query["endedMs"] for query in told] == [*range(KEPT_MAX + 5, 4, -1), 0]
+    assert [(query["sql"], query["application"]) for query in (told[0], told[1], told[-1])] == [
+        ("last", "board"),
+        ("q", CONSOLE),
+        ("first", ""),
+    ]

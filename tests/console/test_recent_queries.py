@@ -48,3 +48,17 @@ def test_the_cluster_has_those_of_all_tables(open_page: Any, console: EmbeddedCl
     page.get_by_role("button", name="Rows read").click()
     expect(page.get_by_role("columnheader", name="Rows read")).to_have_attribute("aria-sort", "descending")
     expect(page.get_by_role("row").filter(has_text="<> 'Lima'")).to_have_count(1)
+
+
+def test_what_the_pages_ask_themselves_is_left_out(open_page: Any, console: EmbeddedCluster) -> None:
+    ask(console, "SELECT who FROM pay WHERE n = 4")
+    page = open_page("#/tables/pay/rows")
+    expect(page.get_by_role("gridcell", name="Ada")).to_be_visible()
+    told = [
+        query for of_broker in httpx.get(f"{console.controller_url}/queries/recent").json().values() for query in of_broker
+    ]
+    by_application = {query["sql"]: query["application"] for query in told}
+    assert by_application['SELECT * FROM "pay" LIMIT 100'] == "gamay-console"
+    page.get_by_role("tab", name="Queries").click()
+    expect(page.get_by_role("row").filter(has_text="FROM pay WHERE n = 4")).to_have_count(1)
+    expect(page.get_by_role("row").filter(has_text="LIMIT 100")).to_have_count(0)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { linesOf, shapeOf } from './recent'
 
 const query = (sql: string, timeUsedMs: number, endedMs: number, exceptions: number[] = []) => ({
-  ...{ requestId: '1', tables: ['t'], user: 'ann', cpuMs: 2, numDocsScanned: 3, totalDocs: 9, numSegmentsProcessed: 1 },
+  ...{ requestId: '1', tables: ['t'], user: 'ann', application: '', cpuMs: 2, numDocsScanned: 3, totalDocs: 9, numSegmentsProcessed: 1 },
   ...{ sql, timeUsedMs, endedMs, exceptions },
 })
 

@@ -1,6 +1,7 @@
 // The last queries, and what those of one shape cost together.
 
 import { get } from '../../lib/api'
+import { APPLICATION } from '../../lib/ask'
 
 export interface RecentQuery {
   requestId: string
@@ -8,6 +9,8 @@ export interface RecentQuery {
   sql: string
   tables: string[]
   user: string
+  /** what asked names itself */
+  application: string
   timeUsedMs: number
   cpuMs: number
   numDocsScanned: number
@@ -33,11 +36,12 @@ export interface Line {
 
 export type Order = 'lastMs' | 'times' | 'timeMs' | 'slowestMs' | 'cpuMs' | 'docs'
 
-/** Return the last queries of all brokers, of one table or of all, the latest first. Raises ApiError. */
+/** Return the last queries of all brokers but those of the console's pages, of one table or of all, the latest first. Raises ApiError. */
 export async function recentQueries(table?: string): Promise<RecentQuery[]> {
   const found = await get<Record<string, RecentQuery[]>>('/queries/recent', { table })
   return Object.values(found)
     .flat()
+    .filter((query) => query.application !== APPLICATION)
     .sort((a, b) => b.endedMs - a.endedMs)
 }
 

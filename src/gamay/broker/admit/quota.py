@@ -17,6 +17,9 @@ from gamay.model.table.table_name import database_of
 # so many applications have a bucket at the same time; those beyond begin with full ones
 _BUCKETS_MAX = 10_000
 
+APPLICATION_NAME = "applicationName"
+"""The option by which an application names itself."""
+
 _HIT_SECONDS = 60
 
 
@@ -136,7 +139,7 @@ class Quotas:
         """Let a query of an application pass, before anything else is looked at; raises QueryError 429 as `admit`."""
         if not (self.is_enabled and self.applications):
             return
-        application = options.get("applicationName")
+        application = options.get(APPLICATION_NAME)
         if application is not None and (rate := self.applications.of(application)) is not None:
             self._take("application", application, rate, APPLICATION_SETTING, now_s)
 

@@ -36,6 +36,7 @@ class PendingQuery:
     another process that was asked then; without it the query is compiled after all.
     gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
     phases: what they took so far. warnings: sentences about the query's options, for the response.
+    application: what asked names itself, empty without a name.
     frames: rows that came with the query, by the names that it has for them.
     """
 
@@ -60,6 +61,7 @@ class PendingQuery:
     span: Any = None
     phases: Phases = field(default_factory=Phases)
     warnings: Sequence[str] = ()
+    application: str = ""
     frames: Mapping[str, Frame] | None = None
 
     @property

@@ -10,11 +10,16 @@ from gamay.query.answer.response import BrokerResponse
 from gamay.query.stats import QueryStats
 
 KEPT_MAX = 500
+CONSOLE = "gamay-console"
+"""What the web console names itself, by the option `applicationName`, where its pages ask queries of their own."""
 TEXT_MAX = 2000
 
 
 class RecentQuery(NamedTuple):  # which takes a fraction of the time to make that a dataclass takes
-    """A query that has ended. ended_ms: since 1970. user: name of its principal. tables: typed or raw names."""
+    """A query that has ended. ended_ms: since 1970. user: name of its principal. tables: typed or raw names.
+
+    application: what asked names itself, by the option `applicationName`; empty without one.
+    """
 
     request_id: str
     ended_ms: int
@@ -25,6 +30,7 @@ class RecentQuery(NamedTuple):  # which takes a fraction of the time to make tha
     reduce_time_ms: int
     stats: QueryStats
     exceptions: tuple[int, ...]
+    application: str
 
     def to_json(self) -> dict[str, Any]:
         """Return what REST tells of it, by the names of a query's response."""
@@ -35,6 +41,7 @@ class RecentQuery(NamedTuple):  # which takes a fraction of the time to make tha
             "sql": self.sql,
             "tables": sorted({raw_table_name(table) for table in self.tables}),
             "user": self.user,
+            "application": self.application,
             "timeUsedMs": self.time_used_ms,
             "brokerReduceTimeMs": self.reduce_time_ms,
             "cpuMs": round((stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns) / 1e6, 3),
@@ -49,14 +56,27 @@ class RecentQuery(NamedTuple):  # which takes a fraction of the time to make tha
 
 
 class RecentQueries:
-    """The last queries of a broker, at most `KEPT_MAX`; methods may be called from any thread."""
+    """The last queries of a broker, at most `KEPT_MAX`; methods may be called from any thread.
+
+    Those of the console's pages are kept apart, as many again: its list of tables asks one for each, and would push out others.
+    """
 
     def __init__(self) -> None:
         self._kept: deque[RecentQuery] = deque(maxlen=KEPT_MAX)
+        self._of_console: deque[RecentQuery] = deque(maxlen=KEPT_MAX)
 
-    def note(self, sql: str, tables: Iterable[str], principal: Principal, response: BrokerResponse, now_ms: int) -> None:
+    def note(
+        self,
+        sql: str,
+        tables: Iterable[str],
+        principal: Principal,
+        response: BrokerResponse,
+        now_ms: int,
+        application: str = "",
+    ) -> None:
         """Keep a query that has ended; its text is cut after `TEXT_MAX` characters, and its rows are not kept."""
-        self._kept.append(
+        kept = self._of_console if application == CONSOLE else self._kept
+        kept.append(
             RecentQuery(
                 response.request_id,
                 now_ms,
@@ -67,6 +87,7 @@ class RecentQueries:
                 response.reduce_time_ms,
                 response.stats,
                 tuple([code for code, _ in response.exceptions]),
+                application,
             )
         )
 
@@ -76,9 +97,10 @@ class RecentQueries:
         table: raw or typed name; only queries that name it.
         """
         wanted = None if table is None else raw_table_name(table)
+        kept = [*reversed(self._kept.copy()), *reversed(self._of_console.copy())]
         found = [
             query.to_json()
-            for query in reversed(self._kept.copy())
+            for query in sorted(kept, key=lambda query: query.ended_ms, reverse=True)
             if principal.sees_all_tables or query.user == principal.name
         ]
         return found if wanted is None else [query for query in found if wanted in query["tables"]]

@@ -9,7 +9,7 @@ from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.machine import usable_processors
 from gamay.base.metrics import Measured
-from gamay.broker.admit.quota import Quotas
+from gamay.broker.admit.quota import APPLICATION_NAME, Quotas
 from gamay.broker.admit.text_limit import TextLimit
 from gamay.broker.answer.answer_store import AnswerStore
 from gamay.broker.answer.execution import QueryExecution
@@ -183,6 +183,7 @@ class QueryRunner:
     ) -> PendingQuery:
         """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal, frames=frames)
+        pending.application = options.get(APPLICATION_NAME, "")
         if self.is_remote and not options and database is None and parse is parse_query:
             pending.routed = self._fast_path.find(sql, principal)
         if pending.routed is None:
@@ -216,6 +217,7 @@ class QueryRunner:
                 with reading(self._clock.monotonic_s, pending.started_s, DEFAULT_TIMEOUT_MS):
                     query = parse(pending.sql, given, self.routing.row_limits)
             if query.options:
+                pending.application = query.options.get(APPLICATION_NAME, "")
                 pending.warnings = option_warnings(self.routing.option_validation, query.options, options)
             if (log2m := self.routing.log2m) is not None:
                 query = with_log2m(query, log2m)
@@ -311,7 +313,8 @@ class QueryRunner:
         was_told = pending.failure is not None and response is not pending.failure
         if not was_told:
             tables = response.tables_queried or [route.table for route in pending.routes]
-            self.recent.note(pending.sql, tables, pending.principal, response, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            self.recent.note(pending.sql, tables, pending.principal, response, now_ms, pending.application)
         if response.time_used_ms >= self._query_log.from_ms and not was_told:
             table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)
