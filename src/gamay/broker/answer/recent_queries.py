@@ -58,7 +58,7 @@ class RecentQuery(NamedTuple):  # which takes a fraction of the time to make tha
 class RecentQueries:
     """The last queries of a broker, at most `KEPT_MAX`; methods may be called from any thread.
 
-    Those of the console's pages are kept apart, as many again: its list of tables asks one for each, and would push out others.
+    Those of the console's pages are kept apart, as many again: a list of tables asks one for each.
     """
 
     def __init__(self) -> None:
