@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _AXE = Path(__file__).resolve().parents[2] / "console/node_modules/axe-core/axe.min.js"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _WITHOUT_SANDBOX = ("--no-sandbox", "--disable-gpu")
+PATIENCE_MS = 30_000  # a busy machine takes seconds for what is there at once elsewhere
 _SERIOUS = ("serious", "critical")
 
 
@@ -32,8 +33,9 @@ def what_is_missing() -> str:
 @contextmanager
 def launched() -> "Iterator[Browser]":
     """Run a browser for the time of a `with`."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=list(_WITHOUT_SANDBOX))
         yield browser

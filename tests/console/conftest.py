@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.console.browser import Watch, launched, what_is_missing
+from tests.console.browser import PATIENCE_MS, Watch, launched, what_is_missing
 from tests.minion.conftest import Orders
 from tests.waiting import eventually
 
@@ -96,7 +96,7 @@ def watched(browser: "Browser") -> "Iterator[Callable[..., tuple[Page, Watch]]]"
             viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light", accept_downloads=True
         )
         context.grant_permissions(["clipboard-read", "clipboard-write"])
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         page, watch = context.new_page(), Watch(url)
         watch.attach(page)
         opened.append((context, watch))
