@@ -43,7 +43,7 @@ _ALSO_HELD_AS = {
     "FlushThresholds": {"flush", "high_level_flush", "thresholds"},
     "OffsetAutoReset": {"reset", "offset_auto_reset"},
     "RoleSettings": {"settings", "self"},
-    "StreamConfig": {"config", "_config", "topic", "topics", "stream_configs"},
+    "StreamConfig": {"config", "_config", "topic", "topics", "stream", "stream_configs"},
 }
 """Names of what holds a section, where no annotation in the same module says so."""
 

@@ -73,6 +73,7 @@ def test_rows_without_a_value_are_in_order_by_its_default_and_decimals_as_number
     write(
         cluster, rows.withColumn("city", expr("if(n % 5 = 0, null, if(n % 2 = 0, 'z', 'a'))")), "gaps", sortBy="city, price"
     )
+    eventually(lambda: cluster.count("gaps") == 30)
     found = [tuple(row) for row in cluster.rows("SELECT city, price FROM gaps LIMIT 100")]
     assert {city for city, _ in found} == {"a", "null", "z"}
     assert found == sorted(found)
