@@ -126,3 +126,26 @@ def controller():
     yield fake
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture
+def job(controller, schema, table_config, files, tmp_path):
+    """Make job specs of a table, from the first two of the files."""
+    controller.documents = {
+        "/tables/trips": {"OFFLINE": table_config().to_json()},
+        "/tables/trips/schema": schema.to_json(),
+    }
+
+    def make(job_type, **changes):
+        return {
+            "jobType": job_type,
+            "inputDirURI": str(files),
+            "includeFileNamePattern": "glob:**/[ab].csv",
+            "outputDirURI": str(tmp_path / "out"),
+            "recordReaderSpec": {"dataFormat": "csv"},
+            "tableSpec": {"tableName": "trips"},
+            "pinotClusterSpecs": [{"controllerURI": controller.url}],
+            **changes,
+        }
+
+    return make

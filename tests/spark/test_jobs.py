@@ -12,28 +12,6 @@ from gamay.storage.files import fetch
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def job(controller, schema, table_config, files, tmp_path):
-    controller.documents = {
-        "/tables/trips": {"OFFLINE": table_config().to_json()},
-        "/tables/trips/schema": schema.to_json(),
-    }
-
-    def make(job_type, **changes):
-        return {
-            "jobType": job_type,
-            "inputDirURI": str(files),
-            "includeFileNamePattern": "glob:**/[ab].csv",
-            "outputDirURI": str(tmp_path / "out"),
-            "recordReaderSpec": {"dataFormat": "csv"},
-            "tableSpec": {"tableName": "trips"},
-            "pinotClusterSpecs": [{"controllerURI": controller.url}],
-            **changes,
-        }
-
-    return make
-
-
 def test_create_and_push(spark, job, controller, tmp_path):
     report = run_job(job("SegmentCreationAndTarPush", cleanUpOutputDir=True, createMetadataTarGz=True), spark)
     assert report.push.segments == ("trips_OFFLINE_19000_19059_0", "trips_OFFLINE_19000_19059_1")

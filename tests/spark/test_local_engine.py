@@ -18,31 +18,25 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def job(controller, schema, table_config, files, tmp_path):
-    controller.documents = {
-        "/tables/trips": {"OFFLINE": table_config().to_json()},
-        "/tables/trips/schema": schema.to_json(),
-    }
+def creation(job, tmp_path):
+    """Make jobs that create segments of all files."""
 
     def make(name, **extra):
-        return {
-            "jobType": "SegmentCreation",
-            "inputDirURI": str(files),
-            "outputDirURI": str(tmp_path / name),
-            "recordReaderSpec": {"dataFormat": "csv"},
-            "tableSpec": {"tableName": "trips"},
-            "segmentNameGeneratorSpec": {"configs": {"use.global.directory.sequence.id": "true"}},
-            "pinotClusterSpecs": [{"controllerURI": controller.url}],
-            "executionFrameworkSpec": {"name": "spark", "extraConfigs": extra},
-        }
+        return job(
+            "SegmentCreation",
+            includeFileNamePattern="glob:**/*.csv",
+            outputDirURI=str(tmp_path / name),
+            segmentNameGeneratorSpec={"configs": {"use.global.directory.sequence.id": "true"}},
+            executionFrameworkSpec={"name": "spark", "extraConfigs": extra},
+        )
 
     return make
 
 
 @pytest.mark.parametrize("extra", [{}, {"bytesPerTask": "3000"}, {"bytesPerTask": "1000000"}])
-def test_segments_are_those_of_spark(spark, job, tmp_path, extra):
+def test_segments_are_those_of_spark(spark, creation, tmp_path, extra):
     def crcs(name, engine):
-        segments = run_job(job(name, **extra), engine).build.segments
+        segments = run_job(creation(name, **extra), engine).build.segments
         assert sum(segment.num_docs for segment in segments) == 600
         folders = [unpack(local_path(segment.uri), tmp_path / f"{name} opened" / segment.name) for segment in segments]
         return {segment.name: read_metadata(folder).crc for segment, folder in zip(segments, folders, strict=True)}
@@ -52,14 +46,14 @@ def test_segments_are_those_of_spark(spark, job, tmp_path, extra):
     assert len(local) == {None: 3, "3000": 6, "1000000": 2}[extra.get("bytesPerTask")]
 
 
-def test_failures_are_told_and_nothing_is_half_pushed(job, files, tmp_path):
+def test_failures_are_told_and_refused_jobs_leave_nothing(creation, files, tmp_path):
     (files / "a.csv").write_text("day,city\nx,y\n")
     with pytest.raises(RecordError, match="record 1: column 'day': 'x' is not a valid INT"):
-        run_job(job("out"), LocalEngine())
+        run_job(creation("out"), LocalEngine())
     with pytest.raises(InvalidConfigError, match="partitionAndSort needs Spark"):
-        run_job(job("sorted", partitionAndSort="true"), LocalEngine())
+        run_job(creation("sorted", partitionAndSort="true"), LocalEngine())
     with pytest.raises(InvalidConfigError, match="unknown key 'rowsPerSegmnt'"):
-        run_job(job("misspelt", rowsPerSegmnt="7"), LocalEngine())
+        run_job(creation("misspelt", rowsPerSegmnt="7"), LocalEngine())
     assert not (tmp_path / "sorted").exists()
     assert not (tmp_path / "misspelt").exists()
 

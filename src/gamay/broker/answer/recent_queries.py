@@ -10,9 +10,9 @@ from gamay.query.answer.response import BrokerResponse
 from gamay.query.stats import QueryStats
 
 KEPT_MAX = 500
+TEXT_MAX = 2000
 CONSOLE = "gamay-console"
 """What the web console names itself, by the option `applicationName`, where its pages ask queries of their own."""
-TEXT_MAX = 2000
 
 
 class RecentQuery(NamedTuple):  # which takes a fraction of the time to make that a dataclass takes
