@@ -1,5 +1,8 @@
 """What a stream of a table's segments reads next."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,3 +81,10 @@ def test_what_a_task_merged_of_segments_that_were_read_is_not_read_again():
 
 def test_segments_that_are_gone_are_forgotten_and_hidden_ones_are_not():
     assert feed({"b": 2}, hidden=["c"]).after({"a": 1, "b": 2, "c": 3}, 9) == {"b": 2, "c": 3}
+
+
+def test_planning_loads_no_engine() -> None:
+    """Spark imports this in processes that start anew, some at every query."""
+    code = "import sys, gamay.spark.source, gamay.spark.streaming.source; print({'numba', 'sqlglot'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert told.stdout.strip() == "set()", told.stderr

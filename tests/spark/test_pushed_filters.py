@@ -16,7 +16,8 @@ from gamay.query.execute.matching_rows import matching_rows
 from gamay.segment.read.reader import open_segment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.spark.reading.pushed_filters import condition
-from gamay.spark.reading.types import struct_type, to_spark
+from gamay.spark.reading.types import struct_type
+from gamay.spark.reading.values import to_spark
 from gamay.sql.parser import parse_query
 
 pytestmark = pytest.mark.spark

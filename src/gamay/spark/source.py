@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from gamay.base.ids import RANDOM_IDS
 from gamay.spark.reading.reader import GamayReader, PushingReader
-from gamay.spark.reading.snapshot import check_columns, check_where, table_schema
+from gamay.spark.reading.snapshot import check_columns, table_schema
 from gamay.spark.reading.types import struct_type
 from gamay.spark.session.clusters import remember
 from gamay.spark.source_options import ReadOptions, WriteOptions
@@ -60,7 +60,10 @@ class GamayDataSource(DataSource):
         options = ReadOptions.of_any(_plain(self.options))
         schema = table_schema(options.cluster)
         check_columns(options.columns, schema, options.cluster.table)
-        check_where(options.where, schema, options.cluster.table)
+        if options.where:
+            from gamay.spark.reading.conditions import check_where  # loads the engine, see there
+
+            check_where(options.where, schema, options.cluster.table)
         names = options.columns or tuple(spec.name for spec in schema.stored_fields)
         struct: StructType = struct_type([schema.field(name) for name in names], options.big_decimal)
         return struct

@@ -12,7 +12,6 @@ from gamay.base.errors import InvalidConfigError
 from gamay.model.schema.schema import Schema
 from gamay.model.table.stored import stored_schema
 from gamay.spark.reading.pushed_filters import condition
-from gamay.spark.reading.scan import Scan
 from gamay.spark.reading.snapshot import TablePart, Wanted, check_columns, plan, table_schema
 from gamay.spark.reading.types import struct_type
 from gamay.spark.source_options import ReadOptions
@@ -43,6 +42,8 @@ class GamayReader(DataSourceReader):
         part: TablePart | None = partition.value
         if part is None:  # Spark's own partition, where there are none
             return iter(())
+        from gamay.spark.reading.scan import Scan  # of executors: no process that plans has to load the engine
+
         target = to_arrow_schema(self._struct, timezone="UTC")
         return Scan(self._options, self._schema_json).read(part, target)
 

@@ -21,7 +21,7 @@ from gamay.segment.read.visible import VisibleDocs, VisibleSegment
 from gamay.segment.spi import Segment
 from gamay.spark.reading.segment_cache import SegmentCache, check_crc
 from gamay.spark.reading.snapshot import SegmentPart, TablePart
-from gamay.spark.reading.types import to_spark
+from gamay.spark.reading.values import to_spark
 from gamay.spark.source_options import ReadOptions
 from gamay.sql.parser import parse_query
 from gamay.storage.fetchers import Fetchers

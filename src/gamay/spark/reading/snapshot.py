@@ -13,20 +13,14 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, QueryError, nearest
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
 from gamay.client.http import ServiceError
 from gamay.client.literals import literal
-from gamay.model.exact_json import reader_of
 from gamay.model.schema.schema import Schema
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_config import TableConfig
-from gamay.model.types import DataType
-from gamay.query.bind.binder import bind
-from gamay.query.prune.by_records import ColumnRange, PruningTable, SegmentRecordStats
-from gamay.segment.spi import PartitionInfo
 from gamay.spark.reading.pushed_filters import quoted
 from gamay.spark.source_options import Cluster, ReadOptions
-from gamay.sql.parser import parse_query
 
 VIEW_KEY = b"gamay.view"
 _ATTEMPTS = 30
@@ -95,19 +89,6 @@ def check_columns(names: Sequence[str], schema: Schema, table: str) -> None:
             raise InvalidConfigError(f"table '{table}' has no column '{name}'.{nearest(name, stored)}")
 
 
-def check_where(text: str, schema: Schema, table: str, option: str = "where") -> None:
-    """Raise InvalidConfigError for an option that is no condition over a table's columns."""
-    if not text:
-        return
-    try:
-        query = parse_query(f"SELECT 1 FROM {quoted(table)} WHERE {text}")  # noqa: S608 - the user's own
-        bind(query, schema)
-    except QueryError as error:
-        raise InvalidConfigError(f"the option '{option}' is no condition of SQL: {error}") from error
-    if query.has_limit or query.order_by or query.group_by or query.options or query.asks_broker:
-        raise InvalidConfigError(f"the option '{option}' must be a condition as after WHERE and no more, not: {text}")
-
-
 def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] = time.sleep) -> list[TablePart]:
     """Return the parts of one moment of a table.
 
@@ -138,7 +119,8 @@ def plan_named(
     (half,) = snapshot["halves"]
     sql = wanted.sql(half["table"], options.null_handling)
     part = TablePart(half["table"], orjson.dumps(half["config"]), sql)
-    return list(_groups(options, part, _with_copies(segments, sql, stored_schema(snapshot["schema"]))))
+    stored = _with_copies(segments, sql if wanted.conditions else None, stored_schema(snapshot["schema"]))
+    return list(_groups(options, part, stored))
 
 
 def plan_segments(snapshot: Mapping[str, Any], where: str) -> list[SegmentPart]:
@@ -148,14 +130,14 @@ def plan_segments(snapshot: Mapping[str, Any], where: str) -> list[SegmentPart]:
     return _with_copies(half["segments"], sql, stored_schema(snapshot["schema"]))
 
 
-def _with_copies(segments: Sequence[Mapping[str, Any]], sql: str, schema: Schema) -> list[SegmentPart]:
-    """Return the segments with a copy that may hold rows which a selection finds, by the bounds in their records."""
+def _with_copies(segments: Sequence[Mapping[str, Any]], sql: str | None, schema: Schema) -> list[SegmentPart]:
+    """Return the segments with a copy that may hold rows which a selection finds. sql: None for one without a condition."""
     with_copy = [segment for segment in segments if segment["uri"] is not None]
-    if not with_copy:
-        return []
-    records = [SegmentRecordStats(s["name"], s["totalDocs"], _ranges(s["columns"])) for s in with_copy]
-    kept = PruningTable.build(records).kept(bind(parse_query(sql), schema))
-    return [SegmentPart(s["name"], s["crc"], s["uri"], s["sizeInBytes"]) for s in (with_copy[place] for place in kept)]
+    if sql is not None and with_copy:
+        from gamay.spark.reading.conditions import may_match  # loads the engine, see there
+
+        with_copy = may_match(with_copy, sql, schema)
+    return [SegmentPart(s["name"], s["crc"], s["uri"], s["sizeInBytes"]) for s in with_copy]
 
 
 class _ServerFailedError(Exception):
@@ -179,7 +161,7 @@ class _Planner:
             config = stored_table_config(half["config"])
             sql = self._wanted.sql(half["table"], self._options.null_handling, more)
             part = TablePart(half["table"], orjson.dumps(half["config"]), sql)
-            stored = _with_copies(half["segments"], sql, self._schema)
+            stored = _with_copies(half["segments"], sql if self._wanted.conditions or more else None, self._schema)
             on_servers = [segment["name"] for segment in half["segments"] if segment["uri"] is None]
             rows: dict[str, bytes] = {}
             if on_servers or (config.active_upsert is not None and stored):
@@ -260,14 +242,3 @@ def _check_same(
             raise MovedOnError(f"server {server} has segment {name} of {table} with CRC {one['crc']}, not {counting[name]}")
     if begun := set(told["present"]) - set(known):
         raise MovedOnError(f"server {server} has segment {min(begun)} of {table}, which has come just now")
-
-
-def _ranges(columns: Mapping[str, Any]) -> dict[str, ColumnRange]:
-    """Return what a record tells of columns, as pruning needs it; see `gamay.cluster.records.column_stats` for its form."""
-    found: dict[str, ColumnRange] = {}
-    for name, (kind, _, low, high, _, _, _, partition) in columns.items():
-        read = reader_of(DataType(kind))
-        low, high = (value if value is None or read is None else read(value) for value in (low, high))
-        info = None if partition is None else PartitionInfo(partition[0], partition[1], tuple(partition[2]), partition[3])
-        found[name] = (low, high, info)
-    return found

@@ -6,7 +6,8 @@ Importing NumPy, Arrow and the compiled kernels takes each worker about a second
 
 from pyspark.daemon import manager
 
-import gamay.spark.building.segments  # noqa: F401 - for the workers
+import gamay.spark.building.segments  # for workers that build
+import gamay.spark.reading.scan  # noqa: F401 - for workers that read
 
 if __name__ == "__main__":
     manager()

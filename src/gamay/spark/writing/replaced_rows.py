@@ -23,8 +23,9 @@ from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import Segment
 from gamay.segment.write.row_subset import KeptRows, write_kept
 from gamay.spark.building.target import scratch_folder
+from gamay.spark.reading.conditions import check_where
 from gamay.spark.reading.scan import Scan
-from gamay.spark.reading.snapshot import check_where, plan_segments
+from gamay.spark.reading.snapshot import plan_segments
 from gamay.spark.source_options import ReadOptions, WriteOptions
 from gamay.spark.writing.hidden import Announced, upload_hidden
 from gamay.sql.parser import parse_query
