@@ -26,6 +26,10 @@ settings.load_profile("gamay")
 _imported_constants, _no_constants = hypothesis_providers._get_local_constants, hypothesis_providers.Constants()
 hypothesis_providers._get_local_constants = lambda: _no_constants if settings.default.derandomize else _imported_constants()
 
+# Spark, Kafka and ZooKeeper run for seconds here: what Java's second compiler makes in that time costs more than it gains.
+# Less than half of the processor time is left without it.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # Folders whose tests share what is dear to start, a SparkSession above all: one worker runs them all.
 _TOGETHER = ("tests/spark/",)
 

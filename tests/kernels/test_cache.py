@@ -78,6 +78,17 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path: 
     assert _run(tmp_path, code).split() == ["12", "0"]
 
 
+def test_copies_of_the_same_sources_share_their_kernels(tmp_path: Path) -> None:
+    """As installations of one version do, whatever the times of their files."""
+    code = "import sums; print(sums.twice_total(sums.VALUES), sum(sums.twice_total.stats.cache_hits.values()))"
+    for name, hits in (("first", "0"), ("second", "1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "sums.py").write_text(_MODULE)
+        os.utime(tmp_path / name / "sums.py", (len(name), len(name)))
+        told = _run(tmp_path, f"import sys; sys.path.insert(0, {str(tmp_path / name)!r}); {code}")
+        assert told.split() == ["20", hits]
+
+
 def test_a_named_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path / "file"))

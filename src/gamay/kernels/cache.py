@@ -6,8 +6,10 @@ kernel's machine code. A process all of whose kernels have been compiled before 
 the compiler prepares itself.
 
 A kernel's machine code contains the kernels that it calls and the constants that it reads, those of other modules, too.
-Numba looks only at the time and the size of the kernel's own file, so that kernels would go on with what another module was
-before an update. Here a kernel is compiled anew when the text of any module has changed that its own one is made of.
+Numba looks only at the path, the time and the size of the kernel's own file, so that kernels would go on with what another
+module was before an update, and each installation would compile its own. Here a kernel's folder is named after the texts of
+all modules that its own one is made of: where one of them is another, it is compiled anew, and installations of the same
+sources share what one of them has compiled.
 
 This rests on parts of Numba that are not public; `tests/kernels/test_cache.py` fails when a later version changes them.
 """
@@ -16,10 +18,12 @@ import re
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numba
 from llvmlite import binding as llvm
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
@@ -56,8 +60,36 @@ def stamp_of(path: Path) -> str:
     return sha256(b"".join(found[module] for module in sorted(found))).hexdigest()
 
 
+class _TextLocator(_CacheLocator):
+    """Place of the kernels of a module, by the texts that it is made of."""
+
+    def __init__(self, module: Path, line: int) -> None:
+        self._stamp = sha256(f"{stamp_of(module)} {numba.__version__}".encode()).hexdigest()
+        self._folder = Path(config.CACHE_DIR) / f"{module.stem}-{self._stamp[:16]}"  # type: ignore[attr-defined]
+        self._line = line
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> "_TextLocator":
+        return cls(Path(py_file), py_func.__code__.co_firstlineno)
+
+
+class _KernelCacheImpl(CompileResultCacheImpl):
+    _locator_classes: ClassVar = [_TextLocator]  # type: ignore[misc]
+
+
 class KernelCache(FunctionCache):
-    """Numba's cache of one kernel on disk: the same files, looked for when it is first called, and loaded with less."""
+    """Numba's cache of one kernel on disk, looked for when it is first called, and loaded with less."""
+
+    _impl_class = _KernelCacheImpl
 
     def __init__(self, py_func: Any) -> None:
         self._py_func = py_func
@@ -67,8 +99,6 @@ class KernelCache(FunctionCache):
         """Return the compiled kernel for a signature, or None; Numba holds its compiler's lock meanwhile."""
         if not self._is_open:
             super().__init__(self._py_func)  # type: ignore[no-untyped-call]
-            stamp = stamp_of(Path(self._py_func.__code__.co_filename))
-            self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp)  # type: ignore[no-untyped-call]
             self._is_open = True
         codegen = target_context.codegen()
         if codegen._library_class is not _Library:
