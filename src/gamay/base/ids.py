@@ -30,4 +30,14 @@ class CountingIds:
         return f"id-{self._count}"
 
 
+class FixedId:
+    """One name, given beforehand, which whoever does the work again gives again."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def new(self) -> str:
+        return self._name
+
+
 RANDOM_IDS = RandomIds()

@@ -204,21 +204,28 @@ class ControllerClient(HttpService):
                 table, headers or {}, files={"segment": (archive.name, file, "application/octet-stream")}, **options
             )
 
-    def upload_uri(self, table: str, uri: str, **options: Any) -> str:
-        """Have the controller fetch a segment's archive from a URI and keep a copy."""
-        headers = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri, "Content-Type": "application/json"}
-        return self._upload(table, headers, **options)
+    def upload_uri(self, table: str, uri: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> str:
+        """Have the controller fetch a segment's archive from a URI and keep a copy. headers: sent with it."""
+        told = {"UPLOAD_TYPE": "URI", "DOWNLOAD_URI": uri, "Content-Type": "application/json"}
+        return self._upload(table, {**(headers or {}), **told}, **options)
 
     def upload_metadata(
-        self, table: str, metadata_archive: Path, uri: str, *, copy_to_deep_store: bool = False, **options: Any
+        self,
+        table: str,
+        metadata_archive: Path,
+        uri: str,
+        *,
+        copy_to_deep_store: bool = False,
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> str:
-        """Add a segment by an archive of its metadata only; servers fetch the data from `uri`."""
-        headers = {"UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": uri}
+        """Add a segment by an archive of its metadata only; servers fetch the data from `uri`. headers: sent with it."""
+        told = {**(headers or {}), "UPLOAD_TYPE": "METADATA", "DOWNLOAD_URI": uri}
         if copy_to_deep_store:
-            headers["COPY_SEGMENT_TO_DEEP_STORE"] = "true"
+            told["COPY_SEGMENT_TO_DEEP_STORE"] = "true"
         with metadata_archive.open("rb") as file:
             part = (metadata_archive.name, file, "application/octet-stream")
-            return self._upload(table, headers, files={"segment": part}, **options)
+            return self._upload(table, told, files={"segment": part}, **options)
 
     def upload_metadata_batch(
         self, table: str, archive: Path, *, table_type: str = "OFFLINE", copy_to_deep_store: bool = False
@@ -346,6 +353,14 @@ class ControllerClient(HttpService):
         """Undo a replacement that was started."""
         params = {"type": table_type, "segmentLineageEntryId": entry_id, "forceRevert": True}
         self.request("POST", f"/segments/{quote(table, safe='')}/revertReplaceSegments", params=params)
+
+
+def custom_map_headers(entries: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an upload that adds entries to the custom ones of the segment's record."""
+    if not entries:
+        return {}
+    modifier = orjson.dumps({"mapModifyMode": "UPDATE", "map": dict(entries)}).decode()
+    return {"Pinot-SegmentZKMetadataCustomMapModifier": modifier}
 
 
 def _segment(table: str, segment: str) -> str:

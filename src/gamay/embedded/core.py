@@ -112,7 +112,7 @@ class LocalCluster:
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
-        self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token)
+        self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token, storage)
         role = self._server_role(server, ids, threads, verify_on_use, Fetchers(server_storage, tls))
         self.server, self._executor = role.instance, role.executor
         # without ports nobody but this process can ask: it has no broker instance that tables could be assigned to
@@ -235,11 +235,11 @@ class LocalCluster:
             consuming=partial(consuming_resources, server, self.layout, streams, completion, self.clock, ids),
         )
 
-    def _minion(self, port: int, ids: Ids, token: str) -> "TaskWorker":
+    def _minion(self, port: int, ids: Ids, token: str, storage: StorageSettings | None) -> "TaskWorker":
         from gamay.minion.role import task_worker  # `gamay.connect` has none
 
         name = self._register(Role.MINION, port, (DEFAULT_TAG,))
-        return task_worker(name, self.registry, self.layout.minion, self.clock, ids, token, self._tls)
+        return task_worker(name, self.registry, self.layout.minion, self.clock, ids, token, self._tls, storage=storage)
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""

@@ -10,27 +10,35 @@ import orjson
 
 from gamay.base.clock import Clock
 from gamay.base.errors import NotFoundError
-from gamay.client.controller import ControllerClient
+from gamay.client.controller import ControllerClient, custom_map_headers
 from gamay.client.http import HttpService
 from gamay.cluster.records.records import Role, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.store.election import leader_of
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import AttemptProgress, TaskCancelledError
-from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Builder, Input, Rebuild, Rebuilt
+from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Input, Rebuild
+from gamay.minion.work import Builder, Rebuilt
 from gamay.model.table.table_name import raw_table_name, table_type_of
-
-_CUSTOM_MAP = "Pinot-SegmentZKMetadataCustomMapModifier"
+from gamay.storage.settings import StorageSettings
 
 
 class MinionAccess:
     """The way of a minion to controllers and servers.
 
     auth_token: the `Authorization` header that they want to see. tls: what their certificates are checked against.
+    storage: how file systems are reached.
     """
 
-    def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        auth_token: str = "",
+        tls: ssl.SSLContext | None = None,
+        storage: StorageSettings | None = None,
+    ) -> None:
         self.registry = registry
+        self.storage = storage or StorageSettings()
         self._tls = tls
         self.auth_token = auth_token
 
@@ -63,7 +71,10 @@ class MinionAccess:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """One attempt at a subtask. folder: its own, gone afterwards. builder: has segments built, here or elsewhere."""
+    """One attempt at a subtask. folder: its own, gone afterwards. builder: has segments built, here or elsewhere.
+
+    works_at_once: how many works of one subtask it is worth to have built side by side.
+    """
 
     leased: Leased
     progress: AttemptProgress
@@ -72,6 +83,7 @@ class TaskContext:
     queues: TaskQueues
     clock: Clock
     builder: Builder
+    works_at_once: int = 1
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -93,22 +105,27 @@ class TaskContext:
         """Return a segment's record."""
         return self.access.registry.get_segment(self.table, segment)
 
+    def documents(self) -> tuple[str, str]:
+        """Return the schema and the config of the table as they are now, as JSON texts. Raises NotFoundError."""
+        registry = self.access.registry
+        config, schema = registry.get_table_config(self.table), registry.get_schema(raw_table_name(self.table))
+        if config is None or schema is None:
+            raise NotFoundError(f"table '{self.table}' does not exist any more")
+        return orjson.dumps(schema).decode(), orjson.dumps(config).decode()
+
     def rebuild(self, inputs: Sequence[Input], output: str, created_ms: int | None = None) -> Rebuilt:
         """Have segments made one with the table's config and schema as they are now; see `Rebuild`.
 
         Raises NotFoundError when the table is gone, and as `Builder`.
         """
-        registry = self.access.registry
-        config, schema = registry.get_table_config(self.table), registry.get_schema(raw_table_name(self.table))
-        if config is None or schema is None:
-            raise NotFoundError(f"table '{self.table}' does not exist any more")
+        schema_json, config_json = self.documents()
         work = Rebuild(
             self.table,
             tuple(inputs),
             output,
             created_ms,
-            orjson.dumps(schema).decode(),
-            orjson.dumps(config).decode(),
+            schema_json,
+            config_json,
             self.access.controller_url(),
             self.access.auth_token,
         )
@@ -119,7 +136,7 @@ class TaskContext:
     ) -> None:
         """Push a segment's archive. if_match: the CRC that the stored one must have. Raises as a push does."""
         archive = Path(built.archive)
-        headers: dict[str, Any] = {_CUSTOM_MAP: _custom_map(custom)}
+        headers: dict[str, Any] = custom_map_headers(custom)
         if if_match is not None:
             headers["If-Match"] = str(if_match)
         if refresh_only:
@@ -134,7 +151,3 @@ class TaskContext:
 
 Executor = Callable[[TaskContext], str]
 """Does a subtask and says in words what came of it."""
-
-
-def _custom_map(entries: Mapping[str, str]) -> str:
-    return orjson.dumps({"mapModifyMode": "UPDATE", "map": dict(entries)}).decode()

@@ -24,13 +24,13 @@ from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
-    from gamay.minion.rebuild import Rebuild, Rebuilt
+    from gamay.minion.work import Rebuilt, Work
 
 _log = logging.getLogger(__name__)
 
 
 class SparkBuilder:
-    """Has segments built in Spark executors; `rebuild` is a `gamay.minion.rebuild.Builder`.
+    """Has segments built in Spark executors; `rebuild` is a `gamay.minion.work.Builder`.
 
     minion: its id; each has a folder of its own in the staging folder. session: makes the SparkSession, at the first
     rebuild; None is one on the settings' master.
@@ -60,10 +60,10 @@ class SparkBuilder:
             raise InvalidConfigError(f"'{MASTER}' needs PySpark: pip install 'gamay[spark]'")
         java_path()
 
-    def rebuild(self, work: "Rebuild", folder: Path, progress: AttemptProgress) -> "Rebuilt":
+    def rebuild(self, work: "Work", folder: Path, progress: AttemptProgress) -> "Rebuilt":
         """See `Builder`. folder: named uniquely among all attempts of this minion. Raises ExecutorError when Spark fails."""
-        from gamay.minion.rebuild import ARCHIVE_SUFFIX
-        from gamay.minion.staged import ExecutorError, StagedRebuild, read_outcome, rebuild_staged
+        from gamay.minion.staged import ExecutorError, StagedRebuild, is_local, read_outcome, rebuild_staged
+        from gamay.minion.work import ARCHIVE_SUFFIX
         from gamay.spark.building.execute import run_tasks
 
         progress.step(f"having segment {work.output} built by Spark at {self._settings.master}")
@@ -80,8 +80,10 @@ class SparkBuilder:
                 reason = (str(error).strip() or repr(error)).splitlines()[0]
                 raise ExecutorError(f"segment {work.output} could not be built, for Spark failed: {reason}") from error
             built = read_outcome(texts[0], work.output)
+            if not is_local(built):
+                return built
             progress.step(f"fetching segment {work.output} with {built.rows} of {built.rows_before} rows, CRC {built.crc}")
-            archive = folder / f"{work.output}{ARCHIVE_SUFFIX}"
+            archive = folder / Path(built.archive).name
             Fetchers(self._storage).fetch(uri, archive)
             return replace(built, archive=str(archive))
         finally:

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from gamay.base.errors import ConflictError
 from gamay.client.controller import ControllerClient
-from gamay.minion.progress import AttemptProgress
+from gamay.minion.work import ARCHIVE_SUFFIX, Rebuilt
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.read.reader import ImmutableSegment, open_segment
@@ -22,7 +22,6 @@ from gamay.segment.write.row_subset import KeptRows, write_kept
 from gamay.storage.archive import pack, unpack
 
 CONTROLLER_TIMEOUT_S = 60.0
-ARCHIVE_SUFFIX = ".tar.zst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +51,9 @@ class Rebuild:
     controller: str
     auth_token: str = field(default="", repr=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What was built. archive: its path. crc: of the segment. rows, rows_before: of it, and of all its inputs."""
-
-    archive: str
-    crc: int
-    rows: int
-    rows_before: int
+    def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
+        """See `Work`; raises as `rebuild`."""
+        return rebuild(self, folder, step, tls)
 
 
 class OtherCopyError(ConflictError):
@@ -70,10 +63,6 @@ class OtherCopyError(ConflictError):
         super().__init__(f"the stored segment {segment} has CRC {crc}")
         self.segment = segment
         self.crc = crc
-
-
-Builder = Callable[[Rebuild, Path, AttemptProgress], Rebuilt]
-"""Has a segment built; its archive is a file in the folder. Raises as `rebuild`, and when the subtask is not to go on."""
 
 
 def rebuild(

@@ -1,5 +1,6 @@
 """A minion: its worker, and how that does subtasks. Light until the first one comes."""
 
+import os
 import ssl
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from gamay.minion.executors import load_executor, task_types
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import AttemptProgress
 from gamay.minion.worker import TaskWorker
+from gamay.storage.settings import StorageSettings
+
+_SPARK_WORKS = 64  # of one subtask at a time; Spark has them wait for its cores
 
 
 def task_worker(
@@ -22,23 +26,27 @@ def task_worker(
     auth_token: str = "",
     tls: ssl.SSLContext | None = None,
     spark: SparkBuilder | None = None,
+    storage: StorageSettings | None = None,
 ) -> TaskWorker:
     """Return the worker of a minion.
 
     folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this process.
+    storage: how file systems are reached.
     """
     queues = TaskQueues(registry.store, clock)
 
     def run(leased: Leased, progress: AttemptProgress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
-        from gamay.minion.rebuild import Rebuild, Rebuilt, rebuild
+        from gamay.minion.work import Rebuilt, Work
 
-        def build_here(work: Rebuild, folder: Path, progress: AttemptProgress) -> Rebuilt:
-            return rebuild(work, folder, progress.step, tls)
+        def build_here(work: Work, folder: Path, progress: AttemptProgress) -> Rebuilt:
+            return work.build(folder, progress.step, tls)
 
-        access = MinionAccess(registry, auth_token, tls)
+        access = MinionAccess(registry, auth_token, tls, storage)
         builder = build_here if spark is None else spark.rebuild
-        return load_executor(leased.job.task_type)(TaskContext(leased, progress, scratch, access, queues, clock, builder))
+        at_once = (os.cpu_count() or 1) if spark is None else _SPARK_WORKS
+        task = TaskContext(leased, progress, scratch, access, queues, clock, builder, at_once)
+        return load_executor(leased.job.task_type)(task)
 
     return TaskWorker(
         instance_id, registry.store, lambda: registry.get_instance(instance_id), run, task_types(), folder, clock, ids

@@ -8,7 +8,8 @@ import orjson
 
 from gamay.base.errors import GamayError
 from gamay.base.tls import TlsSettings
-from gamay.minion.rebuild import OtherCopyError, Rebuild, Rebuilt, rebuild
+from gamay.minion.rebuild import OtherCopyError
+from gamay.minion.work import Rebuilt, Work
 from gamay.spark.building.target import scratch_folder
 from gamay.storage.files import Access, put
 from gamay.storage.filesystems import scheme_of
@@ -21,9 +22,9 @@ class ExecutorError(GamayError):
 
 @dataclass(frozen=True, slots=True)
 class StagedRebuild:
-    """A rebuild for an executor. uri: where the archive is to be put. storage: how file systems are reached."""
+    """A work for an executor. uri: where the archive is to be put. storage: how file systems are reached."""
 
-    work: Rebuild
+    work: Work
     uri: str
     storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
     tls: TlsSettings | None = None
@@ -35,17 +36,23 @@ def rebuild_staged(staged: StagedRebuild) -> str:
     try:
         tls = staged.tls.client_context() if staged.tls is not None else None
         with scratch_folder() as folder:
-            built = rebuild(staged.work, folder, tls=tls)
-            scheme = scheme_of(staged.uri)
-            access = Access(options=staged.storage.options_of(scheme))
-            retries = staged.storage.retries_of(scheme)
-            retries.call(f"storing {staged.uri}", lambda: put(Path(built.archive), staged.uri, access))
+            built = staged.work.build(folder, lambda _: None, tls)
+            if is_local(built):
+                scheme = scheme_of(staged.uri)
+                access = Access(options=staged.storage.options_of(scheme))
+                retries = staged.storage.retries_of(scheme)
+                retries.call(f"storing {staged.uri}", lambda: put(Path(built.archive), staged.uri, access))
         told = asdict(built)
     except OtherCopyError as error:
         told = {"other": error.segment, "crc": error.crc}
     except Exception as error:  # noqa: BLE001 - it is raised again, by `read_outcome`
         told = {"error": str(error) if isinstance(error, GamayError | OSError) else repr(error)}
     return orjson.dumps(told).decode()
+
+
+def is_local(built: Rebuilt) -> bool:
+    """Whether there is an archive where it was built, to be brought to whoever pushes it."""
+    return bool(built.archive) and scheme_of(built.archive) is None
 
 
 def read_outcome(text: str, segment: str) -> Rebuilt:

@@ -9,6 +9,9 @@ from gamay.model.units import parse_data_size, parse_period
 
 UPSERT_COMPACTION = "UpsertCompactionTask"
 UPSERT_COMPACT_MERGE = "UpsertCompactMergeTask"
+SEGMENT_GENERATION = "SegmentGenerationAndPushTask"
+INPUT_FILE = "input.data.file.uri"
+"""What tells the file that a segment was made of, among the custom entries of its record."""
 COMMON_KEYS = ("schedule", "tableMaxNumTasks", "minionInstanceTag", "allowDownloadFromServer", "push.mode")
 DEFAULT_TAG = "minion_untagged"
 
@@ -25,6 +28,7 @@ _MERGE_KEYS = (
     "outputSegmentMaxSize", "numSegmentsBatchPerServerRequest", "retentionExpiryBufferPeriod", *_CONSENSUS_KEYS,
 )  # fmt: skip
 _KEYS: dict[str, tuple[str, ...]] = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
+_KEYS[SEGMENT_GENERATION] = ()  # `ingestionConfig.batchIngestionConfig.batchConfigMaps` say the rest
 
 
 class TaskSettings:

@@ -473,8 +473,9 @@ class MinionProcess(RoleProcess):
         scratch = (self._own_folder or folder or Path()).expanduser().absolute() / _WORK / self.id
         token = self.settings.auth_token
         self._worker = task_worker(
-            self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client, self._spark
-        )
+            self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client, self._spark,
+            self.settings.storage,
+        )  # fmt: skip
         more = process_routes(self.registry, self.id, self.clock)
         return (minion_app(self._worker, lambda: self.ready, self._access(), more),)
 

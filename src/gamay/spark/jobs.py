@@ -11,6 +11,7 @@ from typing import Any
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import GamayError, InvalidConfigError, NotFoundError, nearest
 from gamay.ingest.job.spec import JobSpec
+from gamay.ingest.read.readers import format_of_class
 from gamay.ingest.read.sources import open_bytes, path_matcher
 from gamay.model.parse import load_json
 from gamay.model.rules.validation import validate_schema, validate_table_config
@@ -111,7 +112,7 @@ def _build(
         name_configs["segment.name.postfix"] = "_".join(part for part in postfix if part)
     inputs = InputFiles(
         job.input_dir_uri,
-        job.record_reader.data_format or _format_of_class(job.record_reader.class_name),
+        job.record_reader.data_format or format_of_class(job.record_reader.class_name),
         job.record_reader.configs,
         job.search_recursively,
         job.include_file_name_pattern,
@@ -163,23 +164,6 @@ def _extra(configs: Mapping[str, str]) -> dict[str, str]:
     if extra["partitionAndSort"].lower() not in ("true", "false"):
         raise InvalidConfigError(f"partitionAndSort must be true or false, not '{extra['partitionAndSort']}'")
     return extra
-
-
-_READER_CLASSES = {
-    "csvrecordreader": "csv", "jsonrecordreader": "json", "avrorecordreader": "avro", "parquetrecordreader": "parquet",
-    "parquetavrorecordreader": "parquet", "parquetnativerecordreader": "parquet", "orcrecordreader": "orc",
-    "arrowrecordreader": "arrow",
-}  # fmt: skip
-
-
-def _format_of_class(class_name: str | None) -> str | None:
-    """Return the format that one of Pinot's reader classes reads."""
-    if class_name is None:
-        return None
-    data_format = _READER_CLASSES.get(class_name.rpartition(".")[2].lower())
-    if data_format is None:
-        raise InvalidConfigError(f"recordReaderSpec.className '{class_name}' is not known; give dataFormat instead")
-    return data_format
 
 
 def _manifest(job: JobSpec, table_config: TableConfig) -> Manifest:

@@ -60,17 +60,23 @@ class Fetchers:
         self._check_protocol(uri)
         self._allowed.check(uri)
 
-    def check_stream(self, key: str, uri: str) -> None:
-        """Raise InvalidConfigError for what a key of a stream's config names and `gamay.ingest.allowed_uris` does not.
+    def check_key(self, key: str, uri: str) -> str:
+        """Return what to open for the URI that a key of a config names: itself, or the local file that it leads to.
 
-        Servers open it later, and look at no address, so that a web server counts only where the list has its host.
+        Servers and minions open it later, and look at no address, so that a web server counts only where the list has its
+        host. Raises InvalidConfigError for what `gamay.ingest.allowed_uris` has no place for.
         """
         try:
-            self._allowed.check(uri)
+            opened = self._allowed.check(uri)
             if scheme_of(uri) not in (None, "file") and self._allowed.must_be_public(uri):
                 raise InvalidConfigError(f"Unsupported URI: {uri}: {ALLOWED_URIS} must name the host, as https://host:port/")
+            return opened
         except (InvalidConfigError, ValueError) as error:
             raise InvalidConfigError(f"{key}: {error}") from error
+
+    def options_of(self, uri: str) -> Mapping[str, Any]:
+        """Return the arguments of the file system of a URI."""
+        return self._settings.options_of(scheme_of(uri))
 
     def fetch_named(self, uri: str, destination: Path) -> None:
         """Fetch what a client names, if that is allowed, and neither too large nor too slow. Raises as `fetch`."""

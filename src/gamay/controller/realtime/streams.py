@@ -104,7 +104,7 @@ def check_named(config: TableConfig, fetchers: Fetchers) -> None:
     """Raise InvalidConfigError where the config of a topic names a file or a web server that the operator does not allow."""
     for topic in stream_configs(config):
         for key, uri in named_by(topic):
-            fetchers.check_stream(key, uri)
+            fetchers.check_key(key, uri)
 
 
 def check_streams(config: TableConfig, opener: StreamOpener) -> None:

@@ -84,7 +84,7 @@ class TaskScheduler:
         generator = self._generator(task_type)
         own = config.task.task_types.get(task_type, {}) if config.task else {}
         with self._locked(table):
-            plan = self._plan(generator, table, {**own, **given})
+            plan = self._plan(generator, table, {**own, **given}, is_adhoc=True)
             if not plan.subtasks:
                 extra = f"; {len(plan.deleted)} segments were deleted" if plan.deleted else ""
                 raise NothingToDoError(f"No task was generated for table: {table}, task type: {task_type}{extra}")
@@ -116,7 +116,7 @@ class TaskScheduler:
             done.scheduling_errors.append(f"{table}, {task_type}: {error}")
             _log.warning("tasks %s of %s cannot be made: %s", task_type, table, error)
 
-    def _plan(self, generator: TaskGenerator, table: str, given: Mapping[str, str]) -> TaskPlan:
+    def _plan(self, generator: TaskGenerator, table: str, given: Mapping[str, str], *, is_adhoc: bool = False) -> TaskPlan:
         """Work out what there is to do, and delete what there is to delete."""
         context = self.context
         working = [
@@ -125,7 +125,10 @@ class TaskScheduler:
             for subtask in subtasks
             if not subtask.state.is_final
         ]
-        wanted = GeneratorInput(self.tables.get(table), given, context.registry, context.servers, context.clock, working)
+        wanted = GeneratorInput(
+            self.tables.get(table), given, context.registry, context.servers, context.clock, working, context.fetchers,
+            context.ids, is_adhoc,
+        )  # fmt: skip
         plan = generator.plan(wanted)
         gone = _deletable(plan.deleted, [record.name for record in wanted.completed_segments()])
         if gone:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gamay.base.clock import Clock
+from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.cluster.records.records import CONSUMING, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.controller.context import Servers
 from gamay.model.table.table_config import TableConfig
+from gamay.storage.fetchers import Fetchers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class TaskPlan:
 @dataclass(frozen=True, slots=True)
 class GeneratorInput:
     """What a generator may look at. given: the task's settings of the table. busy: whether a task of this type is under way
-    for the table. working: the subtasks of it that have not ended.
+    for the table. working: the subtasks of it that have not ended. fetchers: know which files users may have opened.
+    is_adhoc: whether a user asks for it, with settings of their own among `given`.
     """
 
     config: TableConfig
@@ -31,6 +34,9 @@ class GeneratorInput:
     servers: Servers
     clock: Clock
     working: Sequence[Mapping[str, str]] = field(default=())
+    fetchers: Fetchers = field(default_factory=Fetchers)
+    ids: Ids = RANDOM_IDS
+    is_adhoc: bool = False
 
     @property
     def table(self) -> str:

@@ -174,6 +174,23 @@ def format_of(path_or_uri: str) -> str:
     return data_format
 
 
+_READER_CLASSES = {
+    "csvrecordreader": "csv", "jsonrecordreader": "json", "avrorecordreader": "avro", "parquetrecordreader": "parquet",
+    "parquetavrorecordreader": "parquet", "parquetnativerecordreader": "parquet", "orcrecordreader": "orc",
+    "arrowrecordreader": "arrow",
+}  # fmt: skip
+
+
+def format_of_class(class_name: str | None) -> str | None:
+    """Return the format that one of Pinot's reader classes reads, None for none; raises InvalidConfigError for others."""
+    if class_name is None:
+        return None
+    data_format = _READER_CLASSES.get(class_name.rpartition(".")[2].lower())
+    if data_format is None:
+        raise InvalidConfigError(f"the reader class '{class_name}' is not known; name the format instead")
+    return data_format
+
+
 def _check_keys(data_format: str, config: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for key in config:
         if key not in known:

@@ -4,7 +4,7 @@ import gzip
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -88,15 +88,21 @@ class _Gunzip(io.RawIOBase):
 
 
 def list_files(
-    input_uri: str, *, recursive: bool = True, include: str | None = None, exclude: str | None = None
+    input_uri: str,
+    *,
+    recursive: bool = True,
+    include: str | None = None,
+    exclude: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Return the files under a folder (or the one file named), sorted; hidden files and empty markers are left out.
 
     include, exclude: `glob:**/*.csv` or `regex:.*\\.csv` over the whole path. Local results are absolute paths, others URIs.
+    options: arguments of the file system.
     Raises NotFoundError when the input does not exist.
     """
     path = local_path(input_uri)
-    found = _list_local(path, recursive) if path is not None else _list_remote(input_uri, recursive)
+    found = _list_local(path, recursive) if path is not None else _list_remote(input_uri, recursive, options or {})
     keeps = path_matcher(include) if include else None
     drops = path_matcher(exclude) if exclude else None
     return sorted(f for f in found if (keeps is None or keeps(f)) and not (drops is not None and drops(f)))
@@ -121,8 +127,9 @@ def _list_local(path: Path, recursive: bool) -> list[str]:
     return [str(f) for f in files if f.is_file() and not _is_hidden(f.relative_to(path).parts)]
 
 
-def _list_remote(uri: str, recursive: bool) -> list[str]:
-    fs, root = fsspec.core.url_to_fs(uri)
+def _list_remote(uri: str, recursive: bool, options: Mapping[str, Any]) -> list[str]:
+    fs, root = fsspec.core.url_to_fs(uri, **options)
+    fs.invalidate_cache()  # file systems are shared, and remember what they have listed
     if fs.isfile(root):
         return [str(fs.unstrip_protocol(root))]
     if not fs.isdir(root):

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gamay.model.parse import keys_of
+from gamay.model.rules.segment_generation import unused_batch_settings
 from gamay.model.rules.unused_index_settings import unused_index_settings
 from gamay.model.table.secondary_indexes import is_declared
 from gamay.model.table.sections import BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY
@@ -29,7 +30,7 @@ def without_effect(config: TableConfig) -> list[str]:
         *unused_keys(config, NO_EFFECT, _AS_IT_IS),
         *_unused_beside_others(config),
     ]
-    return [*found, *_constraints(config), *_tasks(config)]
+    return [*found, *_constraints(config), *_tasks(config), *unused_batch_settings(config)]
 
 
 def _constraints(config: TableConfig) -> Iterator[str]:
@@ -84,7 +85,6 @@ NO_EFFECT: Mapping[str, str] = {
     "dimensionTableConfig.disablePreload": (
         "columns of a dimension table are read when a query first asks for them, so nothing is preloaded"
     ),
-    "ingestionConfig.batchIngestionConfig.batchConfigMaps": "job specs say what batch jobs do",
     "ingestionConfig.retryOnSegmentBuildPrecheckFailure": (
         "a segment that cannot be built stops its partition, whose error says why"
     ),

@@ -5,14 +5,14 @@ import ssl
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.client.controller import ControllerClient
+from gamay.client.controller import ControllerClient, custom_map_headers
 from gamay.client.http import ServiceError
 from gamay.ingest.job.spec import PushJobSpec, TlsSpec
 from gamay.ingest.read.sources import list_files, path_matcher
@@ -33,6 +33,7 @@ class Destination:
     """The table that segments are pushed to.
 
     replaces: they take the place of all segments of the table, at once. storage: how the archives' file system is reached.
+    custom: entries of the segments' records, by segment.
     """
 
     controllers: tuple[str, ...]
@@ -42,10 +43,15 @@ class Destination:
     tls: TlsSpec | None = None
     replaces: bool = False
     storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
+    custom: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def access(self, uri: str) -> Access:
         """Return how an archive is reached."""
         return Access(options=self.storage.options_of(scheme_of(uri)))
+
+    def headers(self, archive: str) -> Mapping[str, str]:
+        """Return the headers that an archive is pushed with."""
+        return custom_map_headers(self.custom.get(segment_name_of(archive), {}))
 
     def client(self, controller: str) -> ControllerClient:
         """Return a client of one of the controllers."""
@@ -207,15 +213,20 @@ class _Pusher:
     def _push_tar(self, archive: str) -> None:
         path = local_path(archive)
         if path is not None:
-            self._client.upload_tar(self._to.table, path, table_type=self._to.table_type)
+            self._client.upload_tar(self._to.table, path, headers=self._to.headers(archive), table_type=self._to.table_type)
             return
         with scratch_folder() as scratch:
             copy = scratch / archive.rpartition("/")[2]
             fetch(archive, copy, self._to.access(archive))
-            self._client.upload_tar(self._to.table, copy, table_type=self._to.table_type)
+            self._client.upload_tar(self._to.table, copy, headers=self._to.headers(archive), table_type=self._to.table_type)
 
     def _push_uri(self, archive: str) -> None:
-        self._client.upload_uri(self._to.table, self._download_uri(archive), table_type=self._to.table_type)
+        self._client.upload_uri(
+            self._to.table,
+            self._download_uri(archive),
+            headers=self._to.headers(archive),
+            table_type=self._to.table_type,
+        )
 
     def _push_metadata(self, archive: str) -> None:
         with scratch_folder() as scratch:
@@ -224,6 +235,7 @@ class _Pusher:
                 self._metadata_archive(archive, scratch),
                 self._download_uri(archive),
                 copy_to_deep_store=self._options.copy_to_deep_store,
+                headers=self._to.headers(archive),
                 table_type=self._to.table_type,
             )
 

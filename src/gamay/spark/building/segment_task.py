@@ -31,7 +31,10 @@ ERRORS_SENT = 20
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """An input file, or a part of one. sub_path: its folder below the input folder, kept below the output folder."""
+    """An input file, or a part of one. sub_path: its folder below the input folder, kept below the output folder.
+
+    copy: a local file that is read in its place; None: it is read where it is.
+    """
 
     uri: str
     sequence_id: int
@@ -39,6 +42,7 @@ class FileTask:
     data_format: str
     reader_config: Mapping[str, Any]
     part: ByteRange | None = None
+    copy: str | None = None
 
 
 def build_segment(files: Sequence[FileTask], target: SegmentTarget) -> SegmentReport:
@@ -119,7 +123,7 @@ def finish(
 def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:
     """Open the task's file; bad records are passed over when the table's config says so."""
     return open_reader(
-        task.uri,
+        task.copy or task.uri,
         task.data_format,
         task.reader_config,
         continue_on_error=table_config.ingestion.continue_on_error,

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gamay.base.errors import ConflictError
+from gamay.base.ids import RANDOM_IDS, FixedId
 from gamay.ingest.job.segment_names import SegmentFacts, SegmentNameGenerator, segment_name_generator
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
@@ -31,6 +32,7 @@ class SegmentTarget:
 
     schema_json, table_config_json: the documents, as text. name_type, name_configs: the segment name generator's.
     table_name: the default prefix of names, None for the typed table name. storage: how the output's file system is reached.
+    uuid: what `append.uuid.to.segment.name` appends; None: a new one.
     """
 
     schema_json: str
@@ -42,6 +44,7 @@ class SegmentTarget:
     overwrite: bool = False
     metadata_archive: bool = False
     storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
+    uuid: str | None = None
 
     @classmethod
     def of(cls, schema: Schema, table_config: TableConfig, output_dir: str) -> "SegmentTarget":
@@ -63,7 +66,12 @@ class SegmentTarget:
     def name_generator(self) -> SegmentNameGenerator:
         """Return the generator of segment names; raises InvalidConfigError."""
         return segment_name_generator(
-            self.name_type, self.name_configs, self.schema(), self.table_config(), table_name=self.table_name
+            self.name_type,
+            self.name_configs,
+            self.schema(),
+            self.table_config(),
+            table_name=self.table_name,
+            ids=RANDOM_IDS if self.uuid is None else FixedId(self.uuid),
         )
 
 

@@ -1,0 +1,180 @@
+"""`SegmentGenerationAndPushTask`: a segment of a file, pushed with a note of the file.
+
+Whoever does a subtask again finds what the first one pushed: its segment has the same name, or tells the subtask.
+"""
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from gamay.base.errors import InvalidConfigError
+from gamay.client.controller import ControllerClient
+from gamay.cluster.records.records import SegmentRecord
+from gamay.ingest.job.spec import PushJobSpec
+from gamay.minion.context import MinionAccess, TaskContext
+from gamay.minion.file_build import FileBuild
+from gamay.minion.work import Rebuilt
+from gamay.model.batch_settings import BatchSettings
+from gamay.model.table.stored import stored_table_config
+from gamay.model.table.table_name import raw_table_name
+from gamay.model.task_settings import INPUT_FILE, SEGMENT_GENERATION
+from gamay.spark.building.push import Destination, push_segments, segment_name_of
+from gamay.spark.building.segment_task import FileTask
+from gamay.spark.building.target import SegmentTarget
+
+_SUBTASK = f"{SEGMENT_GENERATION}.subtask"
+
+
+@dataclass(frozen=True, slots=True)
+class _Destination(Destination):
+    """The table, by the way of this minion."""
+
+    way: MinionAccess | None = None
+
+    def client(self, controller: str) -> ControllerClient:
+        assert self.way is not None
+        return self.way.controller()
+
+
+def run(task: TaskContext) -> str:
+    """Do the subtask: one file, or several that appear together."""
+    if "subtasks" in task.config:
+        return _run_together(task, orjson.loads(task.config["subtasks"]))
+    told, uri = task.config, task.config[INPUT_FILE]
+    replaces = _replaces_all(task)
+    visible = _visible(task)
+    for record in visible:
+        if record.custom.get(_SUBTASK) == task.leased.subtask.name or _is_taken(record, told, replaces):
+            return f"file {uri} is in segment {record.name} already"
+    settings = BatchSettings.of(told, SEGMENT_GENERATION)
+    built = task.builder(_work(task, told, settings, replaces), task.folder, task.progress)
+    if not built.archive:
+        return _empty(settings, uri)
+    name = segment_name_of(built.archive)
+    old = [r.name for r in visible if replaces and r.custom.get(INPUT_FILE) == uri and r.name != name]
+    _push(task, settings, [built.archive], {name: _custom(task, uri)}, old)
+    return f"segment {name} has {built.rows} rows of {uri}"
+
+
+def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
+    """Have segments of all files take the place of all that the table has, at once."""
+    if any(record.custom.get(_SUBTASK) == task.leased.subtask.name for record in _visible(task)):
+        return "the table has the segments of these files already"
+    settings = [BatchSettings.of(told, SEGMENT_GENERATION) for told in files]
+
+    def build(number: int) -> Rebuilt:
+        folder = task.folder / str(number)
+        folder.mkdir()
+        built = task.builder(_work(task, files[number], settings[number], True), folder, task.progress)
+        if not built.archive:
+            _empty(settings[number], files[number][INPUT_FILE])
+        return built
+
+    with ThreadPoolExecutor(task.works_at_once, "task-files") as pool:
+        try:
+            found = list(pool.map(build, range(len(files))))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    pairs = [(one, told) for one, told in zip(found, files, strict=True) if one.archive]
+    if not pairs:
+        return f"no row of {len(files)} files is kept: the table is left as it is"
+    custom = {segment_name_of(one.archive): _custom(task, told[INPUT_FILE]) for one, told in pairs}
+    old = [record.name for record in _visible(task)]
+    _push(task, settings[0], [one.archive for one, _ in pairs], custom, old)
+    return f"{len(pairs)} segments have {sum(one.rows for one, _ in pairs)} rows of {len(files)} files"
+
+
+def _is_taken(record: SegmentRecord, told: Mapping[str, str], replaces: bool) -> bool:
+    """Whether a segment has the rows of a file that is to be appended; what users ask for is done whatever there is."""
+    return "uuid" not in told and not replaces and record.custom.get(INPUT_FILE) == told[INPUT_FILE]
+
+
+def _replaces_all(task: TaskContext) -> bool:
+    return stored_table_config(orjson.loads(task.documents()[1])).replaces_all
+
+
+def _visible(task: TaskContext) -> list[SegmentRecord]:
+    registry = task.access.registry
+    hidden = registry.get_lineage(task.table).hidden_segments()
+    names = [name for name in registry.segment_names(task.table) if name not in hidden]
+    return list(registry.get_segments(task.table, names).values())
+
+
+def _work(task: TaskContext, told: Mapping[str, str], settings: BatchSettings, replaces: bool) -> FileBuild:
+    schema_json, config_json = task.documents()
+    # segments that replace others stand beside them until all are there, also beside those of an attempt that failed
+    attempt = f" {task.leased.subtask.name} {task.leased.subtask.started_ms} {task.leased.subtask.lease}" if replaces else ""
+    known = f"{task.table} {told[INPUT_FILE]}{attempt}"
+    target = SegmentTarget(
+        schema_json,
+        config_json,
+        settings.output_uri or "",
+        settings.name_type,
+        {**settings.name_configs, **({} if settings.name_type == "fixed" else {"append.uuid.to.segment.name": "true"})},
+        overwrite=settings.overwrite,
+        metadata_archive=settings.push_mode == "metadata",
+        storage=task.access.storage,
+        uuid=told.get("uuid") or str(uuid.uuid5(uuid.NAMESPACE_URL, known)),
+    )
+    file = FileTask(told[INPUT_FILE], int(told["sequenceId"]), "", told["inputFormat"], settings.reader_config)
+    return FileBuild(file, told["openedURI"], target, task.access.storage)
+
+
+def _empty(settings: BatchSettings, uri: str) -> str:
+    """Say that a file makes no segment. Raises InvalidConfigError when that is a failure."""
+    if settings.fail_on_empty:
+        raise InvalidConfigError(f"no row of {uri} is kept, and fail.on.empty.segment is set")
+    return f"no row of {uri} is kept: there is no segment of it"
+
+
+def _custom(task: TaskContext, uri: str) -> Mapping[str, str]:
+    return {
+        INPUT_FILE: uri,
+        _SUBTASK: task.leased.subtask.name,
+        f"{SEGMENT_GENERATION}.time": str(task.clock.now_ms()),
+    }
+
+
+def _push(
+    task: TaskContext,
+    settings: BatchSettings,
+    archives: Sequence[str],
+    custom: Mapping[str, Mapping[str, str]],
+    old: Sequence[str],
+) -> None:
+    """Push archives. old: segments in whose place they appear, all at once."""
+    destination = _Destination(
+        (task.access.controller_url(),),
+        raw_table_name(task.table),
+        storage=task.access.storage,
+        custom=custom,
+        way=task.access,
+    )
+    options = PushJobSpec(
+        push_attempts=settings.push_attempts,
+        push_retry_interval_ms=settings.retry_ms,
+        segment_uri_prefix=settings.uri_prefix,
+        segment_uri_suffix=settings.uri_suffix,
+    )
+    sizes = sum(os.stat(archive).st_size for archive in archives if Path(archive).exists())
+    task.progress.step(f"pushing {len(archives)} segments, {sizes} bytes")
+    task.confirm()
+    if not old:
+        push_segments(archives, destination, mode=settings.push_mode, options=options)
+        return
+    table = destination.table
+    with task.access.controller() as client:
+        entry = client.start_replace(table, old, list(custom))
+        try:
+            push_segments(archives, destination, mode=settings.push_mode, options=options)
+            task.confirm()
+            client.end_replace(table, entry)
+        except BaseException:
+            client.revert_replace(table, entry)
+            raise
