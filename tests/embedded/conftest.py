@@ -68,13 +68,14 @@ def make_segment(tmp_path: Path) -> SegmentMaker:
 class Api:
     """A cluster with clients for its HTTP interfaces.
 
-    Its users may name files beside its data, and those of the web servers at `web_port` and port 1, if there are any.
+    Its users may name files beside its data, and those of the web servers at `web_port` and port 1, if there are any,
+    and those in memory.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
         self.web_port = free_port()
-        allowed = (f"file://{data_dir.parent}/", f"http://127.0.0.1:{self.web_port}/", "http://localhost:1/")
+        allowed = (f"file://{data_dir.parent}/", f"http://127.0.0.1:{self.web_port}/", "http://localhost:1/", "memory")
         storage = StorageSettings(allowed_uris=allowed)
         self.cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=2, warm_up=False, storage=storage).start()
         self.controller = httpx.Client(base_url=self.cluster.controller_url, timeout=30)

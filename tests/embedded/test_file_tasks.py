@@ -1,11 +1,15 @@
 """Tasks that make segments of files: new files once, refreshed ones in place of old ones, and what a user asks for."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.embedded.conftest import SCHEMA, T0, TABLE, Api
 from tests.waiting import eventually
+
+from gamay.client.controller import ControllerClient
+from gamay.minion.tasks import segment_generation_and_push
 
 TYPE = "SegmentGenerationAndPushTask"
 
@@ -83,3 +87,120 @@ def test_new_files_are_appended_once(fed: Fed) -> None:
     fed.ended(fed.schedule())
     eventually(lambda: fed.numbers() == [1, 2, 3, 4, 5])
     assert len(fed.segments()) == 4
+
+
+def test_refreshed_files_take_the_place_of_what_they_were(fed: Fed) -> None:
+    fed.write("a.csv", 1, 2)
+    fed.write("b.csv", 3)
+    fed.create("REFRESH")
+    fed.ended(fed.schedule())
+    eventually(lambda: fed.numbers() == [1, 2, 3])
+    fed.write("a.csv", 7, 8, 9)
+    fed.ended(fed.schedule())
+    eventually(lambda: fed.numbers() == [3, 7, 8, 9])
+
+
+def test_a_consistent_refresh_is_seen_whole_or_not_at_all(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        fed.write(f"{name}.csv", 1, 2)
+    fed.create("REFRESH", consistent=True)
+    fed.ended(fed.schedule())
+    eventually(lambda: fed.numbers() == [1, 1, 1, 2, 2, 2])
+    (fed.folder / "c.csv").unlink()
+    for name in "ab":
+        fed.write(f"{name}.csv", 5)
+    seen: list[list[int]] = []
+    ends = [RuntimeError("the connection is lost"), None]
+
+    def poll(client: ControllerClient, *given: Any, **more: Any) -> None:
+        seen.append(fed.numbers())
+        if failure := ends.pop(0):
+            raise failure
+        end(client, *given, **more)
+
+    end = ControllerClient.end_replace
+    monkeypatch.setattr(ControllerClient, "end_replace", poll)
+    fed.api.controller.post("/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
+    fed.ended(fed.schedule())
+    assert seen == [[1, 1, 1, 2, 2, 2]] * 2  # all new segments were there, twice, and were not shown
+    eventually(lambda: fed.numbers() == [5, 5])
+
+
+def test_an_attempt_that_dies_after_its_push_is_not_repeated(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed.write("a.csv", 1, 2)
+    fed.create()
+    run, done = segment_generation_and_push.push_segments, []
+
+    def push_and_die(*given: Any, **more: Any) -> None:
+        run(*given, **more)
+        done.append(given[0])
+        if len(done) == 1:
+            raise OSError("killed")
+
+    monkeypatch.setattr(segment_generation_and_push, "push_segments", push_and_die)
+    fed.api.controller.post("/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
+    debug = fed.ended(fed.schedule())
+    assert "is in segment trips_OFFLINE_" in debug["subtaskInfos"][0]["info"]
+    fed.execute(inputDirURI=str(fed.folder))
+    eventually(lambda: fed.numbers() == [1, 1, 2, 2])  # what a user asks for is done, whatever there is
+    assert len(done) == 2
+
+
+def test_archives_may_stay_where_they_are(fed: Fed) -> None:
+    fed.create()
+    fed.write("a.csv", 1, 2)
+    given = {"inputDirURI": str(fed.folder), "inputFormat": "csv", "outputDirURI": "memory://out", "push.mode": "METADATA"}
+    ((_, job),) = fed.execute(**given).json().items()
+    fed.ended(job)
+    eventually(lambda: fed.numbers() == [1, 2])
+    (name,) = fed.segments()
+    record = fed.api.controller.get(f"/segments/trips/{name}/metadata").json()
+    assert record["segment.download.url"] == f"memory://out/{name}.tar.zst"
+
+
+def test_users_name_files_with_settings_of_their_own(fed: Fed) -> None:
+    fed.create()
+    (fed.folder / "x.json").write_text(f'{{"city": "Rome", "n": 6, "ts": {T0}}}\n')
+    ((_, job),) = fed.execute(inputDirURI=f"file://{fed.folder}/x.json").json().items()
+    fed.ended(job)
+    eventually(lambda: fed.numbers() == [6])
+    (name,) = fed.segments()
+    assert name.startswith("trips_OFFLINE_")
+    assert name.endswith("_0")
+    record = fed.api.controller.get(f"/segments/trips/{name}/metadata").json()
+    assert f"{fed.folder}/x.json" in record["custom.map"]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"inputDirURI": "/etc"}, "taskConfigs.inputDirURI: Unsupported URI: /etc is a local file of the controller"),
+        ({"inputDirURI": "s3://other/in/"}, "begins with nothing that gamay.ingest.allowed_uris names"),
+        ({"inputDirURI": "{in}", "outputDirURI": "/tmp/out"}, "outputDirURI is '/tmp/out', a folder of one machine"),
+        ({"inputDirURI": "{in}", "outputDirURI": "s3://other/out"}, "gamay.ingest.allowed_uris"),
+        ({"inputDirURI": "{in}", "inputFormat": "thrift"}, "inputFormat 'thrift' cannot be read; it must be one of csv"),
+        ({"inputDirURI": "{in}", "includeFileNamePatern": "glob:*"}, "Did you mean 'includeFileNamePattern'"),
+        ({"inputDirURI": "{in}", "includeFileNamePattern": "*.csv"}, "must begin with glob: or regex:"),
+        ({"inputDirURI": "{in}", "push.attempts": "0"}, "push.attempts is '0'; it must be a whole number, 1 or more"),
+        ({"inputDirURI": "{in}/../links"}, "allowed_uris"),
+        ({"inputDirURI": "{in}/none"}, "does not exist"),
+    ],
+)
+def test_what_cannot_be_is_refused(shared: Fed, given: dict[str, str], problem: str) -> None:
+    answer = shared.execute(**{key: text.replace("{in}", str(shared.folder)) for key, text in given.items()})
+    assert answer.status_code in (400, 404), answer.text
+    assert problem in answer.json()["error"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fed]:
+    folder = tmp_path_factory.mktemp("refused")
+    api = Api(folder / "data")
+    fed = Fed(api, folder / "in")
+    fed.write("a.csv", 1)
+    links = folder / "links"
+    links.mkdir()
+    (links / "passwords.csv").symlink_to("/etc/passwd")
+    fed.create()
+    yield fed
+    api.stop()

@@ -68,7 +68,7 @@ class Fetchers:
         """
         try:
             opened = self._allowed.check(uri)
-            if scheme_of(uri) not in (None, "file") and self._allowed.must_be_public(uri):
+            if scheme_of(uri) in ("http", "https") and self._allowed.must_be_public(uri):
                 raise InvalidConfigError(f"Unsupported URI: {uri}: {ALLOWED_URIS} must name the host, as https://host:port/")
             return opened
         except (InvalidConfigError, ValueError) as error:
