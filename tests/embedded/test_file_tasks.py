@@ -171,6 +171,33 @@ def test_users_name_files_with_settings_of_their_own(fed: Fed) -> None:
     assert f"{fed.folder}/x.json" in record["custom.map"]
 
 
+def test_files_are_inserted_by_sql(shared: Fed) -> None:
+    api, folder = shared.api, shared.folder
+    shared.write("../more/x.csv", 3)
+    shared.write("../more/y.tsv", 4)
+    text = (
+        f"SET inputFormat = 'csv'; SET taskName = 'mine'; INSERT INTO trips FROM FILE '{folder}', FILE '{folder}/../more/'"
+    )
+    answer = api.query(text + "; SET includeFileNamePattern = 'glob:**/*.csv'")
+    jobs = [f"Task_{TYPE}_mine{end}" for end in ("", "_1")]
+    assert answer["resultTable"]["dataSchema"]["columnNames"] == ["tableName", "taskJobName"]
+    assert answer["resultTable"]["rows"] == [["trips_OFFLINE", job] for job in jobs]
+    for job in jobs:
+        shared.ended(job)
+    eventually(lambda: shared.numbers() == [1, 3])
+    for sql, code, said in (
+        (text, 200, "Task_SegmentGenerationAndPushTask_mine already exists"),
+        ("INSERT INTO trips FROM FILE '/etc/passwd'", 200, "allowed_uris"),
+        ("INSERT INTO nothing FROM FILE 's3://x'", 200, "nothing"),
+        ("INSERT INTO trips VALUES (1)", 150, "expected FROM, found `VALUES`"),
+        ("INSERT INTO trips FROM FILE x", 150, "expected the URI of a file or folder"),
+    ):
+        (failed,) = api.query(sql)["exceptions"]
+        assert (failed["errorCode"], said in failed["message"]) == (code, True), failed
+    assert api.broker.get("/query/sql", params={"sql": text}).status_code == 403
+    assert api.broker.post("/query/sql", json={"sql": text}, headers={"Origin": "http://other"}).status_code == 403
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

@@ -14,6 +14,7 @@ from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
 from gamay.broker.flight.port import FlightPort
 from gamay.broker.http.app import BrokerApp
+from gamay.broker.http.inserts import FileInserts
 from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, with_token
 from gamay.cluster.access.users import resolve_access
 from gamay.cluster.records.records import Role
@@ -151,7 +152,8 @@ class EmbeddedCluster:
         }
         broker_routes = process_routes(core.registry, core.runner.broker_id, core.clock)
         server_routes = process_routes(core.registry, core.server.id, core.clock)
-        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], broker_routes)
+        inserts = FileInserts(core.registry, core.context.tls)
+        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], broker_routes, inserts)
         assert core.minion is not None
         minion_routes = process_routes(core.registry, core.minion.id, core.clock)
         apps: tuple[tuple[Any, ...], ...] = (

@@ -12,9 +12,9 @@ from gamay.base.clock import Clock
 from gamay.base.errors import NotFoundError
 from gamay.client.controller import ControllerClient, custom_map_headers
 from gamay.client.http import HttpService
-from gamay.cluster.records.records import Role, SegmentRecord
+from gamay.cluster.records.controllers import controller_url
+from gamay.cluster.records.records import SegmentRecord
 from gamay.cluster.records.registry import Registry
-from gamay.cluster.store.election import leader_of
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import AttemptProgress, TaskCancelledError
 from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Input, Rebuild
@@ -44,15 +44,7 @@ class MinionAccess:
 
     def controller_url(self) -> str:
         """Return the URL of the controller that leads, else of any that is alive. Raises NotFoundError."""
-        leader = leader_of(self.registry.store)
-        found = None if leader is None else self.registry.get_instance(leader)
-        if found is None:
-            live = set(self.registry.live_instance_ids())
-            there = [i for i in self.registry.instances() if i.role is Role.CONTROLLER and i.id in live]
-            if not there:
-                raise NotFoundError("no controller is alive")
-            found = there[0]
-        return found.url
+        return controller_url(self.registry)
 
     def controller(self) -> ControllerClient:
         """Return a client of that controller."""

@@ -26,6 +26,7 @@ from gamay.broker.answer.query_log import SLOW_QUERY_MS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight.port import FlightPort
 from gamay.broker.http.app import BrokerApp
+from gamay.broker.http.inserts import FileInserts
 from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.scatter.remote import QueryConnections
 from gamay.cluster.access.principals import AccessControl
@@ -316,7 +317,8 @@ class BrokerProcess(RoleProcess):
         self._warming = Warming(of_broker=True)
         more = process_routes(self.registry, self.id, self.clock)
         self._let_in = self._access()
-        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._let_in, more)
+        inserts = FileInserts(self.registry, self._tls_client)
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._let_in, more, inserts)
         # requests are counted in front of the application, where the shortest way for queries does not pass
         is_counted = self.settings.limits.per_s is not None
         return app.asgi(), BoundedHeads if is_counted else app.protocol()

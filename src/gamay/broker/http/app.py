@@ -18,6 +18,7 @@ from gamay.base.urls import url_parameters
 from gamay.broker.answer.options import without_limit
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.http.cursors import CursorRoutes, with_cursor
+from gamay.broker.http.inserts import FileInserts
 from gamay.broker.http.legacy import begin_pql, pql_text, refused_pql
 from gamay.broker.http.query_checks import fingerprint, syntax_report
 from gamay.broker.http.query_endpoint import (
@@ -27,6 +28,7 @@ from gamay.broker.http.query_endpoint import (
     Answered,
     QueryAnswers,
     QueryEndpoint,
+    answered,
     shown_status,
 )
 from gamay.broker.http.query_protocol import QueryProtocol
@@ -40,6 +42,7 @@ from gamay.cluster.access.principals import EVERYBODY, AccessControl
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table.table_name import raw_table_name
 from gamay.query.limits.queue import QueryQueue
+from gamay.sql.insert import is_insert
 from gamay.web.bounded_heads import BoundedHeads
 from gamay.web.error_answers import ERROR_ANSWERS
 from gamay.web.guarded import AsgiApp, Guarded, guarded_routes, sender_of
@@ -78,8 +81,10 @@ class BrokerApp:
         is_ready: Callable[[], bool],
         access: AccessControl = EVERYBODY,
         more: Sequence[Route] = (),
+        inserts: FileInserts | None = None,
     ) -> None:
-        """access: who may ask. more: routes of the process, beside those of the role."""
+        """access: who may ask. more: routes of the process, beside those of the role. inserts: None: none are taken."""
+        self._inserts = inserts
         self._more = more
         self._runner = runner
         self._queue = queue
@@ -156,10 +161,25 @@ class BrokerApp:
             return _answered(request, *answer)
         if not isinstance(sql, str):
             return _failure(400, "Payload is missing the query string field 'sql'")
+        if self._inserts is not None and is_insert(sql):
+            return await self._insert(request, self._inserts, sql)
         if request.url.path == "/query":
             body = without_limit(body)
         database = request.headers.get("database")
         return _answered(request, *await self._answers.answer(body, database, sender_of(request.scope), request.receive))
+
+    async def _insert(self, request: Request, inserts: FileInserts, sql: str) -> Response:
+        """Have tasks made of INSERT INTO … FROM FILE, but not for a page of another site that a browser shows."""
+        if request.method != "POST" or "origin" in request.headers:
+            return _failure(
+                403, "INSERT is taken from POST requests alone, and from no browser; ask the controller's POST /sql"
+            )
+        headers = request.headers
+        try:
+            response = await run_in_threadpool(inserts.answer, sql, headers.get("authorization"), headers.get("database"))
+        except QueryError as error:
+            response = self._runner.refused(error)
+        return _answered(request, *answered(response))
 
     async def _pql(self, request: Request, pql: str, body: Mapping[str, Any]) -> Answered:
         """Answer PQL when its turn comes; it is listed, and can be cancelled, from when it is compiled."""

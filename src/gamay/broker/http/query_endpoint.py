@@ -1,6 +1,6 @@
 """The path that nearly every request takes: POST /query/sql with a JSON body, answered without a web framework around it.
 
-Whatever is out of the ordinary (another route or method, parameters, a body that is no query, a browser that needs CORS
+Whatever is out of the ordinary (another route or method, parameters, a body that is no query or an INSERT, a browser that needs CORS
 headers) is handed on, body and all, to the application behind.
 """
 
@@ -19,6 +19,7 @@ from gamay.broker.http.rights import QUERY_RIGHT
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.query.answer.response import BrokerResponse, encode, encode_short
 from gamay.query.limits.queue import QueryQueue
+from gamay.sql.insert import is_insert
 from gamay.sql.options.option_values import number
 from gamay.web.guarded import AsgiApp, Message, Receive, Send, refusal, sender_of
 
@@ -59,7 +60,7 @@ class QueryAnswers:
         except QueryError as error:
             return self._failed(error)
         if not options and database is None and (response := self._runner.fast_answer(sql, principal)) is not None:
-            return _encoded(response)
+            return answered(response)
         pending = self._runner.begin(sql, options, database, principal=principal)
         is_inline = pending.is_light and (not self._runner.is_remote or pending.failure is not None)
         return self._finish(pending) if is_inline else pending
@@ -114,14 +115,14 @@ class QueryAnswers:
         return self._finish(pending)
 
     def _failed(self, error: QueryError) -> Answered:
-        return _encoded(self._runner.refused(error))
+        return answered(self._runner.refused(error))
 
     def _finish(self, pending: PendingQuery) -> Answered:
         response = self._runner.finish(pending)
         if response.table is not None and not response.exceptions and is_on(pending.query.options, "getCursor"):
             return _told(*self._runner.render(pending, response, partial(self._first_page, pending)))
         if not response.is_long:
-            return _encoded(response)
+            return answered(response)
         return _told(*self._runner.render(pending, response, encode))
 
     def _first_page(self, pending: PendingQuery, response: BrokerResponse) -> bytes:
@@ -132,7 +133,8 @@ class QueryAnswers:
         return self._runner.answers.keep(response, response.table, num_rows, pending.principal)
 
 
-def _encoded(response: BrokerResponse) -> Answered:
+def answered(response: BrokerResponse) -> Answered:
+    """Return what is sent of a short response."""
     return _told(response, encode_short(response))
 
 
@@ -201,7 +203,9 @@ def query_of(raw: bytes) -> dict[str, Any] | None:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return None  # the application behind says what is wrong with it
-    return body if isinstance(body, dict) and isinstance(body.get("sql"), str) and "pql" not in body else None
+    if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or "pql" in body or is_insert(body["sql"]):
+        return None
+    return body
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -1,0 +1,19 @@
+"""Which controller other roles ask."""
+
+from gamay.base.errors import NotFoundError
+from gamay.cluster.records.records import Role
+from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.election import leader_of
+
+
+def controller_url(registry: Registry) -> str:
+    """Return the URL of the controller that leads, else of any that is alive. Raises NotFoundError."""
+    leader = leader_of(registry.store)
+    found = None if leader is None else registry.get_instance(leader)
+    if found is None:
+        live = set(registry.live_instance_ids())
+        there = [i for i in registry.instances() if i.role is Role.CONTROLLER and i.id in live]
+        if not there:
+            raise NotFoundError("no controller is alive")
+        found = there[0]
+    return found.url
