@@ -24,6 +24,7 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import raw_table_name
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.server_result import ServerResult
+from gamay.query.layout.rebuild import TableLayout
 from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.queue import QueryQueue
 from gamay.rpc.peer import ConnectionLimits
@@ -31,7 +32,6 @@ from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.answering.executor import QueryExecutor
 from gamay.server.answering.listener import QueryListener
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import LoadedSegment, TableData
 from gamay.server.query_counts import ServerCounts
 

@@ -8,7 +8,7 @@ from tests.dimension_tables import SECTIONS
 
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
-from gamay.server.loading.rebuild import TableLayout
+from gamay.query.layout.rebuild import TableLayout
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import gamay
 from gamay.base.clock import ManualClock
 from gamay.base.errors import QueryError
 from gamay.model.types import DataType
+from gamay.query.layout.rebuild import TableLayout, rebuild
 from gamay.segment.describe import describe
 from gamay.segment.write.row_subset import KeptRows, write_kept
-from gamay.server.loading.rebuild import TableLayout, rebuild
 
 COLUMNS = ("a", "b", "s", "tags")
 OFF = [{"name": name, "indexes": {"forward": {"disabled": True}}} for name in COLUMNS]

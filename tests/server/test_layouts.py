@@ -12,12 +12,12 @@ from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.query.layout.rebuild import TableLayout, rebuild
 from gamay.segment.encode.metadata import Encoding
 from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.write import column_writer
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.loading.loader import SegmentLoader
-from gamay.server.loading.rebuild import TableLayout, rebuild
 from gamay.server.loading.sources import SegmentSources
 from gamay.storage.archive import pack
 

@@ -21,6 +21,7 @@ from gamay.cluster.store.znrecord import decode
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.query.layout.rebuild import TableLayout, rebuild
 from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import Segment
@@ -28,7 +29,6 @@ from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.loading import loader as loading
 from gamay.server.loading.loader import SegmentLoader
-from gamay.server.loading.rebuild import TableLayout, rebuild
 from gamay.server.loading.sources import SegmentSources
 from gamay.server.loading.table import TableData
 from gamay.storage.archive import pack

@@ -46,9 +46,9 @@ def advise_indexes(
 def _print_measured(folder: Path, found: Any) -> set[str]:
     """Build all candidates for a segment, and print what each saves; return the queries that one of them helps."""
     from gamay.base.clock import SYSTEM_CLOCK
+    from gamay.query.layout.rebuild import TableLayout, rebuild
     from gamay.query.startree.advice import schema_of
     from gamay.segment.read.reader import open_segment
-    from gamay.server.loading.rebuild import TableLayout, rebuild
     from gamay.shell.formats.table import print_table
 
     with tempfile.TemporaryDirectory(prefix="gamay-advise-") as made:

@@ -95,12 +95,17 @@ def rebuild(
 
 def _fetch(work: Rebuild, name: str, folder: Path, tls: ssl.SSLContext | None) -> ImmutableSegment:
     """Download a segment, compare its checksums, and open it."""
-    archive = folder / f"{name}.tar.gz"
-    token = work.auth_token or None
-    with ControllerClient(
-        work.controller, auth_token=token, timeout_s=CONTROLLER_TIMEOUT_S, verify=tls or True
-    ) as controller:
-        controller.download_segment(work.table, name, archive)
+    archive = download(work.controller, work.auth_token, work.table, name, folder, tls)
     unpacked = unpack(archive, folder / "in" / name)
     archive.unlink()
     return open_segment(unpacked)
+
+
+def download(controller: str, auth_token: str, table: str, name: str, folder: Path, tls: ssl.SSLContext | None) -> Path:
+    """Write the archive of a segment into a folder, and return its path. Raises as `HttpService.request`."""
+    archive = folder / f"{name}.tar.gz"
+    with ControllerClient(
+        controller, auth_token=auth_token or None, timeout_s=CONTROLLER_TIMEOUT_S, verify=tls or True
+    ) as client:
+        client.download_segment(table, name, archive)
+    return archive

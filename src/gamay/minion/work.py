@@ -18,13 +18,15 @@ ARCHIVE_SUFFIX = ".tar.zst"
 class Rebuilt:
     """What was built. archive: its path, or its URI where the work itself put it; empty when there is nothing to push.
 
-    crc: of the segment. rows, rows_before: of it, and of all its inputs.
+    crc: of the segment. rows, rows_before: of it, and of all its inputs. is_changed: False where the archive is its only
+    input, as that was.
     """
 
     archive: str
     crc: int
     rows: int
     rows_before: int
+    is_changed: bool = True
 
 
 class Work(Protocol):

@@ -10,6 +10,7 @@ from gamay.model.units import parse_data_size, parse_period
 UPSERT_COMPACTION = "UpsertCompactionTask"
 UPSERT_COMPACT_MERGE = "UpsertCompactMergeTask"
 SEGMENT_GENERATION = "SegmentGenerationAndPushTask"
+REFRESH_SEGMENT = "RefreshSegmentTask"
 INPUT_FILE = "input.data.file.uri"
 """What tells the file that a segment was made of, among the custom entries of its record."""
 COMMON_KEYS = ("schedule", "tableMaxNumTasks", "minionInstanceTag", "allowDownloadFromServer", "push.mode")
@@ -28,6 +29,7 @@ _MERGE_KEYS = (
     "outputSegmentMaxSize", "numSegmentsBatchPerServerRequest", "retentionExpiryBufferPeriod", *_CONSENSUS_KEYS,
 )  # fmt: skip
 _KEYS: dict[str, tuple[str, ...]] = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
+_KEYS[REFRESH_SEGMENT] = ()
 _KEYS[SEGMENT_GENERATION] = ()  # `ingestionConfig.batchIngestionConfig.batchConfigMaps` say the rest
 
 

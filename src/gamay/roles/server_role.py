@@ -14,11 +14,11 @@ from gamay.model.cluster_settings import PARALLEL_SEGMENT_BUILDS
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_name import raw_table_name
 from gamay.model.table.upsert_defaults import DEFAULTS, ServerDefaults
+from gamay.query.layout.rebuild import TableLayout
 from gamay.roles.layout import Layout
 from gamay.server.answering.executor import QueryExecutor
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.loading.loader import SegmentLoader
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.sources import SegmentSources
 from gamay.storage.deep_store import DeepStore
 

@@ -24,6 +24,7 @@ from gamay.ingest.stream.spi import StreamContext
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.query.bind.binder import bind
+from gamay.query.layout.rebuild import TableLayout
 from gamay.query.limits.deadline import Deadline
 from gamay.query.reduce.merge import reduce
 from gamay.segment.encode.metadata import read_metadata
@@ -32,7 +33,6 @@ from gamay.server.consuming.builds import BuildPermits
 from gamay.server.consuming.host import Resources
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.loading.loader import SegmentLoader
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.sources import SegmentSources
 from gamay.sql.parser import parse_query
 

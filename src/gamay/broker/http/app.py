@@ -171,9 +171,7 @@ class BrokerApp:
     async def _insert(self, request: Request, inserts: FileInserts, sql: str) -> Response:
         """Have tasks made of INSERT INTO … FROM FILE, but not for a page of another site that a browser shows."""
         if request.method != "POST" or "origin" in request.headers:
-            return _failure(
-                403, "INSERT is taken from POST requests alone, and from no browser; ask the controller's POST /sql"
-            )
+            return _failure(403, "INSERT is taken from POST requests alone, and from no page that a browser shows")
         headers = request.headers
         try:
             response = await run_in_threadpool(inserts.answer, sql, headers.get("authorization"), headers.get("database"))

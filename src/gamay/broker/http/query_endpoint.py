@@ -1,7 +1,7 @@
 """The path that nearly every request takes: POST /query/sql with a JSON body, answered without a web framework around it.
 
-Whatever is out of the ordinary (another route or method, parameters, a body that is no query or an INSERT, a browser that needs CORS
-headers) is handed on, body and all, to the application behind.
+Whatever is out of the ordinary (another route or method, parameters, a body that is no query, or an INSERT, a browser that
+needs CORS headers) is handed on, body and all, to the application behind.
 """
 
 import asyncio

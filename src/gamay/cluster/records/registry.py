@@ -15,6 +15,7 @@ from gamay.cluster.records.records import Assignment, Instance, Lineage, Segment
 from gamay.cluster.store import buckets, paths
 from gamay.cluster.store.store import MAX_VALUE_BYTES, MetadataStore, update
 from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, decode, encode, parse_record, read_record
+from gamay.model.table.table_name import raw_table_name
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -83,6 +84,11 @@ class Registry:
         if node is None:
             raise NotFoundError(f"table '{table}' does not exist")
         return node.created_ms, node.modified_ms
+
+    def definition_changed_ms(self, table: str) -> int:
+        """Return when the config of a typed table or its schema was changed last, by the clock of the store; 0 without."""
+        nodes = self.store.get_many([paths.table_config(table), paths.schema(raw_table_name(table))])
+        return max((node.modified_ms for node in nodes if node is not None), default=0)
 
     def resources_with_state(self) -> list[str]:
         """Return the typed tables that have an ideal state, a view, segment records or a lineage."""

@@ -52,6 +52,16 @@ class GeneratorInput:
         return [record for record in records.values() if record.complete]
 
 
+def segment_config(table: str, record: SegmentRecord) -> dict[str, str]:
+    """Return what a subtask of one segment is told."""
+    return {
+        "tableName": table,
+        "segmentName": record.name,
+        "downloadURL": record.download_url,
+        "crc": str(record.crc),
+    }
+
+
 class TaskGenerator(Protocol):
     """A generator of the tasks of one type.
 

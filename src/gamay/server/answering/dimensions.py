@@ -14,12 +14,12 @@ from gamay.functions.vector import Vector
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.table.table_name import raw_table_name
 from gamay.query.columns.operations import concat_vectors
+from gamay.query.layout.rebuild import TableLayout
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.encode.storage_form import from_arrow
 from gamay.segment.read.defaults import with_defaults
 from gamay.segment.spi import Segment
 from gamay.server.instance.instance import ServerInstance
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import LoadedSegment
 
 _NO_ROWS = np.zeros(1, np.int64)

@@ -17,6 +17,7 @@ from gamay.ingest.stream.spi import StreamConsumerFactory
 from gamay.ingest.stream.stream_level import TopicStream
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.table.tier_overwrites import CONSUMING
+from gamay.query.layout.rebuild import TableLayout
 from gamay.segment.mutable.buffers import SpareBuffers
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.spi import Segment
@@ -27,7 +28,6 @@ from gamay.server.consuming.machine import ConsumerMachine, FlushLimits
 from gamay.server.consuming.prefetch import BegunSegment, Prefetch
 from gamay.server.consuming.progress import ConsumerProgress
 from gamay.server.consuming.status import StreamError
-from gamay.server.loading.rebuild import TableLayout
 from gamay.upsert.spi import ConsumingKeys
 
 _log = logging.getLogger(__name__)

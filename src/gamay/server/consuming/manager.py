@@ -12,6 +12,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.llc_name import LlcName, partition_of
 from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.stream.config import stream_configs
+from gamay.query.layout.rebuild import TableLayout
 from gamay.server.consuming.consumer import SegmentConsumer
 from gamay.server.consuming.context import SegmentTask, ShownRows
 from gamay.server.consuming.counts import PartitionCounts
@@ -20,7 +21,6 @@ from gamay.server.consuming.host import Resources, Surroundings
 from gamay.server.consuming.machine import ConsumerState
 from gamay.server.consuming.partition import Partition
 from gamay.server.consuming.table_memory import TableMemory
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import ConsumingSegment, TableData
 from gamay.server.loading.upserts import UpsertTables
 from gamay.upsert.config.parallel import Phase

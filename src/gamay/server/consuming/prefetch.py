@@ -12,9 +12,9 @@ from gamay.base.errors import GamayError
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import Offset
 from gamay.ingest.stream.spi import MessageBatch, PartitionConsumer
+from gamay.query.layout.rebuild import TableLayout
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.server.consuming.intake import Intake, Taken
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import ConsumingSegment
 
 _log = logging.getLogger(__name__)

@@ -21,11 +21,11 @@ from gamay.cluster.store.store import MetadataStore, StoreUnavailableError
 from gamay.cluster.store.znrecord import ZNRecord, decode
 from gamay.model.table.table_name import TableType, table_type_of
 from gamay.model.table.upsert_defaults import DEFAULTS, ServerDefaults
+from gamay.query.layout.rebuild import TableLayout
 from gamay.server.instance.failures import Failure, SegmentFailures
 from gamay.server.instance.pending_work import PendingWork, Reload, WorkQueue
 from gamay.server.instance.reporting import CurrentStates
 from gamay.server.loading.loader import SegmentLoader
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import LoadedSegment, TableData
 from gamay.server.loading.upserts import UpsertTables
 from gamay.server.query_counts import ServerCounts

@@ -10,7 +10,7 @@ from gamay.cluster.records.llc_name import LlcName
 from gamay.cluster.records.records import CONSUMING, ONLINE, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.model.table.table_name import TableType, table_type_of
-from gamay.server.loading.rebuild import TableLayout
+from gamay.query.layout.rebuild import TableLayout
 from gamay.server.loading.table import TableData
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 from gamay.base.clock import Clock
 from gamay.ingest.transform.post_merge import post_merge_transform
 from gamay.model.table.upsert_defaults import ServerDefaults
-from gamay.server.loading.rebuild import TableLayout
+from gamay.query.layout.rebuild import TableLayout
 from gamay.upsert.config.settings import DedupSettings, UpsertSettings
 from gamay.upsert.persist.host import Host
 from gamay.upsert.persist.snapshots import SnapshotFolder

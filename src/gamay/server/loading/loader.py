@@ -11,9 +11,9 @@ from gamay.base.clock import Clock
 from gamay.base.errors import CorruptSegmentError, DiskFullError, InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.cluster.records.records import SegmentRecord
+from gamay.query.layout.rebuild import TableLayout, rebuild
 from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.read.reader import open_segment
-from gamay.server.loading.rebuild import TableLayout, rebuild
 from gamay.server.loading.sources import SegmentSources
 from gamay.server.loading.table import LoadedSegment
 from gamay.storage.archive import unpack

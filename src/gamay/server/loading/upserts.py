@@ -18,8 +18,8 @@ from gamay.cluster.records.registry import Registry
 from gamay.model.cluster_settings import CONSUMING_SEGMENT_CONSISTENCY
 from gamay.model.table.table_name import TableType
 from gamay.model.table.upsert_defaults import DEFAULTS, ServerDefaults
+from gamay.query.layout.rebuild import TableLayout
 from gamay.segment.read.defaults import with_defaults
-from gamay.server.loading.rebuild import TableLayout
 from gamay.server.loading.table import LoadedSegment, TableData
 from gamay.storage.deep_store import DeepStore
 from gamay.upsert.persist.shared_snapshots import SharedSnapshots

@@ -29,6 +29,7 @@ from gamay.segment.encode.format import COLUMNS_FILE, METADATA_FILE
 from gamay.segment.encode.metadata import ColumnMeta, Encoding, SegmentMetadata
 from gamay.segment.read.column import ImmutableColumn
 from gamay.segment.read.reader import ImmutableSegment
+from gamay.segment.secondary.registry import index_type
 from gamay.segment.star_tree_file import remove_star_trees
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.segment.write.secondary_indexes import add_indexes, buildable
@@ -39,10 +40,15 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """How the segments of a table should be stored."""
+    """How the segments of a table should be stored.
+
+    of_archives: in the deep store, from where servers take them: with the columns that the schema has now, of its types.
+    Servers themselves show columns that are missing by their default values, and make indexes of some types alone.
+    """
 
     schema: Schema
     config: TableConfig
+    of_archives: bool = False
 
     def of_tier(self, tier: str) -> "TableLayout":
         """Return how segments of a tier are stored; overwrites that were never validated and fail are left out."""
@@ -65,7 +71,7 @@ class TableLayout:
         return f"{zlib.crc32(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)):08x}"
 
     def matches(self, info: SegmentMetadata) -> bool:
-        """Whether a segment is stored like this already; columns of other types than the schema's cannot be helped.
+        """Whether a segment is stored like this already; servers cannot help columns of other types than the schema's.
 
         With `skipSegmentPreprocess` segments stay as they were pushed.
         """
@@ -74,9 +80,11 @@ class TableLayout:
         for spec in self.schema.stored_fields:
             column = info.columns.get(spec.name)
             if column is None:
+                if self.of_archives:
+                    return False
                 continue
             if (column.data_type, column.single_value) != (spec.data_type, spec.single_value):
-                return True
+                return not self.of_archives
             if not self._matches_column(spec, column, info.num_docs):
                 return False
         return self._timestamp_columns(info) == info.timestamp_columns
@@ -114,7 +122,10 @@ class TableLayout:
     @property
     def indexes(self) -> Sequence[IndexDeclaration]:
         """The secondary indexes that segments should have."""
-        return () if self.config.indexing.skip_segment_preprocess else declared_indexes(self.config, self.schema)
+        if self.config.indexing.skip_segment_preprocess:
+            return ()
+        declared = declared_indexes(self.config, self.schema)
+        return [index for index in declared if not self.of_archives or index_type(index.kind).is_portable]
 
     def matches_indexes(self, segment: ImmutableSegment) -> bool:
         """Whether a segment has its secondary indexes already, sound ones, and no others."""
@@ -177,22 +188,25 @@ def _linked(segment: ImmutableSegment, out_dir: Path) -> Path:
 def _rewritten(segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path:
     clock = ManualClock(segment.info.creation_time_ms)
     builder = SegmentBuilder(layout.schema, layout.config, segment.name, out_dir, clock=clock)
-    for batch in _batches(segment, layout.schema):
+    for batch in conformed_rows(segment, layout.schema):
         builder.append(batch)
     return builder.build()
 
 
-def _batches(segment: ImmutableSegment, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows as conformed batches; columns that the segment does not have are null."""
+def conformed_rows(segment: ImmutableSegment, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a segment, in their order, as conformed batches; columns that it does not have are null.
+
+    Raises InvalidConfigError for a column whose values cannot have the type that the schema says.
+    """
     names = [spec.name for spec in schema.stored_fields]
     columns = {name: segment.column(name).with_forward() for name in names if name in segment.column_names}
     for start in range(0, segment.num_docs, _BATCH_ROWS):
         stop = min(start + _BATCH_ROWS, segment.num_docs)
-        arrays = [_array(columns, spec, start, stop) for spec in schema.stored_fields]
+        arrays = [_array(segment.name, columns, spec, start, stop) for spec in schema.stored_fields]
         yield pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _array(columns: Mapping[str, ImmutableColumn], spec: FieldSpec, start: int, stop: int) -> pa.Array:
+def _array(segment: str, columns: Mapping[str, ImmutableColumn], spec: FieldSpec, start: int, stop: int) -> pa.Array:
     kind = arrow_type(spec.data_type, spec.single_value)
     if spec.name not in columns:
         return pa.nulls(stop - start, kind)
@@ -204,4 +218,14 @@ def _array(columns: Mapping[str, ImmutableColumn], spec: FieldSpec, start: int, 
         nulls[np.array(inside, np.int64) - start] = True
         values = Vector(values.type, values.values, values.offsets, nulls)
     array = arrow_array(values)
-    return array if array.type == kind else array.cast(kind)
+    if array.type == kind:
+        return array
+    try:
+        if column.single_value and not spec.single_value:
+            return pa.ListArray.from_arrays(np.arange(len(array) + 1, dtype=np.int32), array.cast(kind.value_type))
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidConfigError(
+            f"column '{spec.name}' of segment '{segment}' is {column.data_type.value}, and cannot become "
+            f"{'' if spec.single_value else 'multi-value '}{spec.data_type.value} as the schema says: {error}"
+        ) from error

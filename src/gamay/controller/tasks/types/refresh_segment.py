@@ -1,0 +1,31 @@
+"""`RefreshSegmentTask`: segments are stored as the table's schema and config say, after one of these was changed."""
+
+from gamay.cluster.records.records import SegmentRecord
+from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
+from gamay.model.task_settings import REFRESH_SEGMENT, known_task_keys
+
+_STAMP = f"{REFRESH_SEGMENT}.time"
+
+
+class RefreshSegmentGenerator:
+    """Makes a subtask for each segment that has not been looked at since the last change."""
+
+    task_type = REFRESH_SEGMENT
+    keys = known_task_keys(REFRESH_SEGMENT)
+    max_tasks = 20
+
+    def plan(self, wanted: GeneratorInput) -> TaskPlan:
+        """Return the segments whose stamp is older than schema or config, those of the oldest first."""
+        changed_ms = wanted.registry.definition_changed_ms(wanted.table)
+        busy = {subtask["segmentName"] for subtask in wanted.working}
+        records = [r for r in wanted.completed_segments() if _stamp(r) < changed_ms and r.name not in busy]
+        chosen = sorted((r for r in records if r.download_url), key=lambda record: (_stamp(record), record.name))
+        return TaskPlan([segment_config(wanted.table, record) for record in chosen])
+
+
+def _stamp(record: SegmentRecord) -> int:
+    text = record.custom.get(_STAMP, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+GENERATOR = RefreshSegmentGenerator()

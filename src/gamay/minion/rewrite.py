@@ -1,0 +1,93 @@
+"""One segment stored anew under its name, or found to be as it should be already."""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import orjson
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.minion.rebuild import OtherCopyError, download
+from gamay.minion.work import ARCHIVE_SUFFIX, Rebuilt
+from gamay.model.schema.schema import Schema
+from gamay.model.table.stored import stored_schema, stored_table_config
+from gamay.model.table.table_config import TableConfig
+from gamay.query.layout.rebuild import TableLayout, rebuild
+from gamay.segment.encode.metadata import read_metadata
+from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.storage.archive import pack, unpack
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment in the deep store, and the documents of its table. table: typed. crc: that its copy must have.
+
+    controller: the URL of the one that gives it. auth_token: the `Authorization` header that it wants to see.
+    """
+
+    table: str
+    name: str
+    crc: int
+    schema_json: str
+    table_config_json: str
+    controller: str
+    auth_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class SegmentRewrite:
+    """Base of works that store one segment anew. A subclass says how, in `rewritten`, and what it does, in `verb`."""
+
+    stored: StoredSegment
+    verb: ClassVar[str] = "rewriting"
+
+    @property
+    def output(self) -> str:
+        """The segment."""
+        return self.stored.name
+
+    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
+        """Store the segment anew as a folder in `out_dir`; None when there is nothing to change."""
+        raise AssertionError("each work says it")
+
+    def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
+        """See `Work`; a segment that is as it should be is its archive as it was.
+
+        Raises OtherCopyError, NotFoundError for a segment that is gone, InvalidConfigError, and as `HttpService.request`.
+        """
+        stored = self.stored
+        step(f"downloading segment {stored.name}")
+        archive = download(stored.controller, stored.auth_token, stored.table, stored.name, folder, tls)
+        segment = open_segment(unpack(archive, folder / "in" / stored.name))
+        try:
+            if segment.info.crc != stored.crc:
+                raise OtherCopyError(stored.name, segment.info.crc)
+            step(f"{self.verb} segment {stored.name} of {segment.num_docs} rows")
+            out_dir = folder / "out"
+            out_dir.mkdir()
+            schema = stored_schema(orjson.loads(stored.schema_json))
+            config = stored_table_config(orjson.loads(stored.table_config_json))
+            built = self.rewritten(segment, schema, config, out_dir)
+            if built is None:
+                return Rebuilt(str(archive), stored.crc, segment.num_docs, segment.num_docs, is_changed=False)
+            archive.unlink()
+            info = read_metadata(built)
+            step(f"packing segment {stored.name}")
+            packed = pack(built, folder / f"{stored.name}{ARCHIVE_SUFFIX}")
+            return Rebuilt(str(packed), info.crc, info.num_docs, segment.num_docs)
+        finally:
+            segment.close()
+
+
+@dataclass(frozen=True)
+class Refresh(SegmentRewrite):
+    """A segment to be stored as schema and config say now."""
+
+    verb: ClassVar[str] = "refreshing"
+
+    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
+        """See the base."""
+        layout = TableLayout(schema, config, of_archives=True)
+        return None if layout.is_met_by(segment) else rebuild(segment, layout, out_dir, SYSTEM_CLOCK)
