@@ -1,14 +1,19 @@
 """Tasks that store segments anew: as schema and config say, without some rows, without dictionaries."""
 
+from collections.abc import Mapping
 from copy import deepcopy
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.embedded.conftest import SCHEMA, TABLE, Api, SegmentMaker
 from tests.waiting import eventually
 
 from gamay.client.controller import ControllerClient
+from gamay.minion import purgers
 from gamay.minion.context import TaskContext
 from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.storage.archive import unpack
@@ -84,3 +89,101 @@ def test_segments_are_refreshed_after_changes(
     assert stored(api, "s0", tmp_path / "last").info.creation_time_ms == before.creation_time_ms
     eventually(lambda: api.rows("SELECT COUNT(*), SUM(n) FROM trips WHERE note = 'none'") == [[6, 18.0]])
     assert schedule(api, "RefreshSegmentTask") is None
+
+
+def purge_odd(table: str, told: Mapping[str, str]) -> Any:
+    return lambda batch: batch.column("n").to_numpy() % 2 == 1 if table == "trips_OFFLINE" else None
+
+
+def shout_small(table: str, told: Mapping[str, str]) -> Any:
+    def modifier(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        return {"city": pc.if_else(pc.less(batch.column("n"), 2), "SMALL", batch.column("city"))}
+
+    return modifier
+
+
+class Installed:
+    """Entry points of the tests' own package."""
+
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+
+    def __call__(self, group: str) -> list[EntryPoint]:
+        found = self.given.get(group.removeprefix("gamay.record_"))
+        return [EntryPoint("of tests", f"{__name__}:{found.__name__}", group)] if found else []
+
+
+def test_purgers_and_modifiers(api: Api, make_segment: SegmentMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.create(SCHEMA, config(PurgeTask={"lastPurgeTimeThresholdPeriod": "1h"}))
+    for name, values in (("s0", [0, 1, 2, 3]), ("s1", [4, 6]), ("s2", [5, 7])):
+        api.push(make_segment(name, values))
+    assert sorted(infos(api, schedule(api, "PurgeTask"))) == [
+        f"segment s{i} has no row to purge or change" for i in range(3)
+    ]
+    assert schedule(api, "PurgeTask") is None  # all are stamped
+    execute = {"taskType": "PurgeTask", "tableName": "trips", "taskConfigs": {"lastPurgeTimeThresholdPeriod": "0d"}}
+    monkeypatch.setattr(purgers, "entry_points", Installed(purgers=purge_odd))
+    job = api.controller.post("/tasks/execute", json=execute).json()["trips_OFFLINE"]
+    assert sorted(infos(api, job)) == [
+        "segment s0 has 2 rows, 2 fewer than before",
+        "segment s1 has no row to purge or change",
+        "segment s2 has 0 rows, 2 fewer than before",
+    ]
+    eventually(lambda: api.rows("SELECT n, city FROM trips ORDER BY n") == [[n, f"city{n % 3}"] for n in (0, 2, 4, 6)])
+    monkeypatch.setattr(purgers, "entry_points", Installed(modifiers=shout_small))
+    job = api.controller.post("/tasks/execute", json=execute).json()["trips_OFFLINE"]
+    assert len(infos(api, job)) == 2
+    assert "s2" not in api.cluster.core.segments.names("trips_OFFLINE")
+    expected = [[n, "SMALL" if n < 2 else f"city{n % 3}"] for n in (0, 2, 4, 6)]
+    eventually(lambda: api.rows("SELECT n, city FROM trips ORDER BY n") == expected)
+
+
+def test_rows_are_deleted_on_request(api: Api, make_segment: SegmentMaker, tmp_path: Path) -> None:
+    api.create()
+    for name, values in (("s0", [0, 1, 2]), ("s1", [3, 4, 5]), ("s2", [6])):
+        api.push(make_segment(name, values))
+    listed = tmp_path / "forget.txt"
+    listed.write_text("4\n6\n")
+
+    def execute(**given: str) -> Any:
+        return api.controller.post(
+            "/tasks/execute", json={"taskType": "PurgeTask", "tableName": "trips", "taskConfigs": given}
+        )
+
+    job = execute(purgeColumn="city", purgeValues='["city1", "none"]').json()["trips_OFFLINE"]
+    assert len(infos(api, job)) == 3
+    eventually(lambda: api.rows("SELECT n FROM trips ORDER BY n") == [[0], [2], [3], [5], [6]])
+    job = execute(purgeColumn="n", purgeValuesURI=f"file://{listed}").json()["trips_OFFLINE"]
+    infos(api, job)
+    eventually(lambda: api.rows("SELECT n FROM trips ORDER BY n") == [[0], [2], [3], [5]])
+    for given, problem in (
+        ({"purgeColumn": "n", "purgeValues": "x"}, "values of column 'n', which is LONG, cannot be read"),
+        ({"purgeColumn": "who", "purgeValues": "x"}, "names the column 'who', which the schema does not have"),
+        ({"purgeColumn": "n"}, "needs either purgeValues"),
+        ({"purgeValues": "1"}, "needs purgeColumn"),
+        ({"purgeColumn": "n", "purgeValuesURI": "/etc/passwd"}, "gamay.ingest.allowed_uris"),
+        ({"purgeColumn": "n", "purgeValues": "[1,"}, "is no JSON list"),
+        ({"lastPurgeTimeThresholdPeriod": "soon"}, "not a period"),
+    ):
+        answer = execute(**given)
+        assert (answer.status_code, problem in answer.text) == (400, True), answer.text
+
+
+def test_columns_lose_their_dictionaries(api: Api, make_segment: SegmentMaker, tmp_path: Path) -> None:
+    table = config(ConvertToRawIndexTask={})
+    schema = deepcopy(SCHEMA)
+    assert api.controller.post("/schemas", json=schema).status_code == 200
+    refused = api.controller.post("/tables", json=table)
+    assert (refused.status_code, "noDictionaryColumns" in refused.text) == (400, True)
+    table["tableIndexConfig"] = {"noDictionaryColumns": ["n"]}
+    table["task"]["taskTypeConfigsMap"]["ConvertToRawIndexTask"] = {"columnsToConvert": "n, city"}
+    refused = api.controller.post("/tables", json=table)
+    assert (refused.status_code, "'city', for which servers would build a dictionary again" in refused.text) == (400, True)
+    table["task"]["taskTypeConfigsMap"]["ConvertToRawIndexTask"] = {"columnsToConvert": "n"}
+    api.create(schema, table)
+    api.push(make_segment("s0", [4, 1, 4]))
+    assert infos(api, schedule(api, "ConvertToRawIndexTask")) == ["segment s0 has now no dictionary of n"]
+    segment = stored(api, "s0", tmp_path / "after")
+    assert [segment.info.columns[name].encoding.name for name in ("n", "city")] == ["RAW", "DICTIONARY"]
+    eventually(lambda: api.rows("SELECT SUM(n) FROM trips WHERE n > 1") == [[8.0]])
+    assert schedule(api, "ConvertToRawIndexTask") is None

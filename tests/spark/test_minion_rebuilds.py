@@ -189,6 +189,6 @@ def test_another_session_follows_one_that_has_ended(minion, spark, monkeypatch):
 
 def test_outcomes_of_executors(minion, monkeypatch):
     one = staged.StagedRebuild(minion.work(["s0"], "s0"), str(minion.staging / "a.tar.zst"))
-    monkeypatch.setattr(staged, "rebuild", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(Rebuild, "build", lambda *_: 1 / 0)
     with pytest.raises(ExecutorError, match="segment s0 could not be built in a Spark executor: ZeroDivisionError"):
         staged.read_outcome(staged.rebuild_staged(one), "s0")

@@ -17,6 +17,7 @@ from gamay.cluster.records.records import SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.progress import AttemptProgress, TaskCancelledError
+from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
 from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Input, Rebuild
 from gamay.minion.work import Builder, Rebuilt
 from gamay.model.table.table_name import raw_table_name, table_type_of
@@ -65,7 +66,7 @@ class MinionAccess:
 class TaskContext:
     """One attempt at a subtask. folder: its own, gone afterwards. builder: has segments built, here or elsewhere.
 
-    works_at_once: how many works of one subtask it is worth to have built side by side.
+    works_at_once: how many works of one subtask it is worth to have built side by side. factories: of what purges rows.
     """
 
     leased: Leased
@@ -76,6 +77,7 @@ class TaskContext:
     clock: Clock
     builder: Builder
     works_at_once: int = 1
+    factories: PurgeFactories = NO_FACTORIES
 
     @property
     def config(self) -> Mapping[str, str]:

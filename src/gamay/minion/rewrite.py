@@ -15,7 +15,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_config import TableConfig
 from gamay.query.layout.rebuild import TableLayout, rebuild
-from gamay.segment.encode.metadata import read_metadata
+from gamay.segment.encode.metadata import Encoding, read_metadata
 from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.storage.archive import pack, unpack
 
@@ -91,3 +91,18 @@ class Refresh(SegmentRewrite):
         """See the base."""
         layout = TableLayout(schema, config, of_archives=True)
         return None if layout.is_met_by(segment) else rebuild(segment, layout, out_dir, SYSTEM_CLOCK)
+
+
+@dataclass(frozen=True)
+class ConvertToRaw(SegmentRewrite):
+    """A segment whose columns of these names are to have no dictionary, as the table's config says of them."""
+
+    columns: tuple[str, ...]
+    verb: ClassVar[str] = "converting"
+
+    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
+        """See the base."""
+        found = (segment.info.columns.get(name) for name in self.columns)
+        if not any(column is not None and column.encoding is Encoding.DICTIONARY for column in found):
+            return None
+        return rebuild(segment, TableLayout(schema, config, of_archives=True), out_dir, SYSTEM_CLOCK)

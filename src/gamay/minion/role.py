@@ -11,6 +11,7 @@ from gamay.cluster.tasks.queue import Leased, TaskQueues
 from gamay.minion.executors import load_executor, task_types
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import AttemptProgress
+from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
 from gamay.minion.worker import TaskWorker
 from gamay.storage.settings import StorageSettings
 
@@ -27,11 +28,12 @@ def task_worker(
     tls: ssl.SSLContext | None = None,
     spark: SparkBuilder | None = None,
     storage: StorageSettings | None = None,
+    factories: PurgeFactories = NO_FACTORIES,
 ) -> TaskWorker:
     """Return the worker of a minion.
 
     folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this process.
-    storage: how file systems are reached.
+    storage: how file systems are reached. factories: of what purges rows.
     """
     queues = TaskQueues(registry.store, clock)
 
@@ -45,7 +47,7 @@ def task_worker(
         access = MinionAccess(registry, auth_token, tls, storage)
         builder = build_here if spark is None else spark.rebuild
         at_once = (os.cpu_count() or 1) if spark is None else _SPARK_WORKS
-        task = TaskContext(leased, progress, scratch, access, queues, clock, builder, at_once)
+        task = TaskContext(leased, progress, scratch, access, queues, clock, builder, at_once, factories)
         return load_executor(leased.job.task_type)(task)
 
     return TaskWorker(

@@ -11,6 +11,8 @@ UPSERT_COMPACTION = "UpsertCompactionTask"
 UPSERT_COMPACT_MERGE = "UpsertCompactMergeTask"
 SEGMENT_GENERATION = "SegmentGenerationAndPushTask"
 REFRESH_SEGMENT = "RefreshSegmentTask"
+PURGE = "PurgeTask"
+CONVERT_TO_RAW = "ConvertToRawIndexTask"
 INPUT_FILE = "input.data.file.uri"
 """What tells the file that a segment was made of, among the custom entries of its record."""
 COMMON_KEYS = ("schedule", "tableMaxNumTasks", "minionInstanceTag", "allowDownloadFromServer", "push.mode")
@@ -30,6 +32,8 @@ _MERGE_KEYS = (
 )  # fmt: skip
 _KEYS: dict[str, tuple[str, ...]] = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT_COMPACT_MERGE: _MERGE_KEYS}
 _KEYS[REFRESH_SEGMENT] = ()
+_KEYS[PURGE] = ("lastPurgeTimeThresholdPeriod", "purgeColumn", "purgeValues", "purgeValuesURI")
+_KEYS[CONVERT_TO_RAW] = ("columnsToConvert",)
 _KEYS[SEGMENT_GENERATION] = ()  # `ingestionConfig.batchIngestionConfig.batchConfigMaps` say the rest
 
 

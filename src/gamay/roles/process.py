@@ -476,7 +476,7 @@ class MinionProcess(RoleProcess):
         token = self.settings.auth_token
         self._worker = task_worker(
             self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client, self._spark,
-            self.settings.storage,
+            self.settings.storage, self.settings.purge,
         )  # fmt: skip
         more = process_routes(self.registry, self.id, self.clock)
         return (minion_app(self._worker, lambda: self.ready, self._access(), more),)

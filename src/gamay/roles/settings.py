@@ -19,6 +19,7 @@ from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin, login_keys, read
 from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
 from gamay.cluster.records.records import Instance, Role
 from gamay.cluster.store.paths import CLUSTER_NAME
+from gamay.minion.purgers import MODIFIERS, NO_FACTORIES, PURGERS, PurgeFactories
 from gamay.minion.spark_settings import MASTER, STAGING_URI, SparkSettings
 from gamay.model.table.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
 from gamay.roles.listeners import read_listeners, with_options
@@ -54,7 +55,8 @@ class RoleSettings:
     header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
     server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they stay awake at most for
     what follows when a query went between them; None is the usual. spark: where a minion has segments built; None: in
-    its own process. secret: what brokers and servers prove to each other that they know; empty: what the metadata store has.
+    its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to each other that they
+    know; empty: what the metadata store has.
     """
 
     role: Role
@@ -87,6 +89,7 @@ class RoleSettings:
     key_defaults: ServerDefaults = DEFAULTS
     busy_poll_us: int | None = None
     spark: SparkSettings | None = None
+    purge: PurgeFactories = NO_FACTORIES
     secret: bytes = field(default=b"", repr=False)
     log_format: LogFormat = LogFormat.TEXT
 
@@ -133,6 +136,10 @@ def _folder(text: str) -> Path:
 
 def _token(text: str) -> str:
     return text if text.startswith(("Basic ", "Bearer ")) else f"Basic {text}"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _positive(text: str) -> int:
@@ -229,6 +236,8 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "task.auth.token": ("auth_token", _token),
         MASTER: ("spark_master", str),
         STAGING_URI: ("spark_staging_uri", str),
+        PURGERS: ("purgers", _names),
+        MODIFIERS: ("modifiers", _names),
     },
 }
 
@@ -259,6 +268,7 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
     keys = {name.removeprefix(_KEYS): found.pop(name) for name in list(found) if name.startswith(_KEYS)}
     limits = {name.removeprefix(_LIMIT): found.pop(name) for name in list(found) if name.startswith(_LIMIT)}
     found["spark"] = SparkSettings.of(found.pop("spark_master", None), found.pop("spark_staging_uri", None))
+    found["purge"] = PurgeFactories(found.pop("purgers", ()), found.pop("modifiers", ()))
     settings = RoleSettings(role=role, **found, limits=RequestLimits(**limits), key_defaults=replace(DEFAULTS, **keys))
     if vip["host"] or vip["port"]:
         url = f"{vip['protocol'] or settings.scheme}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.rules.segment_generation import segment_generation
+from gamay.model.rules.segment_tasks import convert_to_raw, purge
 from gamay.model.rules.subject import TableRule, TableSubject, complaint
 from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import (
@@ -68,4 +69,4 @@ def _complaints(check: object) -> Iterator[str]:
         yield problem.removeprefix(": ")
 
 
-TASK_RULES: tuple[TableRule, ...] = (_common, _upsert_tasks, segment_generation)
+TASK_RULES: tuple[TableRule, ...] = (_common, _upsert_tasks, segment_generation, purge, convert_to_raw)

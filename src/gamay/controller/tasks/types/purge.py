@@ -1,0 +1,62 @@
+"""`PurgeTask`: rows that are to go, by what purgers on minions say or by a list of values, are removed from segments."""
+
+from collections.abc import Mapping
+
+from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.cluster.records.records import SegmentRecord
+from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
+from gamay.model.segment_task_settings import PurgeSettings
+from gamay.model.table.stored import stored_schema
+from gamay.model.task_settings import PURGE, known_task_keys
+from gamay.query.layout.chosen_rows import values_of_texts
+
+_STAMP = f"{PURGE}.time"
+
+
+class PurgeGenerator:
+    """Makes a subtask for each segment that was not purged for a while; segments without rows go at once."""
+
+    task_type = PURGE
+    keys = known_task_keys(PURGE)
+    max_tasks = 0
+
+    def plan(self, wanted: GeneratorInput) -> TaskPlan:
+        """Return segments that were never purged first, then those whose last time is longest ago."""
+        settings = PurgeSettings.of(wanted.given)
+        told = _told(wanted, settings)
+        busy = {subtask["segmentName"] for subtask in wanted.working}
+        latest_ms = wanted.clock.now_ms() - settings.threshold_ms
+        records = wanted.completed_segments()
+        deleted = [record.name for record in records if record.total_docs == 0]
+        chosen = [
+            record
+            for record in records
+            if record.total_docs and record.download_url and record.name not in busy and _stamp(record) <= latest_ms
+        ]
+        chosen.sort(key=lambda record: (_stamp(record), record.name))
+        return TaskPlan([{**segment_config(wanted.table, record), **told} for record in chosen], deleted)
+
+
+def _stamp(record: SegmentRecord) -> int:
+    text = record.custom.get(_STAMP, "")
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _told(wanted: GeneratorInput, settings: PurgeSettings) -> Mapping[str, str]:
+    """Return what subtasks are told of the list of values. Raises InvalidConfigError for one that cannot be."""
+    if settings.column is None:
+        return {}
+    document = wanted.registry.get_schema(wanted.config.raw_name)
+    if document is None:
+        raise NotFoundError(f"schema '{wanted.config.raw_name}' does not exist")
+    schema = stored_schema(document)
+    if settings.column not in schema:
+        raise InvalidConfigError(f"purgeColumn names the column '{settings.column}', which the schema does not have")
+    if settings.values_uri is None:
+        values_of_texts(schema.field(settings.column), settings.values)
+        return {"purgeColumn": settings.column, "purgeValues": wanted.given["purgeValues"]}
+    opened = wanted.fetchers.check_key("purgeValuesURI", settings.values_uri)
+    return {"purgeColumn": settings.column, "purgeValuesURI": settings.values_uri, "openedURI": opened}
+
+
+GENERATOR = PurgeGenerator()
