@@ -1,0 +1,37 @@
+"""`ConvertToRawIndexTask`: columns that the table's config stores without dictionary lose those that segments have."""
+
+from gamay.base.errors import NotFoundError
+from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
+from gamay.model.segment_task_settings import columns_to_convert
+from gamay.model.table.stored import stored_schema
+from gamay.model.task_settings import CONVERT_TO_RAW, known_task_keys
+
+_COLUMNS = f"{CONVERT_TO_RAW}.columns"
+
+
+class ConvertToRawIndexGenerator:
+    """Makes a subtask for each segment whose columns were not converted yet."""
+
+    task_type = CONVERT_TO_RAW
+    keys = known_task_keys(CONVERT_TO_RAW)
+    max_tasks = 0
+
+    def plan(self, wanted: GeneratorInput) -> TaskPlan:
+        """Return the segments by name."""
+        document = wanted.registry.get_schema(wanted.config.raw_name)
+        if document is None:
+            raise NotFoundError(f"schema '{wanted.config.raw_name}' does not exist")
+        columns = columns_to_convert(wanted.given, wanted.config, stored_schema(document))
+        busy = {subtask["segmentName"] for subtask in wanted.working}
+        chosen = [
+            record
+            for record in wanted.completed_segments()
+            if record.download_url
+            and record.name not in busy
+            and not set(columns) <= set(record.custom.get(_COLUMNS, "").split(","))
+        ]
+        told = {"columnsToConvert": ",".join(columns)}
+        return TaskPlan([{**segment_config(wanted.table, record), **told} for record in chosen])
+
+
+GENERATOR = ConvertToRawIndexGenerator()
