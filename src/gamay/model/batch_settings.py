@@ -11,7 +11,7 @@ _NAME_KEYS = (
     "segment.name", "segment.name.prefix", "segment.name.postfix", "exclude.sequence.id", "exclude.time.in.segment.name",
     "append.uuid.to.segment.name",
 )  # fmt: skip
-_KEYS = (
+BATCH_KEYS = (
     "inputDirURI", "outputDirURI", "inputFormat", "includeFileNamePattern", "excludeFileNamePattern",
     "recordReader.className", "segmentNameGenerator.type", *_NAME_KEYS, "overwriteOutput", "push.mode", "push.attempts",
     "push.retry.interval.millis", "push.segmentUriPrefix", "push.segmentUriSuffix", "fail.on.empty.segment",
@@ -142,12 +142,12 @@ class _Reader:
 def is_batch_key(key: str) -> bool:
     """Whether a key is one of a map, without effect or not."""
     prefixes = (_READER_PREFIX, _NAME_PREFIX, *_NO_EFFECT_PREFIXES)
-    return key in _KEYS or key in NO_EFFECT or key.startswith(prefixes)
+    return key in BATCH_KEYS or key in NO_EFFECT or key.startswith(prefixes)
 
 
 def nearest_batch_key(key: str) -> str:
     """Return a sentence that names the key that was probably meant, or nothing."""
-    return nearest(key, (*_KEYS, *NO_EFFECT))
+    return nearest(key, (*BATCH_KEYS, *NO_EFFECT))
 
 
 def unused_batch_keys(given: Mapping[str, str], where: str) -> Iterator[str]:

@@ -6,10 +6,12 @@ refused, or has a key that means nothing. Rules between keys are not in it: `PUT
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gamay.model.batch_settings import BATCH_KEYS
 from gamay.model.parse import Form, Key, keys_of
+from gamay.model.task_settings import COMMON_KEYS, known_task_keys, task_types
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT = {"type": ["string", "number", "boolean"]}
@@ -32,7 +34,28 @@ def json_schema(name: str, cls: type) -> dict[str, Any]:
     """Return the schema of the document that a section declares: draft 2020-12. name: of the schema, its `$id`."""
     sections: dict[str, dict[str, Any]] = {}
     root = _section(cls, sections)
+    _name_free_keys(sections)
     return {"$schema": DIALECT, "$id": f"gamay:{name}", "title": name, **root, "$defs": sections}
+
+
+def _name_free_keys(sections: Mapping[str, dict[str, Any]]) -> None:
+    """Name the keys of maps that take any, so that editors can propose them: of tasks, and of folders of files."""
+    if "TaskConfig" in sections:
+        tasks = sections["TaskConfig"]["properties"]["taskTypeConfigsMap"]["anyOf"][0]
+        of_type, *unset = tasks["additionalProperties"]["anyOf"]
+        tasks["properties"] = {
+            name: {"anyOf": [_with_keys(of_type, (*COMMON_KEYS, *known_task_keys(name)), sections), *unset]}
+            for name in task_types()
+        }
+    if "BatchIngestionConfig" in sections:
+        maps = sections["BatchIngestionConfig"]["properties"]["batchConfigMaps"]["anyOf"][0]
+        one, *unset = maps["items"]["anyOf"]
+        maps["items"]["anyOf"] = [_with_keys(one, BATCH_KEYS, sections), *unset]
+
+
+def _with_keys(form: Mapping[str, Any], names: Sequence[str], sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    sections["Setting"] = form["additionalProperties"]
+    return {**form, "properties": {name: {"$ref": "#/$defs/Setting"} for name in names}}
 
 
 def _form(form: Form, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -213,6 +213,11 @@ def is_task_type(task_type: str) -> bool:
     return task_type in _KEYS
 
 
+def task_types() -> tuple[str, ...]:
+    """Return the task types that are known, ascending."""
+    return tuple(sorted(_KEYS))
+
+
 def known_task_keys(task_type: str) -> tuple[str, ...]:
     """Return the keys that a task type has, besides the common ones."""
     return _KEYS[task_type]
