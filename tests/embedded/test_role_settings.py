@@ -18,6 +18,7 @@ from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.cluster.store.secret import shared_secret
 from gamay.cluster.store.znrecord import ZNRecord, encode
 from gamay.minion.on_spark import SparkBuilder
+from gamay.minion.purgers import PurgeFactories
 from gamay.minion.spark_settings import SparkSettings
 from gamay.model.table.upsert_defaults import ServerDefaults
 from gamay.roles.membership import AUTO_JOIN, claim_instance_id, join, set_shutting_down
@@ -101,6 +102,16 @@ def test_a_damaged_secret_is_made_anew(store: EmbeddedStore, value: bytes, caplo
         (found,) = set(pool.map(lambda _: shared_secret(store), range(32)))
     assert (len(found), found != before) == (64, True)
     assert "CLUSTER_SECRET is damaged, the secret is made anew: start all other processes anew, too" in caplog.text
+
+
+def test_a_minions_file_names_what_purges_rows(tmp_path: Path) -> None:
+    file = tmp_path / "minion.conf"
+    file.write_text("gamay.minion.record.purgers=operator:not_, math:sqrt\ngamay.minion.record.modifiers=math:nothing\n")
+    found = load_settings(Role.MINION, file, ZK).purge
+    assert found == PurgeFactories(("operator:not_", "math:sqrt"), ("math:nothing",))
+    with pytest.raises(InvalidConfigError, match=r"'gamay.minion.record.modifiers' .* 'nothing'"):
+        found.check()
+    assert load_settings(Role.MINION, None, ZK).purge == PurgeFactories()
 
 
 def test_a_minion_may_have_spark_build_segments(tmp_path: Path) -> None:

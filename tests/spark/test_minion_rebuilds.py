@@ -16,13 +16,19 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import NotFoundError
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.minion import on_spark, staged
+from gamay.minion.file_build import FileBuild
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.progress import AttemptProgress, TaskCancelledError
+from gamay.minion.purge import Purge
+from gamay.minion.purgers import NO_FACTORIES
 from gamay.minion.rebuild import Input, OtherCopyError, Rebuild, rebuild
+from gamay.minion.rewrite import StoredSegment
 from gamay.minion.spark_settings import SparkSettings
 from gamay.minion.staged import ExecutorError
 from gamay.segment.read.reader import open_segment
 from gamay.segment.write.builder import SegmentBuilder
+from gamay.spark.building.segment_task import FileTask
+from gamay.spark.building.target import SegmentTarget
 from gamay.storage.archive import pack, unpack
 from gamay.storage.files import Access, fetch, put
 from gamay.storage.filesystems import open_filesystem
@@ -192,3 +198,36 @@ def test_outcomes_of_executors(minion, monkeypatch):
     monkeypatch.setattr(Rebuild, "build", lambda *_: 1 / 0)
     with pytest.raises(ExecutorError, match="segment s0 could not be built in a Spark executor: ZeroDivisionError"):
         staged.read_outcome(staged.rebuild_staged(one), "s0")
+
+
+def build_both(minion, work, tmp_path):
+    """Have a work done here and by Spark, compare the outcomes, and return the one of here with its segment's folder."""
+    (tmp_path / "here").mkdir(exist_ok=True)
+    here, there = work.build(tmp_path / "here", lambda _: None, None), minion.rebuild(work)
+    assert there == replace(here, archive=there.archive)
+    one, other = (open_segment(unpack(built.archive, tmp_path / name)) for built, name in ((here, "a"), (there, "b")))
+    assert (other.name, other.info.crc) == (one.name, one.info.crc)
+    return here, one
+
+
+def test_segments_are_purged_by_spark(minion, tmp_path):
+    stored = StoredSegment(TABLE, "s1", minion.crcs["s1"], *minion._documents, minion.controller.url)
+    told = {"purgeColumn": "tags", "purgeValues": "t1"}
+    built, segment = build_both(minion, Purge(stored, told, NO_FACTORIES, StorageSettings()), tmp_path)
+    assert (built.rows, built.rows_before, built.is_changed, segment.num_docs) == (33, 50, True, 33)
+    assert "t1" not in {tag for row in range(33) for tag in segment.column("tags").values(row, row + 1).values.tolist()}
+    assert minion.left() == []
+
+
+def test_segments_of_files_are_built_by_spark(minion, files, tmp_path):
+    schema_json, config_json = minion._documents
+    target = SegmentTarget(schema_json, config_json, "", "simple", {"append.uuid.to.segment.name": "true"}, uuid="u1")
+    file = FileTask(str(files / "more" / "c.csv"), 7, "", "csv", {"multiValueDelimiter": ";"})
+    built, segment = build_both(minion, FileBuild(file, file.uri, target, StorageSettings()), tmp_path)
+    assert (built.rows, segment.num_docs) == (200, 200)
+    assert segment.name.startswith("trips_OFFLINE_")
+    assert segment.name.endswith("_7_u1")
+    (files / "more" / "c.csv").write_text("day,city\nx,y\n")
+    with pytest.raises(ExecutorError, match=r"more/c.csv, record 1: column 'day': 'x' is not a valid INT"):
+        minion.rebuild(FileBuild(file, file.uri, target, StorageSettings()))
+    assert minion.left() == []

@@ -33,6 +33,12 @@ class PurgeFactories:
     purgers: tuple[str, ...] = ()
     modifiers: tuple[str, ...] = ()
 
+    def check(self) -> None:
+        """Raise InvalidConfigError for a name that nothing has."""
+        for key, names in ((PURGERS, self.purgers), (MODIFIERS, self.modifiers)):
+            for name in names:
+                load_object(key, name)
+
     def purgers_of(self, table: str, told: Mapping[str, str]) -> list[RecordPurger]:
         """Return what purges rows of a table. Raises InvalidConfigError for a name that nothing has."""
         return list(_made(PURGERS, self.purgers, PURGER_GROUP, table, told))

@@ -38,7 +38,7 @@ def json_schema(name: str, cls: type) -> dict[str, Any]:
     return {"$schema": DIALECT, "$id": f"gamay:{name}", "title": name, **root, "$defs": sections}
 
 
-def _name_free_keys(sections: Mapping[str, dict[str, Any]]) -> None:
+def _name_free_keys(sections: dict[str, dict[str, Any]]) -> None:
     """Name the keys of maps that take any, so that editors can propose them: of tasks, and of folders of files."""
     if "TaskConfig" in sections:
         tasks = sections["TaskConfig"]["properties"]["taskTypeConfigsMap"]["anyOf"][0]

@@ -468,6 +468,7 @@ class MinionProcess(RoleProcess):
         if settings.spark is not None:
             self._spark = SparkBuilder(settings.spark, self.id, settings.storage, settings.tls)
             self._spark.check()
+        settings.purge.check()
 
     def _build(self) -> tuple[Any, ...]:
         folder = self.settings.data_dir

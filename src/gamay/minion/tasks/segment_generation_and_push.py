@@ -47,17 +47,17 @@ def run(task: TaskContext) -> str:
         return _run_together(task, orjson.loads(task.config["subtasks"]))
     told, uri = task.config, task.config[INPUT_FILE]
     replaces = _replaces_all(task)
-    visible = _visible(task)
+    visible = _visible(task) if replaces or _is_repeated(task) else []
     for record in visible:
         if record.custom.get(_SUBTASK) == task.leased.subtask.name or _is_taken(record, told, replaces):
             return f"file {uri} is in segment {record.name} already"
     settings = BatchSettings.of(told, SEGMENT_GENERATION)
-    built = task.builder(_work(task, told, settings, replaces), task.folder, task.progress)
+    old = [record.name for record in visible if replaces and record.custom.get(INPUT_FILE) == uri]
+    built = task.builder(_work(task, told, settings, is_beside_others=bool(old)), task.folder, task.progress)
     if not built.archive:
         return _empty(settings, uri)
     name = segment_name_of(built.archive)
-    old = [r.name for r in visible if replaces and r.custom.get(INPUT_FILE) == uri and r.name != name]
-    _push(task, settings, [built.archive], {name: _custom(task, uri)}, old)
+    _push(task, settings, [built.archive], {name: _custom(task, uri)}, old or None)
     return f"segment {name} has {built.rows} rows of {uri}"
 
 
@@ -70,7 +70,7 @@ def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
     def build(number: int) -> Rebuilt:
         folder = task.folder / str(number)
         folder.mkdir()
-        built = task.builder(_work(task, files[number], settings[number], True), folder, task.progress)
+        built = task.builder(_work(task, files[number], settings[number], is_beside_others=True), folder, task.progress)
         if not built.archive:
             _empty(settings[number], files[number][INPUT_FILE])
         return built
@@ -95,6 +95,11 @@ def _is_taken(record: SegmentRecord, told: Mapping[str, str], replaces: bool) ->
     return "uuid" not in told and not replaces and record.custom.get(INPUT_FILE) == told[INPUT_FILE]
 
 
+def _is_repeated(task: TaskContext) -> bool:
+    """Whether another attempt may have pushed something."""
+    return task.leased.subtask.attempts > 1 or task.leased.subtask.losses > 0
+
+
 def _replaces_all(task: TaskContext) -> bool:
     return stored_table_config(orjson.loads(task.documents()[1])).replaces_all
 
@@ -106,10 +111,15 @@ def _visible(task: TaskContext) -> list[SegmentRecord]:
     return list(registry.get_segments(task.table, names).values())
 
 
-def _work(task: TaskContext, told: Mapping[str, str], settings: BatchSettings, replaces: bool) -> FileBuild:
+def _work(task: TaskContext, told: Mapping[str, str], settings: BatchSettings, *, is_beside_others: bool) -> FileBuild:
+    """Return what is to be built.
+
+    is_beside_others: the segment stands beside those that it replaces until all are there, and beside those of attempts
+    that failed, so its name is one of this attempt. Other names are the same whoever does the subtask.
+    """
     schema_json, config_json = task.documents()
-    # segments that replace others stand beside them until all are there, also beside those of an attempt that failed
-    attempt = f" {task.leased.subtask.name} {task.leased.subtask.started_ms} {task.leased.subtask.lease}" if replaces else ""
+    subtask = task.leased.subtask
+    attempt = f" {subtask.name} {subtask.started_ms} {subtask.lease}" if is_beside_others else ""
     known = f"{task.table} {told[INPUT_FILE]}{attempt}"
     target = SegmentTarget(
         schema_json,
@@ -146,9 +156,9 @@ def _push(
     settings: BatchSettings,
     archives: Sequence[str],
     custom: Mapping[str, Mapping[str, str]],
-    old: Sequence[str],
+    old: Sequence[str] | None,
 ) -> None:
-    """Push archives. old: segments in whose place they appear, all at once."""
+    """Push archives. old: segments in whose place they appear, all at once; None: each appears when it was pushed."""
     destination = _Destination(
         (task.access.controller_url(),),
         raw_table_name(task.table),
@@ -165,7 +175,7 @@ def _push(
     sizes = sum(os.stat(archive).st_size for archive in archives if Path(archive).exists())
     task.progress.step(f"pushing {len(archives)} segments, {sizes} bytes")
     task.confirm()
-    if not old:
+    if old is None:
         push_segments(archives, destination, mode=settings.push_mode, options=options)
         return
     table = destination.table

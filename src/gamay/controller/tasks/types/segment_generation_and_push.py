@@ -33,7 +33,7 @@ class SegmentGenerationGenerator:
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
         """Return the files that are to be taken in, by map and URI."""
         given = {key: text for key, text in wanted.given.items() if key not in COMMON_KEYS or key == "push.mode"}
-        if wanted.is_adhoc and "inputDirURI" in given:
+        if wanted.is_adhoc and given:
             return TaskPlan(list(_asked_for(wanted, given)))
         batch = wanted.config.ingestion.batch
         maps = batch.batch_config_maps if batch is not None else ()

@@ -1,0 +1,82 @@
+"""Tasks in the configs of OFFLINE tables: what is refused, and what is told to have no effect."""
+
+from typing import Any
+
+import pytest
+
+from gamay.base.errors import InvalidConfigError
+from gamay.model.rules.validation import validate_table_config
+from gamay.model.rules.without_effect import without_effect
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+
+SCHEMA = Schema.from_json(
+    {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [{"name": "id", "dataType": "STRING"}],
+        "metricFieldSpecs": [{"name": "n", "dataType": "LONG"}],
+    }
+).value
+FILES, PURGE, RAW = "SegmentGenerationAndPushTask", "PurgeTask", "ConvertToRawIndexTask"
+CSV = {"inputDirURI": "s3://b/in/", "inputFormat": "csv"}
+
+
+def config(tasks: dict[str, dict[str, str]], *maps: dict[str, str], **indexing: Any) -> TableConfig:
+    document = TableConfig.offline("t").to_json()
+    batch = {"segmentIngestionType": "APPEND", "batchConfigMaps": list(maps)}
+    document |= {"ingestionConfig": {"batchIngestionConfig": batch}, "task": {"taskTypeConfigsMap": tasks}}
+    document["tableIndexConfig"] |= indexing
+    return TableConfig.from_json(document).value
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (config({FILES: {}}), r"needs ingestionConfig.batchIngestionConfig.batchConfigMaps, a map for each folder"),
+        (
+            config({FILES: {}}, CSV, {"inputFormat": "csv"}),
+            r"batchConfigMaps\[1\] lacks inputDirURI: the folder",
+        ),
+        (
+            config({FILES: {}}, CSV | {"excludeFileNamePattern": "*"}),
+            r"excludeFileNamePattern is '\*'; it must begin with",
+        ),
+        (
+            config({FILES: {}}, CSV | {"overwriteOutput": "perhaps"}),
+            r"overwriteOutput is 'perhaps'; it must be true or",
+        ),
+        (config({FILES: {}}, CSV | {"segmentNameGenerator.type": "fixed"}), r"must be simple, normalizedDate or inputFile"),
+        (config({FILES: {}}, CSV | {"segment.name": "x"}), r"gives all segments one name"),
+        (config({FILES: {"tableMaxNumTasks": "many"}}, CSV), r"tableMaxNumTasks is 'many'; it must be a whole number"),
+        (config({PURGE: {"purgeColumn": "nobody", "purgeValues": "1"}}), r"purgeColumn names the column 'nobody'"),
+        (config({PURGE: {"purgeColumn": "id", "purgeValues": "1", "purgeValuesURI": "s3://x"}}), r"either purgeValues, by"),
+        (config({PURGE: {"lastPurgeTimeThresholdPeriod": "-1d"}}), r"a period"),
+        (config({RAW: {}}), r"no metric is stored without dictionary; add columns to tableIndexConfig.noDictionaryColumns"),
+        (config({RAW: {"columnsToConvert": "x"}}), r"names the column 'x', which the schema does not have"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: TableConfig, problem: str) -> None:
+    with pytest.raises(InvalidConfigError, match=problem):
+        validate_table_config(wrong, SCHEMA)
+
+
+def test_right_settings_are_taken() -> None:
+    tasks = {FILES: {"schedule": "0 0 * * * ?"}, PURGE: {}, RAW: {}, "RefreshSegmentTask": {}}
+    found = config(tasks, CSV | {"push.mode": "metadata", "outputDirURI": "s3://b/out/"}, noDictionaryColumns=["n"])
+    validate_table_config(found, SCHEMA)
+    assert without_effect(found) == []
+
+
+def test_settings_without_effect_are_told() -> None:
+    (said,) = without_effect(config({}, CSV))
+    assert "nothing reads them unless task.taskTypeConfigsMap has SegmentGenerationAndPushTask" in said
+    unused = {"input.fs.prop.region": "x", "push.controllerUri": "http://x", "push.mode": "URI"}
+    told = without_effect(config({FILES: {"bucket": "1"}}, CSV | unused | {"includeFileNamePatern": "glob:*"}))
+    expected = (
+        "bucket means nothing",
+        "input.fs.prop.region: ",
+        "push.controllerUri: minions",
+        "Did you mean",
+        "by TAR",
+    )
+    assert [text in sentence for text, sentence in zip(expected, told, strict=True)] == [True] * 5, told
