@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import fsspec
 import pytest
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.records import DONE, SegmentRecord
 from gamay.cluster.tasks.consensus import Refused, Replica, agreed
+from gamay.controller.tasks.input_files import named_files
 from gamay.controller.tasks.lead import TaskTimes
 from gamay.controller.tasks.limits import limits_of
 from gamay.controller.tasks.scheduling import _deletable
@@ -18,6 +20,8 @@ from gamay.model.rules.validation import validate_table_config
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.task_settings import MergeSettings
+from gamay.storage.fetchers import Fetchers
+from gamay.storage.settings import StorageSettings
 
 
 def record(partition: int, sequence: int, **more: Any) -> SegmentRecord:
@@ -166,3 +170,25 @@ def test_wrong_task_configs_are_refused(tasks: dict[str, dict[str, str]], upsert
 
 def test_right_task_configs_are_taken() -> None:
     check({"UpsertCompactionTask": COMPACT, "UpsertCompactMergeTask": {}, "OtherTask": {"any": "thing"}})
+
+
+def test_files_in_a_bucket_are_found_while_they_come(s3: Any) -> None:
+    fetchers = Fetchers(StorageSettings({"s3": s3.options}))
+    writer = fsspec.filesystem("s3", skip_instance_cache=True, **s3.options)  # of another process, as it were
+    folder = f"s3://{s3.bucket}/task-files/"
+    for name in ("a.csv", "2024/b.csv", "_SUCCESS", "c.json", "drop.csv"):
+        writer.pipe_file(folder + name, b"x")
+
+    def found() -> list[str]:
+        files = named_files(fetchers, "inputDirURI", folder, "glob:**/*.csv", "glob:**/d*")
+        return [file.uri.removeprefix(folder) for file in files]
+
+    assert found() == ["2024/b.csv", "a.csv"]
+    writer.pipe_file(folder + "later.csv", b"x")
+    assert found() == ["2024/b.csv", "a.csv", "later.csv"]
+    with pytest.raises(
+        InvalidConfigError, match=r"inputDirURI: Unsupported URI: gs://other/in/ .* gamay.ingest.allowed_uris"
+    ):
+        named_files(fetchers, "inputDirURI", "gs://other/in/")
+    with pytest.raises(InvalidConfigError, match="must name the host"):
+        named_files(Fetchers(StorageSettings(allowed_uris=("https",))), "inputDirURI", "https://example.com/a.csv")

@@ -211,7 +211,7 @@ def build_both(minion, work, tmp_path):
 
 
 def test_segments_are_purged_by_spark(minion, tmp_path):
-    stored = StoredSegment(TABLE, "s1", minion.crcs["s1"], *minion._documents, minion.controller.url)
+    stored = StoredSegment(TABLE, "s1", minion.crcs["s1"], "", *minion._documents, minion.controller.url)
     told = {"purgeColumn": "tags", "purgeValues": "t1"}
     built, segment = build_both(minion, Purge(stored, told, NO_FACTORIES, StorageSettings()), tmp_path)
     assert (built.rows, built.rows_before, built.is_changed, segment.num_docs) == (33, 50, True, 33)

@@ -20,7 +20,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.segment_task_settings import PurgeSettings
 from gamay.model.table.table_config import TableConfig
 from gamay.query.layout.chosen_rows import rows_with, values_of_texts
-from gamay.query.layout.rebuild import conformed_rows
+from gamay.query.layout.rebuild import TableLayout, conformed_rows
 from gamay.segment.read.reader import ImmutableSegment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.segment.write.row_subset import KeptRows, write_kept
@@ -46,8 +46,9 @@ class Purge(SegmentRewrite):
             Fetchers(self.storage, tls).fetch_recorded(self.told["openedURI"], folder / _VALUES_FILE)
         return super().build(folder, step, tls)
 
-    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
+    def rewritten(self, segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path | None:
         """See the base."""
+        schema, config = layout.schema, layout.config
         purgers = self._purgers(schema, out_dir.parent / _VALUES_FILE)
         by_values = "purgeColumn" in self.told
         modifiers = [] if by_values else self.factories.modifiers_of(self.stored.table, self.told)

@@ -11,9 +11,7 @@ import orjson
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.minion.rebuild import OtherCopyError, download
 from gamay.minion.work import ARCHIVE_SUFFIX, Rebuilt
-from gamay.model.schema.schema import Schema
 from gamay.model.table.stored import stored_schema, stored_table_config
-from gamay.model.table.table_config import TableConfig
 from gamay.query.layout.rebuild import TableLayout, rebuild
 from gamay.segment.encode.metadata import Encoding, read_metadata
 from gamay.segment.read.reader import ImmutableSegment, open_segment
@@ -22,14 +20,16 @@ from gamay.storage.archive import pack, unpack
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment in the deep store, and the documents of its table. table: typed. crc: that its copy must have.
+    """A segment in the deep store, and the documents of its table.
 
+    table: typed. crc: that its copy must have. tier: of the segment, which the config may say something else of.
     controller: the URL of the one that gives it. auth_token: the `Authorization` header that it wants to see.
     """
 
     table: str
     name: str
     crc: int
+    tier: str
     schema_json: str
     table_config_json: str
     controller: str
@@ -48,8 +48,11 @@ class SegmentRewrite:
         """The segment."""
         return self.stored.name
 
-    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
-        """Store the segment anew as a folder in `out_dir`; None when there is nothing to change."""
+    def rewritten(self, segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path | None:
+        """Store the segment anew as a folder in `out_dir`; None when there is nothing to change.
+
+        layout: schema and config of the table, of the tier that the segment has.
+        """
         raise AssertionError("each work says it")
 
     def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
@@ -69,7 +72,8 @@ class SegmentRewrite:
             out_dir.mkdir()
             schema = stored_schema(orjson.loads(stored.schema_json))
             config = stored_table_config(orjson.loads(stored.table_config_json))
-            built = self.rewritten(segment, schema, config, out_dir)
+            layout = TableLayout(schema, config, of_archives=True).of_tier(stored.tier)
+            built = self.rewritten(segment, layout, out_dir)
             if built is None:
                 return Rebuilt(str(archive), stored.crc, segment.num_docs, segment.num_docs, is_changed=False)
             archive.unlink()
@@ -87,9 +91,8 @@ class Refresh(SegmentRewrite):
 
     verb: ClassVar[str] = "refreshing"
 
-    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
+    def rewritten(self, segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path | None:
         """See the base."""
-        layout = TableLayout(schema, config, of_archives=True)
         return None if layout.is_met_by(segment) else rebuild(segment, layout, out_dir, SYSTEM_CLOCK)
 
 
@@ -100,9 +103,9 @@ class ConvertToRaw(SegmentRewrite):
     columns: tuple[str, ...]
     verb: ClassVar[str] = "converting"
 
-    def rewritten(self, segment: ImmutableSegment, schema: Schema, config: TableConfig, out_dir: Path) -> Path | None:
+    def rewritten(self, segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path | None:
         """See the base."""
         found = (segment.info.columns.get(name) for name in self.columns)
         if not any(column is not None and column.encoding is Encoding.DICTIONARY for column in found):
             return None
-        return rebuild(segment, TableLayout(schema, config, of_archives=True), out_dir, SYSTEM_CLOCK)
+        return rebuild(segment, layout, out_dir, SYSTEM_CLOCK)

@@ -33,7 +33,7 @@ def change_segment(
         return f"segment {name} has CRC {record.crc} now, not {crc}: it is left alone"
     schema, config = task.documents()
     stored = StoredSegment(
-        task.table, name, crc, schema, config, task.access.controller_url(), task.access.auth_token
+        task.table, name, crc, record.tier, schema, config, task.access.controller_url(), task.access.auth_token
     )  # fmt: skip
     try:
         built = task.builder(work(stored), task.folder, task.progress)

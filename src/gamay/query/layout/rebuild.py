@@ -5,7 +5,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +57,7 @@ class TableLayout:
         except InvalidConfigError as error:
             _log.error("the tierOverwrites.%s of %s are left out: %s", tier, self.config.typed_name, error)
             return self
-        return self if config is self.config else TableLayout(self.schema, config)
+        return self if config is self.config else replace(self, config=config)
 
     @property
     def in_memory(self) -> bool:
