@@ -1,4 +1,7 @@
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -113,6 +116,27 @@ class Api:
         assert answer["exceptions"] == [], answer["exceptions"]
         rows: list[list[Any]] = answer["resultTable"]["rows"]
         return rows
+
+
+@contextmanager
+def polled(ask: Callable[[], Any]) -> Iterator[list[Any]]:
+    """Ask again and again while the body runs; the list holds the different answers, in order."""
+    seen: list[Any] = []
+    over = threading.Event()
+
+    def poll() -> None:
+        while not over.is_set():
+            answer = ask()
+            if not seen or seen[-1] != answer:
+                seen.append(answer)
+
+    with ThreadPoolExecutor(1) as pool:
+        polling = pool.submit(poll)
+        try:
+            yield seen
+        finally:
+            over.set()
+            polling.result()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.embedded.conftest import SCHEMA, TABLE, Api, SegmentMaker
+from tests.embedded.conftest import SCHEMA, TABLE, Api, SegmentMaker, polled
 from tests.waiting import eventually
 
 from gamay.client.controller import ControllerClient
@@ -123,8 +123,13 @@ def test_purgers_and_modifiers(api: Api, make_segment: SegmentMaker, monkeypatch
     assert schedule(api, "PurgeTask") is None  # all are stamped
     execute = {"taskType": "PurgeTask", "tableName": "trips", "taskConfigs": {"lastPurgeTimeThresholdPeriod": "0d"}}
     monkeypatch.setattr(purgers, "entry_points", Installed(purgers=purge_odd))
-    job = api.controller.post("/tasks/execute", json=execute).json()["trips_OFFLINE"]
-    assert sorted(infos(api, job)) == [
+    with polled(lambda: api.rows("SELECT SUM(n), COUNT(*) FROM trips")) as seen:
+        job = api.controller.post("/tasks/execute", json=execute).json()["trips_OFFLINE"]
+        told = infos(api, job)
+        eventually(lambda: seen[-1] == [[12.0, 4]])
+    # one segment after the other, each in one step
+    assert all(answer in ([[28.0, 8]], [[24.0, 6]], [[16.0, 6]], [[12.0, 4]]) for answer in seen)
+    assert sorted(told) == [
         "segment s0 has 2 rows, 2 fewer than before",
         "segment s1 has no row to purge or change",
         "segment s2 has 0 rows, 2 fewer than before",

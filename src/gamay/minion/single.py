@@ -41,10 +41,18 @@ def change_segment(
         return f"{error}, not {crc}: it is left alone"
     if not built.is_changed and not stamps_unchanged:
         return told(built)
+    return replace_segment(task, built, custom, told(built))
+
+
+def replace_segment(task: TaskContext, built: Rebuilt, custom: Mapping[str, str], told: str) -> str:
+    """Push a segment in place of the one that the subtask knows, and return what is said then, or why it was not.
+
+    Raises as `TaskContext.upload`.
+    """
     try:
-        task.upload(built, custom, if_match=crc, refresh_only=True)
+        task.upload(built, custom, if_match=int(task.config["crc"]), refresh_only=True)
     except GamayError as error:
         if error.http_status in (_PRECONDITION_FAILED, _GONE):
-            return f"segment {name} was replaced or deleted meanwhile: it is left alone"
+            return f"segment {task.config['segmentName']} was replaced or deleted meanwhile: it is left alone"
         raise
-    return told(built)
+    return told

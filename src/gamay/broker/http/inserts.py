@@ -7,6 +7,7 @@ from gamay.client.controller import ControllerClient
 from gamay.cluster.records.controllers import controller_url
 from gamay.cluster.records.registry import Registry
 from gamay.functions.vector import Vector
+from gamay.model.table.table_name import table_type_of
 from gamay.model.task_settings import SEGMENT_GENERATION
 from gamay.model.types import DataType
 from gamay.query.answer.response import BrokerResponse, ResultTable
@@ -32,6 +33,8 @@ class FileInserts:
         settings = dict(insert.settings)
         task_type, task_name = settings.pop("taskType", SEGMENT_GENERATION), settings.pop("taskName", "")
         table = f"{database}.{insert.table}" if database and "." not in insert.table else insert.table
+        if task_type == SEGMENT_GENERATION and table_type_of(table) is None:
+            table = f"{table}_OFFLINE"  # of a hybrid table, the half that takes files
         made: list[tuple[str, str]] = []
         try:
             url = controller_url(self._registry)

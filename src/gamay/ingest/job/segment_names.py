@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
-from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.errors import InvalidConfigError, QueryError, nearest
 from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.functions.regex.matching import compiled
 from gamay.model.schema.datetime_format import DateTimeKind
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
@@ -187,8 +188,8 @@ class _InputFile:
     def __init__(self, settings: _Settings, ids: Ids) -> None:
         pattern = settings.required("file.path.pattern", "inputFile")
         try:
-            self._pattern = re.compile(pattern)
-        except re.error as error:
+            self._pattern = compiled(pattern)
+        except QueryError as error:
             raise InvalidConfigError(f"file.path.pattern {pattern!r} is not a regular expression: {error}") from error
         self._template = settings.required("segment.name.template", "inputFile")
         self._settings = settings

@@ -154,7 +154,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
     if not colon or kind not in ("glob", "regex"):
         raise InvalidConfigError(f"the file name pattern {pattern!r} must start with 'glob:' or 'regex:'")
     try:
-        compiled = re.compile(_glob_regex(body) if kind == "glob" else body)
+        compiled = re.compile(glob_regex(body) if kind == "glob" else body)
     except re.error as error:
         raise InvalidConfigError(f"the file name pattern {pattern!r} is not valid: {error}") from error
     return lambda path: compiled.fullmatch(path) is not None
@@ -163,8 +163,8 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
 _GLOB_PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[[^]]*\]|\{[^}]*\}|.", re.DOTALL)
 
 
-def _glob_regex(glob: str) -> str:
-    """Translate Java's glob: `*` stays within a folder, `**` crosses folders, `{a,b}` are alternatives."""
+def glob_regex(glob: str) -> str:
+    """Return Java's glob as a regular expression: `*` stays within a folder, `**` crosses folders, `{a,b}` is a choice."""
     out = []
     for part in _GLOB_PARTS.findall(glob):
         match part:
@@ -177,7 +177,7 @@ def _glob_regex(glob: str) -> str:
             case "?":
                 out.append("[^/]")
             case _ if part.startswith("{"):
-                out.append("(?:" + "|".join(_glob_regex(p) for p in part[1:-1].split(",")) + ")")
+                out.append("(?:" + "|".join(glob_regex(p) for p in part[1:-1].split(",")) + ")")
             case _ if part.startswith("["):
                 out.append("[^" + part[2:] if part[1] == "!" else part)
             case _:

@@ -3,12 +3,10 @@
 Whoever does a subtask again finds what the first one pushed: its segment has the same name, or tells the subtask.
 """
 
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import orjson
 
@@ -57,7 +55,7 @@ def run(task: TaskContext) -> str:
     if not built.archive:
         return _empty(settings, uri)
     name = segment_name_of(built.archive)
-    _push(task, settings, [built.archive], {name: _custom(task, uri)}, old or None)
+    _push(task, [(settings, built.archive)], {name: _custom(task, uri)}, old or None)
     return f"segment {name} has {built.rows} rows of {uri}"
 
 
@@ -81,13 +79,16 @@ def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    pairs = [(one, told) for one, told in zip(found, files, strict=True) if one.archive]
-    if not pairs:
+    pushes = [(how, one.archive) for how, one in zip(settings, found, strict=True) if one.archive]
+    if not pushes:
         return f"no row of {len(files)} files is kept: the table is left as it is"
-    custom = {segment_name_of(one.archive): _custom(task, told[INPUT_FILE]) for one, told in pairs}
-    old = [record.name for record in _visible(task)]
-    _push(task, settings[0], [one.archive for one, _ in pairs], custom, old)
-    return f"{len(pairs)} segments have {sum(one.rows for one, _ in pairs)} rows of {len(files)} files"
+    custom = {
+        segment_name_of(one.archive): _custom(task, told[INPUT_FILE])
+        for one, told in zip(found, files, strict=True)
+        if one.archive
+    }
+    _push(task, pushes, custom, [record.name for record in _visible(task)])
+    return f"{len(pushes)} segments have {sum(one.rows for one in found)} rows of {len(files)} files"
 
 
 def _is_taken(record: SegmentRecord, told: Mapping[str, str], replaces: bool) -> bool:
@@ -153,36 +154,40 @@ def _custom(task: TaskContext, uri: str) -> Mapping[str, str]:
 
 def _push(
     task: TaskContext,
-    settings: BatchSettings,
-    archives: Sequence[str],
+    pushes: Sequence[tuple[BatchSettings, str]],
     custom: Mapping[str, Mapping[str, str]],
     old: Sequence[str] | None,
 ) -> None:
-    """Push archives. old: segments in whose place they appear, all at once; None: each appears when it was pushed."""
+    """Push archives, each as the settings of its folder say.
+
+    custom: entries of the segments' records, by segment. old: segments in whose place they appear, all at once; None: each
+    appears when it was pushed.
+    """
+    table = raw_table_name(task.table)
     destination = _Destination(
-        (task.access.controller_url(),),
-        raw_table_name(task.table),
-        storage=task.access.storage,
-        custom=custom,
-        way=task.access,
-    )
-    options = PushJobSpec(
-        push_attempts=settings.push_attempts,
-        push_retry_interval_ms=settings.retry_ms,
-        segment_uri_prefix=settings.uri_prefix,
-        segment_uri_suffix=settings.uri_suffix,
-    )
-    sizes = sum(os.stat(archive).st_size for archive in archives if Path(archive).exists())
-    task.progress.step(f"pushing {len(archives)} segments, {sizes} bytes")
-    task.confirm()
+        (task.access.controller_url(),), table, storage=task.access.storage, custom=custom, way=task.access
+    )  # fmt: skip
+
+    def push() -> None:
+        for settings, archive in pushes:
+            task.progress.step(f"pushing segment {segment_name_of(archive)}")
+            task.confirm()
+            options = PushJobSpec(
+                push_attempts=settings.push_attempts,
+                push_retry_interval_ms=settings.retry_ms,
+                segment_uri_prefix=settings.uri_prefix,
+                segment_uri_suffix=settings.uri_suffix,
+            )
+            push_segments([archive], destination, mode=settings.push_mode, options=options)
+
     if old is None:
-        push_segments(archives, destination, mode=settings.push_mode, options=options)
+        push()
         return
-    table = destination.table
+    task.confirm()
     with task.access.controller() as client:
         entry = client.start_replace(table, old, list(custom))
         try:
-            push_segments(archives, destination, mode=settings.push_mode, options=options)
+            push()
             task.confirm()
             client.end_replace(table, entry)
         except BaseException:

@@ -3,13 +3,10 @@
 It keeps its name and its creation time, so that ties with rows of other segments are decided as before.
 """
 
-from gamay.base.errors import GamayError
 from gamay.minion.context import TaskContext
 from gamay.minion.rebuild import Input, OtherCopyError
+from gamay.minion.single import replace_segment
 from gamay.minion.valid_docs import valid_rows
-
-_PRECONDITION_FAILED = 412
-_GONE = 410
 
 
 def run(task: TaskContext) -> str:
@@ -31,10 +28,5 @@ def run(task: TaskContext) -> str:
     except OtherCopyError as error:
         return f"{error}, not {crc}: it is left alone"
     custom = {f"{task.leased.job.task_type}.time": str(task.clock.now_ms())}
-    try:
-        task.upload(built, custom, if_match=crc, refresh_only=True)
-    except GamayError as error:
-        if error.http_status in (_PRECONDITION_FAILED, _GONE):
-            return f"segment {name} was replaced or deleted meanwhile: it is left alone"
-        raise
-    return f"segment {name} has {built.rows} rows, {built.rows_before - built.rows} fewer than before"
+    told = f"segment {name} has {built.rows} rows, {built.rows_before - built.rows} fewer than before"
+    return replace_segment(task, built, custom, told)

@@ -17,6 +17,7 @@ from gamay.ingest.read.readers import data_formats, format_of, format_of_class
 from gamay.model.batch_settings import BatchSettings, is_batch_key, nearest_batch_key
 from gamay.model.rules.segment_generation import BATCH_MAPS
 from gamay.model.table.stored import stored_schema
+from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import COMMON_KEYS, INPUT_FILE, SEGMENT_GENERATION, known_task_keys
 from gamay.storage.files import local_path
 
@@ -32,6 +33,8 @@ class SegmentGenerationGenerator:
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
         """Return the files that are to be taken in, by map and URI."""
+        if wanted.config.table_type is not TableType.OFFLINE:
+            raise InvalidConfigError(f"{SEGMENT_GENERATION} is for OFFLINE tables, and {wanted.table} is none")
         given = {key: text for key, text in wanted.given.items() if key not in COMMON_KEYS or key == "push.mode"}
         if wanted.is_adhoc and given:
             return TaskPlan(list(_asked_for(wanted, given)))
