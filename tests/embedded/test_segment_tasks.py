@@ -143,7 +143,9 @@ def test_purgers_and_modifiers(api: Api, make_segment: SegmentMaker, monkeypatch
     eventually(lambda: api.rows("SELECT n, city FROM trips ORDER BY n") == expected)
 
 
-def test_rows_are_deleted_on_request(api: Api, make_segment: SegmentMaker, tmp_path: Path) -> None:
+def test_rows_are_deleted_on_request(
+    api: Api, make_segment: SegmentMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api.create()
     for name, values in (("s0", [0, 1, 2]), ("s1", [3, 4, 5]), ("s2", [6])):
         api.push(make_segment(name, values))
@@ -164,6 +166,10 @@ def test_rows_are_deleted_on_request(api: Api, make_segment: SegmentMaker, tmp_p
     for given, problem in (
         ({"purgeColumn": "n", "purgeValues": "x"}, "values of column 'n', which is LONG, cannot be read"),
         ({"purgeColumn": "who", "purgeValues": "x"}, "names the column 'who', which the schema does not have"),
+        (
+            {"purgeColumn": "n", "purgeValues": "1", "tableMaxNumTasks": "1"},
+            "deleted from 2 segments; give tableMaxNumTasks 0",
+        ),
         ({"purgeColumn": "n"}, "needs either purgeValues"),
         ({"purgeValues": "1"}, "needs purgeColumn"),
         ({"purgeColumn": "n", "purgeValuesURI": "/etc/passwd"}, "gamay.ingest.allowed_uris"),
@@ -172,6 +178,23 @@ def test_rows_are_deleted_on_request(api: Api, make_segment: SegmentMaker, tmp_p
     ):
         answer = execute(**given)
         assert (answer.status_code, problem in answer.text) == (400, True), answer.text
+    upload = TaskContext.upload
+
+    def upload_late(task: TaskContext, *given: Any, **more: Any) -> None:
+        api.push(make_segment(task.config["segmentName"], [0, 9]))
+        upload(task, *given, **more)
+
+    monkeypatch.setattr(TaskContext, "upload", upload_late)
+    job = execute(purgeColumn="n", purgeValues="2").json()["trips_OFFLINE"]
+    told = infos(api, job, "FAILED")  # the segment that came meanwhile was not looked at
+    assert "segment s0 was replaced or deleted meanwhile" in told
+    monkeypatch.undo()
+    with ControllerClient(api.cluster.controller_url) as client:
+        entry = client.start_replace("trips", ["s0"], ["merged"])
+        job = execute(purgeColumn="n", purgeValues="2").json()["trips_OFFLINE"]
+        assert "segment s0 is replaced by merged" in infos(api, job, "FAILED")
+        client.revert_replace("trips", entry)
+    eventually(lambda: api.rows("SELECT n FROM trips ORDER BY n") == [[0], [3], [5], [9]])
 
 
 def test_columns_lose_their_dictionaries(api: Api, make_segment: SegmentMaker, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from gamay.base.errors import GamayError
+from gamay.base.errors import ConflictError, GamayError
+from gamay.cluster.records.records import LineageState
 from gamay.minion.context import TaskContext
 from gamay.minion.rebuild import OtherCopyError
 from gamay.minion.rewrite import StoredSegment
@@ -18,19 +19,43 @@ def change_segment(
     custom: Mapping[str, str],
     told: Callable[[Rebuilt], str],
     *,
-    stamps_unchanged: bool = True,
+    is_request: bool = False,
 ) -> str:
     """Have the segment of a subtask changed and pushed, with entries for its record, and say what came of it.
 
-    work: how. told: what is said of what was built. stamps_unchanged: push also what is as it was, for its entries.
+    work: how. told: what is said of what was built. is_request: somebody relies on it being done, not on a time at which it
+    was looked at: what is as it was is not pushed for its entries, and ConflictError is raised for another segment.
     Raises as the work and as `TaskContext.upload`.
     """
+    try:
+        said = _change(task, work, custom, told, pushes_unchanged=not is_request)
+        if is_request:
+            _check_not_replaced(task)
+        return said
+    except SegmentChangedError as error:
+        if is_request:
+            raise
+        return f"{error}: it is left alone"
+
+
+class SegmentChangedError(ConflictError):
+    """The segment of a subtask is another one now, or gone."""
+
+
+def _change(
+    task: TaskContext,
+    work: Callable[[StoredSegment], Work],
+    custom: Mapping[str, str],
+    told: Callable[[Rebuilt], str],
+    *,
+    pushes_unchanged: bool,
+) -> str:
     name, crc = task.config["segmentName"], int(task.config["crc"])
     record = task.record(name)
     if record is None:
-        return f"segment {name} is gone"
+        raise SegmentChangedError(f"segment {name} is gone")
     if record.crc != crc:
-        return f"segment {name} has CRC {record.crc} now, not {crc}: it is left alone"
+        raise SegmentChangedError(f"segment {name} has CRC {record.crc} now, not {crc}")
     schema, config = task.documents()
     stored = StoredSegment(
         task.table, name, crc, record.tier, schema, config, task.access.controller_url(), task.access.auth_token
@@ -38,21 +63,28 @@ def change_segment(
     try:
         built = task.builder(work(stored), task.folder, task.progress)
     except OtherCopyError as error:
-        return f"{error}, not {crc}: it is left alone"
-    if not built.is_changed and not stamps_unchanged:
-        return told(built)
-    return replace_segment(task, built, custom, told(built))
+        raise SegmentChangedError(f"{error}, not {crc}") from error
+    if built.is_changed or pushes_unchanged:
+        replace_segment(task, built, custom)
+    return told(built)
 
 
-def replace_segment(task: TaskContext, built: Rebuilt, custom: Mapping[str, str], told: str) -> str:
-    """Push a segment in place of the one that the subtask knows, and return what is said then, or why it was not.
+def _check_not_replaced(task: TaskContext) -> None:
+    """Raise SegmentChangedError when others have the rows that the segment had, or may have them soon."""
+    name = task.config["segmentName"]
+    for entry in task.access.registry.get_lineage(task.table).entries.values():
+        if name in entry.segments_from and entry.state is not LineageState.REVERTED:
+            raise SegmentChangedError(f"segment {name} is replaced by {', '.join(entry.segments_to[:3])}")
 
-    Raises as `TaskContext.upload`.
+
+def replace_segment(task: TaskContext, built: Rebuilt, custom: Mapping[str, str]) -> None:
+    """Push a segment in place of the one that the subtask knows.
+
+    Raises SegmentChangedError when that was replaced or deleted meanwhile, and as `TaskContext.upload`.
     """
     try:
         task.upload(built, custom, if_match=int(task.config["crc"]), refresh_only=True)
     except GamayError as error:
         if error.http_status in (_PRECONDITION_FAILED, _GONE):
-            return f"segment {task.config['segmentName']} was replaced or deleted meanwhile: it is left alone"
+            raise SegmentChangedError(f"segment {task.config['segmentName']} was replaced or deleted meanwhile") from error
         raise
-    return told

@@ -16,7 +16,8 @@ from gamay.model.types import FieldRole
 class PurgeSettings:
     """`PurgeTask`. threshold_ms: a segment that was purged later than so long ago is left alone.
 
-    column: of the rows to be removed, None where purgers say which; their values are `values`, or the lines of a file.
+    column: of the rows to be removed, from all segments; their values are `values`, or the lines of a file. None where
+    purgers say which.
     """
 
     threshold_ms: int
@@ -38,8 +39,7 @@ class PurgeSettings:
                 "one value a line"
             )
         values = _values(settings.given.get("purgeValues", ""))
-        default = "14d" if column is None else "0d"
-        return cls(settings.period_ms("lastPurgeTimeThresholdPeriod", default), column, values, uri)
+        return cls(settings.period_ms("lastPurgeTimeThresholdPeriod", "14d"), column, values, uri)
 
 
 def _values(text: str) -> tuple[str, ...]:

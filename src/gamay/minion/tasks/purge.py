@@ -1,6 +1,7 @@
 """`PurgeTask`: a segment without the rows that are to go.
 
-Where purgers decide, it is stamped, so that it is looked at again after a while; a list of values is a request of its own.
+Where purgers decide, it is stamped, so that it is looked at again after a while. A list of values is a request of its own,
+which fails rather than to leave a segment out.
 """
 
 from gamay.minion.context import TaskContext
@@ -25,5 +26,5 @@ def run(task: TaskContext) -> str:
         lambda stored: Purge(stored, task.config, task.factories, task.access.storage),
         custom,
         told,
-        stamps_unchanged=not by_values,
+        is_request=by_values,
     )

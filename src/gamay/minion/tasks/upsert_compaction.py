@@ -5,7 +5,7 @@ It keeps its name and its creation time, so that ties with rows of other segment
 
 from gamay.minion.context import TaskContext
 from gamay.minion.rebuild import Input, OtherCopyError
-from gamay.minion.single import replace_segment
+from gamay.minion.single import SegmentChangedError, replace_segment
 from gamay.minion.valid_docs import valid_rows
 
 
@@ -28,5 +28,8 @@ def run(task: TaskContext) -> str:
     except OtherCopyError as error:
         return f"{error}, not {crc}: it is left alone"
     custom = {f"{task.leased.job.task_type}.time": str(task.clock.now_ms())}
-    told = f"segment {name} has {built.rows} rows, {built.rows_before - built.rows} fewer than before"
-    return replace_segment(task, built, custom, told)
+    try:
+        replace_segment(task, built, custom)
+    except SegmentChangedError as error:
+        return f"{error}: it is left alone"
+    return f"segment {name} has {built.rows} rows, {built.rows_before - built.rows} fewer than before"

@@ -1,13 +1,13 @@
 """`PurgeTask`: rows that are to go, by what purgers on minions say or by a list of values, are removed from segments."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
 from gamay.model.segment_task_settings import PurgeSettings
 from gamay.model.table.stored import stored_schema
-from gamay.model.task_settings import PURGE, known_task_keys
+from gamay.model.task_settings import PURGE, TaskSettings, known_task_keys
 from gamay.query.layout.chosen_rows import values_of_texts
 
 _STAMP = f"{PURGE}.time"
@@ -28,13 +28,27 @@ class PurgeGenerator:
         latest_ms = wanted.clock.now_ms() - settings.threshold_ms
         records = wanted.completed_segments()
         deleted = [record.name for record in records if record.total_docs == 0]
-        chosen = [
-            record
-            for record in records
-            if record.total_docs and record.download_url and record.name not in busy and _stamp(record) <= latest_ms
-        ]
+        filled = [record for record in records if record.total_docs]
+        if settings.column is not None:
+            _check_all(wanted, filled)
+            return TaskPlan([{**segment_config(wanted.table, record), **told} for record in filled], deleted)
+        chosen = [r for r in filled if r.download_url and r.name not in busy and _stamp(r) <= latest_ms]
         chosen.sort(key=lambda record: (_stamp(record), record.name))
         return TaskPlan([{**segment_config(wanted.table, record), **told} for record in chosen], deleted)
+
+
+def _check_all(wanted: GeneratorInput, records: Sequence[SegmentRecord]) -> None:
+    """Raise InvalidConfigError unless rows can be deleted from all segments: a request that is done by half is none."""
+    if away := [record.name for record in records if not record.download_url]:
+        raise InvalidConfigError(
+            f"{len(away)} segments of {wanted.table} have no copy in the deep store yet, {away[0]} among them; ask again "
+            "once they have"
+        )
+    most = TaskSettings(PURGE, wanted.given).whole("tableMaxNumTasks", 0)
+    if 0 < most < len(records):
+        raise InvalidConfigError(
+            f"tableMaxNumTasks is {most}, and rows are to be deleted from {len(records)} segments; give tableMaxNumTasks 0"
+        )
 
 
 def _stamp(record: SegmentRecord) -> int:
