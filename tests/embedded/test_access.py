@@ -174,3 +174,12 @@ def test_the_client_logs_in(cluster: EmbeddedCluster) -> None:
 
     with Connection.from_host_list(cluster.broker_url, user="guest", password="secret") as connection:
         assert connection.execute("SELECT count(*) FROM trips")[0].wire_rows == [[3]]
+
+
+def test_files_are_inserted_by_those_who_may_make_tasks(cluster: EmbeddedCluster) -> None:
+    insert = "INSERT INTO trips FROM FILE '/nowhere/'"
+    assert ask(cluster, insert, {}).status_code == 401
+    refused = ask(cluster, insert, GUEST)
+    assert (refused.status_code, "Permission denied" in refused.text) == (403, True), refused.text
+    allowed = ask(cluster, insert, ADMIN).json()["exceptions"]
+    assert "gamay.ingest.allowed_uris" in allowed[0]["message"]  # which the controller says once it has let the sender in
