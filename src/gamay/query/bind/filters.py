@@ -9,7 +9,8 @@ from gamay.functions.registry import scalar_function
 from gamay.functions.text import to_text
 from gamay.functions.vector import Operand, Scalar
 from gamay.model.types import DataType
-from gamay.query.bind.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate, union
+from gamay.query.bind.literal_predicates import MIRRORED, literal_predicate, union
+from gamay.query.bind.one_column import merged_conjunction
 from gamay.query.bind.predicate import (
     EVERYTHING,
     NOTHING,
@@ -107,7 +108,7 @@ class FilterBinder:
     def _call(self, call: Call, wanted: bool) -> Filter:
         name, args = call.name, call.args
         if name in ("and", "or") and (name == "and") == wanted:
-            both = conjunction_of_ranges([self.bind(arg, wanted) for arg in args], self._is_multi_value)
+            both = merged_conjunction([self.bind(arg, wanted) for arg in args], self._is_multi_value)
             return _null_tests_last(both) if self._null_handling else both
         if name in ("and", "or"):
             return self._merge_sets(disjunction([self.bind(arg, wanted) for arg in args]))

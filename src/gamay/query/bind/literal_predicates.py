@@ -1,11 +1,11 @@
 """Predicates on one column whose other operands are literals: `a = 1`, `a BETWEEN 1 AND 2`, `a IN (1, 2)`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from gamay.functions.expression import Expression, Literal, LiteralValue
+from gamay.functions.expression import Expression, Literal
 from gamay.model.types import DataType
 from gamay.query.bind.coerce import coerce_each_equal, coerce_equal, coerce_lower, coerce_upper
-from gamay.query.bind.predicate import NOTHING, And, Filter, In, Range, conjunction, negation
+from gamay.query.bind.predicate import NOTHING, Filter, In, Range, negation
 
 # comparisons, and what each becomes when its operands change places
 MIRRORED = {
@@ -55,7 +55,7 @@ def _comparison(name: str, column: str, data_type: DataType, literal: Literal) -
 def _between(column: str, data_type: DataType, literals: Sequence[Literal]) -> Filter:
     lower, lower_inclusive = coerce_lower(literals[0], data_type, column, True)
     upper, upper_inclusive = coerce_upper(literals[1], data_type, column, True)
-    return _range(Range(column, lower, upper, lower_inclusive, upper_inclusive))
+    return bounded(Range(column, lower, upper, lower_inclusive, upper_inclusive))
 
 
 def union(sets: Sequence[In]) -> In:
@@ -66,48 +66,7 @@ def union(sets: Sequence[In]) -> In:
     return In(sets[0].column, values)
 
 
-def conjunction_of_ranges(parts: Sequence[Filter], is_multi_value: Callable[[str], bool]) -> Filter:
-    """Return the filter that holds when all parts do; ranges of one single-value column, `x >= 3 AND x < 9`, become one."""
-    first = parts[0] if parts else None
-    if len(parts) > 1 and isinstance(first, Range) and not is_multi_value(first.column):
-        same_column = [part for part in parts if isinstance(part, Range) and part.column == first.column]
-        if len(same_column) == len(parts):  # the most frequent: from one time on, and before another
-            return _intersection(same_column)
-    filter_ = conjunction(parts)
-    ranges: dict[str, list[Range]] = {}
-    rest: list[Filter] = []
-    for part in filter_.parts if isinstance(filter_, And) else (filter_,):
-        if isinstance(part, Range) and not is_multi_value(part.column):
-            ranges.setdefault(part.column, []).append(part)
-        else:
-            rest.append(part)
-    if all(len(same) == 1 for same in ranges.values()):
-        return filter_
-    return conjunction([*(_intersection(same) for same in ranges.values()), *rest])
-
-
-def _intersection(ranges: Sequence[Range]) -> Filter:
-    merged = ranges[0]
-    for other in ranges[1:]:
-        lower, lower_inclusive = _tighter(
-            (merged.lower, merged.lower_inclusive), (other.lower, other.lower_inclusive), upward=True
-        )
-        upper, upper_inclusive = _tighter(
-            (merged.upper, merged.upper_inclusive), (other.upper, other.upper_inclusive), upward=False
-        )
-        merged = Range(merged.column, lower, upper, lower_inclusive, upper_inclusive)
-    return _range(merged)
-
-
-def _tighter(one: tuple[LiteralValue, bool], other: tuple[LiteralValue, bool], *, upward: bool) -> tuple[LiteralValue, bool]:
-    if one[0] is None or other[0] is None:
-        return other if one[0] is None else one
-    if one[0] == other[0]:
-        return one[0], one[1] and other[1]
-    return one if (one[0] > other[0]) == upward else other  # type: ignore[operator]
-
-
-def _range(filter_: Range) -> Filter:
+def bounded(filter_: Range) -> Filter:
     """Return the range, or nothing when its bounds exclude every value."""
     lower, upper = filter_.lower, filter_.upper
     if lower is not None and upper is not None:

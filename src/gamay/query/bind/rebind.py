@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from gamay.functions.expression import Call, Column, Expression
 from gamay.model.types import DataType
-from gamay.query.bind.literal_predicates import conjunction_of_ranges, literal_predicate
+from gamay.query.bind.literal_predicates import literal_predicate
+from gamay.query.bind.one_column import merged_conjunction
 from gamay.query.bind.predicate import And, Constant, Filter, IsNull, conjunction, negation
 from gamay.query.bind.scope import ValueType
 
@@ -82,7 +83,7 @@ class WherePattern:
         if len(parts) == 1:
             merged = parts[0]
         elif self.repeats:
-            merged = conjunction_of_ranges(parts, self.multi_value.__contains__)
+            merged = merged_conjunction(parts, self.multi_value.__contains__)
         else:
             merged = And(tuple(parts))
         if self.known and not isinstance(merged, Constant):

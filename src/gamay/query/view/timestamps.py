@@ -13,7 +13,8 @@ from gamay.functions.scalar.time.time_units import UnitRead, dividing, unit_read
 from gamay.model.index.timestamp_index import MILLIS_SUFFIX, TimestampColumn
 from gamay.model.types import DataType
 from gamay.query.bind.binder import BoundQuery, QueryKind
-from gamay.query.bind.literal_predicates import MIRRORED, conjunction_of_ranges, literal_predicate
+from gamay.query.bind.literal_predicates import MIRRORED, literal_predicate
+from gamay.query.bind.one_column import merged_conjunction
 from gamay.query.bind.predicate import And, Filter, In, Match, Not, Or, Range, Test, disjunction, negation
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.encode.metadata import TIMESTAMP_COLUMNS
@@ -160,7 +161,7 @@ class _Rewriter:
 
     def _filter(self, part: Filter) -> Filter:
         if isinstance(part, And):
-            return conjunction_of_ranges([self._filter(inner) for inner in part.parts], self._is_multi_value)
+            return merged_conjunction([self._filter(inner) for inner in part.parts], self._is_multi_value)
         if isinstance(part, Or):
             return disjunction([self._filter(inner) for inner in part.parts])
         if isinstance(part, Not):
