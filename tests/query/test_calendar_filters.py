@@ -3,10 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import gamay
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Literal
@@ -17,7 +19,7 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType as D
 from gamay.query.bind.binder import bind
 from gamay.query.execute.executor import execute
-from gamay.query.filter.calendar import calendar_docs
+from gamay.query.filter.calendar import calendar_docs, calendar_entries, calendar_steps
 from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
 from gamay.query.reduce.merge import reduce
@@ -42,16 +44,17 @@ CONDITIONS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["sparse", "dense"])
+@pytest.fixture(scope="module", params=["sparse", "dense", "encoded"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A segment of half a year around 1970, and of two days; and its times."""
+    """A segment of half a year around 1970, of two days, and of these with a dictionary; and its times."""
     rng = np.random.default_rng(1)
     gap = 250_000 if request.param == "sparse" else 3_000
     times = np.sort(np.concatenate((rng.integers(-ROWS, ROWS, ROWS - 2) * gap // 2, [0, -3_600_000])))
-    config = TableConfig.offline("t", indexing=IndexingConfig(no_dictionary_columns=("ts",)))
-    config = TableConfig.from_json(
-        config.to_json() | {"fieldConfigList": [{"name": "ts", "encodingType": "RAW", "compressionCodec": "PASS_THROUGH"}]}
-    ).value
+    config = TableConfig.offline("t")
+    if request.param != "encoded":
+        config = TableConfig.offline("t", indexing=IndexingConfig(no_dictionary_columns=("ts",)))
+        fields = [{"name": "ts", "encodingType": "RAW", "compressionCodec": "PASS_THROUGH"}]
+        config = TableConfig.from_json(config.to_json() | {"fieldConfigList": fields}).value
     builder = SegmentBuilder(SCHEMA, config, "t_0", tmp_path_factory.mktemp("segment"))
     columns = [pa.array(times).cast(pa.timestamp("ms")), pa.array(range(ROWS), pa.int32())]
     builder.append(pa.RecordBatch.from_arrays(columns, names=["ts", "n"]))
@@ -94,8 +97,42 @@ def test_which_are_searched(case: Any) -> None:
     docs = calendar_docs(condition, column)
     flags = evaluate(condition, lambda _: column.values(0, ROWS), ROWS)
     is_dense = (times[-1] - times[0]) // 3_600_000 * 64 < ROWS
+    if column.dictionary is not None:
+        entries = column.dictionary.values
+        marks = calendar_entries(condition, entries)
+        assert marks is not None
+        assert (marks == evaluate(condition, lambda _: entries, len(entries)).values).all()  # type: ignore[union-attr]
+        return
     assert (docs is not None) == is_dense
     assert docs is None or (doc_mask(docs, ROWS) == flags.values).all()  # type: ignore[union-attr]
     zoned = Call("hour", (Column("ts"), Literal("CET", D.STRING)))
     for other in (Call("greaterthan", (zoned, Literal(20, D.INT))), Call("greaterthan", (Column("ts"), hour))):
         assert calendar_docs(other, column) is None
+
+
+@pytest.mark.parametrize("unit", ["hour", "day", "week", "month", "year"])
+@pytest.mark.parametrize("with_nulls", [False, True])
+def test_keys_of_times_in_a_dictionary(unit: str, with_nulls: bool) -> None:
+    rng = np.random.default_rng(2)
+    times = rng.integers(-40 * 3_600_000, 40 * 3_600_000, 20_000)
+    missing = rng.random(len(times)) < 0.1 if with_nulls else np.zeros(len(times), np.bool_)
+    rows = pa.table({"ts": pa.array(times, pa.timestamp("ms"), mask=missing), "n": pa.array(range(len(times)))})
+    with gamay.connect(":memory:") as db, duckdb.connect() as duck:
+        db.create_table("t", rows)
+        for where in ("", " WHERE n < 50", " WHERE n < 0", " WHERE n % 3 = 1"):
+            own = db.sql(f"SELECT dateTrunc('{unit}', ts), COUNT(*), SUM(n) FROM t{where} GROUP BY 1 LIMIT 1000").rows()
+            theirs = duck.execute(
+                f"SELECT epoch_ms(date_trunc('{unit}', ts)), COUNT(*), SUM(n) FROM rows{where} GROUP BY 1"
+            ).fetchall()
+            assert sorted(own, key=str) == sorted(theirs, key=str)
+
+
+def test_steps_at_the_ends_of_64_bits() -> None:
+    least = -(1 << 63)
+    times = least + np.arange(1000, dtype=np.int64)
+    day = Call("dateTrunc".lower(), (Literal("day", D.STRING), Column("ts")))
+    steps = calendar_steps(day, D.LONG, times)
+    assert steps is not None
+    assert steps.starts.values.tolist() == [least]
+    assert calendar_steps(day, D.LONG, np.append(times, 0)) is None
+    assert calendar_steps(day, D.LONG, times[:0]) is None

@@ -19,7 +19,7 @@ from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector, take
 from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.columns.operations import truth
-from gamay.query.filter.calendar import calendar_docs
+from gamay.query.filter.calendar import calendar_docs, calendar_entries
 from gamay.query.filter.nearest import NearScan, nearest_docs
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
@@ -370,6 +370,8 @@ def _matching_ids(leaf: Match, dictionary: Dictionary, indexes: Iterable[Seconda
     if ranges is not None:
         marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
         return _narrow(np.concatenate(marked)) if marked else (0, 0)
+    if (in_steps := calendar_entries(leaf.expression, values)) is not None:
+        return _narrow(np.flatnonzero(in_steps))
     for index in indexes if len(dictionary) > _FEW_ENTRIES else ():
         candidates = index.entries(leaf.expression)
         if candidates is not None:

@@ -21,6 +21,7 @@ from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distin
 from gamay.kernels.group.grouping import recode
 from gamay.kernels.rows.masks import replace_marked
 from gamay.model.types import DataType
+from gamay.query.filter.calendar import calendar_steps
 from gamay.query.groupby.numbering import unsigned_for
 from gamay.query.groupby.states import Evaluate
 
@@ -97,13 +98,18 @@ def coded_key(key: Expression, probe: Evaluate, rows: int) -> CodedKey | None:
         return None
     if len(operand.dictionary) > rows or not _is_deterministic(key):
         return None
-    results = _results(key, operand.dictionary if operand.nulls is None else with_null_entry(operand.dictionary))
+    dictionary = operand.dictionary
+    steps = calendar_steps(key, dictionary.type, dictionary.values) if dictionary.ascends else None
+    entries = dictionary if steps is None else steps.starts
+    results = _results(key, entries if operand.nulls is None else with_null_entry(entries))
     if results is None or (operand.nulls is None and results.nulls is not None):
         return None
     distinct, codes = _distinct(results)
     if results.nulls is not None:
         codes[results.nulls] = len(distinct)
     codes = codes.astype(unsigned_for(len(distinct) + 1))
+    if steps is not None:  # null, if it is one, stands behind them
+        codes = np.concatenate([np.repeat(codes[: len(entries)], steps.counts), codes[len(entries) :]])
     return CodedKey(column, Vector(results.type, distinct, ascends=True), codes, is_nullable=results.nulls is not None)
 
 
