@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.answer.response import BrokerResponse, QueryStats, ResultTable, encode
-from gamay.query.answer.values import json_values, timestamp_texts
+from gamay.query.answer.values import json_values, python_values, timestamp_texts
 
 KEYS = """
 resultTable numRowsResultSet partialResult exceptions numGroupsLimitReached numGroupsWarningLimitReached
@@ -106,6 +106,14 @@ def test_timestamps_read_back(moments: list[int]) -> None:
 def test_timestamps_beyond_the_calendar_are_written_too() -> None:
     assert timestamp_texts(np.array([253_402_300_800_000, -(2**63), 2**63 - 1]))[0] == "10000-01-01 00:00:00.0"
     assert timestamp_texts(np.array([-62_135_596_800_001]))[0] == "0000-12-31 23:59:59.999"
+
+
+@pytest.mark.parametrize("beyond", [[], [253_402_300_800_000, -62_135_596_800_001]])
+def test_timestamps_are_datetimes_as_far_as_these_reach(beyond: list[int]) -> None:
+    moments = [-62_135_596_800_000, -1001, -1, 0, 1, 1_700_000_000_123, 253_402_300_799_999]
+    found = python_values(Vector(DataType.TIMESTAMP, np.array(moments + beyond)))
+    assert found == [datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms) for ms in moments] + beyond
+    assert python_values(Vector(DataType.TIMESTAMP, np.array([], np.int64))) == []
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=5))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
@@ -74,12 +73,19 @@ def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
     if data_type is DataType.FLOAT:
         return list(_shortest_floats(values).tolist())
     if data_type is DataType.TIMESTAMP:
-        return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]
+        return _datetimes(values)
     if data_type is DataType.UUID:
         return [uuid.UUID(bytes=value) for value in _plain(values)]
     if data_type is DataType.MAP:
         return [orjson.loads(text) for text in _plain(values)]
     return _plain(values)
+
+
+def _datetimes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> list[Any]:
+    if len(values) and values.min() >= _FIRST_MS and values.max() <= _LAST_MS:
+        # NumPy makes timedeltas ten times as fast as their constructor
+        return list(map(_EPOCH.__add__, values.astype("m8[ms]").astype("m8[us]").tolist()))
+    return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]
 
 
 def _plain(values: Any) -> list[Any]:
@@ -111,9 +117,9 @@ def _json_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> list[Any]:
 def timestamp_texts(values: "np.ndarray[Any, np.dtype[Any]]") -> list[str]:
     """Return milliseconds as `yyyy-MM-dd HH:mm:ss.f` in UTC, the fraction without trailing zeros but one digit at least."""
     inside = (values >= _FIRST_MS) & (values <= _LAST_MS)
-    stamps = pa.array(np.where(inside, values, 0), pa.int64()).cast(pa.timestamp("ms"))
-    texts = pc.replace_substring_regex(pc.strftime(stamps, "%Y-%m-%d %H:%M:%S"), r"(\.\d+?)0+$", r"\1")
-    listed: list[str] = texts.to_pylist()
+    stamps = np.datetime_as_string(np.where(inside, values, 0).astype("M8[ms]")).tolist()
+    ends = 23 - (values % 10 == 0) - (values % 100 == 0)
+    listed = [f"{stamp[:10]} {stamp[11:end]}" for stamp, end in zip(stamps, ends.tolist(), strict=True)]
     for row in np.flatnonzero(~inside).tolist():
         listed[row] = _far_timestamp(int(values[row]))
     return listed
