@@ -167,23 +167,37 @@ def top_docs(
         # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
         looked_at = block.span if dictionary and best.is_bounded() and isinstance(block, DocMask) else block
         keys = _Keys(segment, looked_at, order_by)
-        first = keys.first
+        first = keys.at(0)
         rows = best.candidates(first)
         if rows is None:
-            best.add([first, *keys.others], block)
+            best.add(keys.all(), block)
         else:
             if looked_at is not block and isinstance(block, DocMask):
                 rows = rows[block.mask[rows]]
             if len(rows):
-                # The other keys are read only where the first leaves a row a chance.
-                chosen = DocList(_docs_at(looked_at, rows))
-                best.add([take_key(first, rows), *_Keys(segment, chosen, order_by).others], chosen)
+                best.add(*_with_a_chance(segment, order_by, best, take_key(first, rows), _docs_at(looked_at, rows)))
         best.count_memory()
         if is_in_order and best.is_complete(first):
             break
     found, docs = best.rows()
     best.holder.release()
     return Ordered(found, docs, scanned)
+
+
+def _with_a_chance(
+    segment: Segment, order_by: Sequence[SortKey], best: "_Best", first: Key, docs: DocIds
+) -> tuple[list[Key], DocList]:
+    """Return the keys and docs of those rows to which all keys leave a chance; each is read where those before it do.
+
+    first: the first key at `docs`.
+    """
+    keys, rows = [first], DocList(docs)
+    for place in range(1, len(order_by)):
+        keys.append(_Keys(segment, rows, order_by).at(place))
+        kept = best.undecided(keys)
+        if kept is not None:
+            keys, rows = [take_key(key, kept) for key in keys], DocList(rows.ids[kept])
+    return keys, rows
 
 
 def _sorted_dictionary(segment: Segment, key: SortKey) -> Dictionary | None:
@@ -241,18 +255,18 @@ class _Keys:
         self._num_rows = len(block)
         self._order_by = order_by
 
-    @property
-    def first(self) -> Key:
-        return self._read(self._order_by[0])
+    def all(self) -> list[Key]:
+        """Return all keys."""
+        return [self.at(place) for place in range(len(self._order_by))]
 
-    @property
-    def others(self) -> list[Key]:
-        return [self._read(key) for key in self._order_by[1:]]
-
-    def _read(self, key: SortKey) -> Key:
-        operand = self._operand(key.expression)
+    def at(self, place: int) -> Key:
+        """Return one of the keys."""
+        expression = self._order_by[place].expression
+        operand = self._operand(expression)
         if isinstance(operand, Scalar):
             return as_vector(operand, self._num_rows)
+        if isinstance(operand, EncodedVector) and not isinstance(expression, ColumnExpression):
+            return operand.decode()  # at other blocks it may be encoded otherwise, or not at all
         if isinstance(operand, EncodedVector) and not operand.dictionary.ascends:
             return operand.decode() if operand.type.is_fixed_width else in_order(operand)
         return operand
@@ -276,6 +290,7 @@ class _Best:
         self._docs: list[DocIds] = []
         self._pending = 0
         self._bound: Bound | None = None
+        self._bounds: list[Bound] = []
         self.holder = guard.holder("rows")
 
     @property
@@ -309,6 +324,18 @@ class _Best:
         if self._bound is not None:
             return self._bound.candidates(first)
         return leading_rows(first, self._order_by[0], self._limit) if len(self._order_by) > 1 else None
+
+    def undecided(self, keys: Sequence[Key]) -> Indices | None:
+        """Return which rows may be among the first, by the first of the keys, which are given; None when most may.
+
+        The last one of these decides about rows that are equal in those before it to the last row that is kept.
+        """
+        place = len(keys) - 1
+        if place >= len(self._bounds) or len(keys[0]) <= _PENDING_ROWS:
+            return None
+        inside = ~np.logical_and.reduce([bound.equals(key) for bound, key in zip(self._bounds, keys[:-1], strict=False)])
+        inside[self._bounds[place].candidates(keys[-1])] = True
+        return np.flatnonzero(inside)
 
     def add(self, keys: Sequence[Key], block: Block) -> None:
         """Take the rows of a block; blocks come in the order of the docs."""
@@ -345,8 +372,13 @@ class _Best:
         self._docs = [docs[rows]]
         self._pending = len(rows)
         if self._limit and self.is_full:
-            self._bound = bound_of(self._keys[0][0], self._order_by[0].descending, self._order_by[0].nulls_last)
-            first = self._keys[0][0]
+            self._bounds = []
+            for key, sort in zip(self._keys[0], self._order_by, strict=True):
+                bound = bound_of(key, sort.descending, sort.nulls_last)
+                if bound is None:
+                    break
+                self._bounds.append(bound)
+            self._bound, first = next(iter(self._bounds), None), self._keys[0][0]
             is_shared = self._dictionary is not None or isinstance(first, Vector)  # else ids of this part alone
             if self._bound is not None and self._common is not None and is_shared:
                 self._common.offer(self._bound, first.type, self._dictionary)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Mask
 from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.rows.filter import rows_from, rows_in_id_range, rows_up_to
@@ -151,6 +152,13 @@ class Bound:
             # the bound is a value, so nulls are beyond it when they come last and before it when they come first
             inside = inside & ~key.nulls if self.nulls_last else inside | key.nulls
         return np.flatnonzero(inside)
+
+    def equals(self, key: Vector | EncodedVector) -> Mask:
+        """Return which rows are at the bound."""
+        values = key.ids if isinstance(key, EncodedVector) else key.values
+        is_text = not isinstance(values, np.ndarray)
+        equal: Mask = pc.equal(values, self.value).to_numpy(zero_copy_only=False) if is_text else values == self.value
+        return equal if key.nulls is None else equal & ~key.nulls
 
     def excludes(self, value: Any) -> bool:
         """Whether a row with this id or number is beyond the bound, no NaN. Texts are not compared."""
