@@ -23,19 +23,46 @@ _ATOMS = (int, float, bool, str, bytes, complex, type(None), type, np.dtype, np.
 
 def held_bytes(value: Any) -> int:
     """Return the bytes that a value and what it refers to hold."""
-    if isinstance(value, np.ndarray):
-        return _array_bytes(value)
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return int(value.nbytes)
-    if isinstance(value, str | bytes):
-        return sys.getsizeof(value)
-    if isinstance(value, _ATOMS):
-        return 0
-    if isinstance(value, dict):
-        return sys.getsizeof(value) + _sampled(value.keys(), len(value)) + _sampled(value.values(), len(value))
-    if isinstance(value, list | tuple | set | frozenset):
-        return sys.getsizeof(value) + _sampled(value, len(value))
-    return _object_bytes(value)
+    kind = type(value)
+    try:
+        measure = _MEASURES[kind]
+    except KeyError:
+        measure = _MEASURES[kind] = _measure(kind)
+    return measure(value) if measure is not None else 0
+
+
+def _measure(kind: type) -> Callable[[Any], int] | None:
+    """Return what counts the bytes of a class; None where they count nothing. Found out once for each class."""
+    if issubclass(kind, np.ndarray):
+        return _array_bytes
+    if issubclass(kind, pa.Array | pa.ChunkedArray):
+        return lambda value: int(value.nbytes)
+    if issubclass(kind, str | bytes):
+        return sys.getsizeof
+    if issubclass(kind, _ATOMS):
+        return None
+    if issubclass(kind, dict):
+        return _dict_bytes
+    if issubclass(kind, list | tuple | set | frozenset):
+        return lambda value: sys.getsizeof(value) + _sampled(value, len(value))
+    if not kind.__module__.startswith("gamay."):
+        return _foreign_bytes
+    read = _reader(kind)
+    if read is None:  # attributes that come and go
+        return lambda value: sum([held_bytes(part) for name, part in vars(value).items() if name not in _SHARED])
+    return lambda value: sum([held_bytes(part) for part in read(value)])
+
+
+_MEASURES: dict[type, Callable[[Any], int] | None] = {}
+
+
+def _dict_bytes(value: dict[Any, Any]) -> int:
+    return sys.getsizeof(value) + _sampled(value.keys(), len(value)) + _sampled(value.values(), len(value))
+
+
+def _foreign_bytes(value: Any) -> int:
+    retained = getattr(value, "num_retained", None)
+    return _OBJECT_BYTES + (_BYTES_PER_RETAINED * int(retained) if isinstance(retained, int) else 0)
 
 
 def _array_bytes(array: "np.ndarray[Any, Any]") -> int:
@@ -51,7 +78,7 @@ def _array_bytes(array: "np.ndarray[Any, Any]") -> int:
 def _sampled(values: Iterable[Any], count: int) -> int:
     """Return what `count` values hold, by a sample of them where they are many."""
     if count <= 2 * _SAMPLE:
-        return sum(map(_element_bytes, values))
+        return sum([_element_bytes(value) for value in values])
     total = sum(map(_element_bytes, _every(values, count // _SAMPLE)))
     return total * count // -(-count // (count // _SAMPLE))
 
@@ -69,23 +96,6 @@ def _every(values: Iterable[Any], step: int) -> Iterator[Any]:
 
 def _element_bytes(value: Any) -> int:
     return sys.getsizeof(value) if isinstance(value, int | float) else held_bytes(value)
-
-
-def _object_bytes(value: Any) -> int:
-    kind = type(value)
-    if not kind.__module__.startswith("gamay."):
-        retained = getattr(value, "num_retained", None)
-        return _OBJECT_BYTES + (_BYTES_PER_RETAINED * int(retained) if isinstance(retained, int) else 0)
-    try:
-        read = _READERS[kind]
-    except KeyError:
-        read = _READERS[kind] = _reader(kind)
-    if read is None:  # attributes that come and go
-        return sum(held_bytes(part) for name, part in vars(value).items() if name not in _SHARED)
-    return sum(map(held_bytes, read(value)))
-
-
-_READERS: dict[type, Callable[[Any], tuple[Any, ...]] | None] = {}
 
 
 def _reader(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
