@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-import numpy as np
-
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import Key
 from gamay.functions.aggregate_spi import Aggregate, Partial
@@ -62,14 +60,8 @@ def select_groups(table: GroupTable, aggregates: Sequence[AggregateCall], groups
     return GroupTable(tuple(take_key(key, groups) for key in table.keys), partials, len(groups), table.limit_reached)
 
 
-def slice_groups(table: GroupTable, aggregates: Sequence[AggregateCall], start: int, stop: int) -> GroupTable:
-    """Return the table that holds the groups in [start, stop); keys are not copied."""
-    groups = np.arange(start, stop)
-    partials = tuple(call.aggregate.select(p, groups) for call, p in zip(aggregates, table.partials, strict=True))
-    return GroupTable(tuple(_key_slice(key, start, stop) for key in table.keys), partials, stop - start, table.limit_reached)
-
-
-def _key_slice(key: Key, start: int, stop: int) -> Key:
+def slice_key(key: Key, start: int, stop: int) -> Key:
+    """Return the keys of the groups in [start, stop), which are not copied."""
     nulls = None if key.nulls is None else key.nulls[start:stop]
     if isinstance(key, EncodedVector):
         return EncodedVector(key.ids[start:stop], key.dictionary, None, nulls)

@@ -4,15 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from gamay.base import guard
 from gamay.base.arrays import Array
+from gamay.functions.aggregate_spi import Aggregate, Partial
 from gamay.query.buffers.tables import TableShape, groups_of, put_groups
 from gamay.query.groupby.merge import merge_group_tables, regroup
-from gamay.query.groupby.table import AggregateCall, GroupTable, KeySet, select_groups, slice_groups
+from gamay.query.groupby.states import is_narrow
+from gamay.query.groupby.table import AggregateCall, GroupTable, KeySet, select_groups, slice_key
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.limits.spill_files import SpillFile
 from gamay.query.partitioned.dictionaries import CommonDictionaries
@@ -51,7 +53,17 @@ class _Held:
     are_distinct = False
 
     def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
-        return slice_groups(self.table, aggregates, self.start, self.start + self.num_groups)
+        start, stop = self.start, self.start + self.num_groups
+        calls = zip(aggregates, self.table.partials, strict=True)
+        partials = tuple(_slice_partial(call.aggregate, partial, start, stop) for call, partial in calls)
+        keys = tuple(slice_key(key, start, stop) for key in self.table.keys)
+        return GroupTable(keys, partials, self.num_groups, self.table.limit_reached)
+
+
+def _slice_partial(aggregate: Aggregate, partial: Partial, start: int, stop: int) -> Partial:
+    """Return the partial of the groups in [start, stop); arrays with a number for each group are not copied."""
+    groups: Any = slice(start, stop) if is_narrow(aggregate) else np.arange(start, stop)
+    return aggregate.select(partial, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +249,13 @@ class PartitionedGroups:
             return
         guard.check()
         limit = guard.memory_limit()
-        is_large = (
+        if (
             limit is not None
-            and sum(piece.num_bytes for piece in pieces) > limit // _PARTITION_SHARE
+            and len(pieces) > 1
+            and self._level + 1 < LEVELS
             and sum(piece.num_groups for piece in pieces) > NUM_PARTITIONS
-        )
-        if is_large and len(pieces) > 1 and self._level + 1 < LEVELS:
+            and sum(piece.num_bytes for piece in pieces) > limit // _PARTITION_SHARE
+        ):
             finer = PartitionedGroups(self._aggregates, self._file, self._level + 1)
             for piece in pieces:
                 table = piece.load(self._aggregates)

@@ -176,17 +176,18 @@ def _candidates(bound: BoundQuery, parts: Sequence[GroupTable | PartitionedGroup
     """
     wanted = bound.limit_with_offset
     found: list[GroupTable] = []
-    num_found = 0
+    num_found = num_bytes = 0
     holder = guard.holder("groups")
     for _, table in PartitionedGroups.joined(parts, bound.aggregates).partitions():
         found.append(candidate_groups(bound, table, keys))
         num_found += found[-1].num_groups
+        num_bytes += held_bytes(found[-1])
         if not bound.order_by and num_found >= wanted:
             break
         if num_found > _CANDIDATES_FACTOR * max(wanted, _FEW_CANDIDATES):
             found = [first_groups(bound, merge_group_tables(found, bound.aggregates), wanted, keys)]
-            num_found = found[0].num_groups
-        holder.hold(held_bytes(found))
+            num_found, num_bytes = found[0].num_groups, held_bytes(found[0])
+        holder.hold(num_bytes)
     return merge_group_tables(found, bound.aggregates)
 
 
