@@ -46,9 +46,9 @@ CONDITIONS = [
 
 @pytest.fixture(scope="module", params=["sparse", "dense", "encoded"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A segment of half a year around 1970, of two days, and of these with a dictionary; and its times."""
+    """A segment of five years around 1970, of two days, and of these with a dictionary; and its times."""
     rng = np.random.default_rng(1)
-    gap = 250_000 if request.param == "sparse" else 3_000
+    gap = 2_500_000 if request.param == "sparse" else 3_000
     times = np.sort(np.concatenate((rng.integers(-ROWS, ROWS, ROWS - 2) * gap // 2, [0, -3_600_000])))
     config = TableConfig.offline("t")
     if request.param != "encoded":
@@ -96,7 +96,7 @@ def test_which_are_searched(case: Any) -> None:
     condition = Call("greaterthan", (hour, Literal(20, D.INT)))
     docs = calendar_docs(condition, column)
     flags = evaluate(condition, lambda _: column.values(0, ROWS), ROWS)
-    is_dense = (times[-1] - times[0]) // 3_600_000 * 64 < ROWS
+    is_dense = (times[-1] - times[0]) // 3_600_000 * 8 < ROWS
     if column.dictionary is not None:
         entries = column.dictionary.values
         marks = calendar_entries(condition, entries)

@@ -23,9 +23,9 @@ SortArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 # so many keys of many are looked at first, and so many more of these than the share that is wanted set the bound
-_SAMPLE = 1 << 12
+_SAMPLE = 1 << 10
 _SAMPLE_MARGIN = 16
-_SAMPLED_LEAST = 1 << 15
+_SAMPLED_LEAST = 1 << 12
 # so many times the rows that are wanted are sorted by all keys at once
 _FEW_FACTOR = 4
 _INT64_MAX = int(np.iinfo(np.int64).max)

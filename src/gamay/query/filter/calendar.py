@@ -39,8 +39,8 @@ _FIELDS = {"minute": _MINUTE_MS, "hour": _HOUR_MS} | dict.fromkeys(
     _DAY_MS,
 )
 _UNITS = {"minute": _MINUTE_MS, "hour": _HOUR_MS} | dict.fromkeys(("day", "week", "month", "quarter", "year"), _DAY_MS)
-# fewer times in each step are looked at as quickly one by one
-_TIMES_PER_STEP = 64
+# fewer times in each step, on average, are looked at as quickly one by one
+_TIMES_PER_STEP = 8
 
 
 Times: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]

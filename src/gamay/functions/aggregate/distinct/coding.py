@@ -320,7 +320,7 @@ def _merged_codes(data_type: DataType, sources: Sequence[Vector]) -> tuple[Coder
     if data_type not in _NUMBERS or len(sources) > _MERGED_MAX or sum(map(len, sources)) < _MERGED_LEAST:
         return None
     wide = np.float64 if numpy_dtype(data_type).kind == "f" else np.int64
-    values = [np.ascontiguousarray(source.values, wide) for source in sources]
+    values: list[Array] = [np.ascontiguousarray(source.values, wide) for source in sources]
     if not all((some[1:] > some[:-1]).all() and not np.isnan(some[-1:]).any() for some in values):
         return None
     merged, parts = values[0], [np.arange(len(values[0]), dtype=np.int32)]
@@ -330,7 +330,7 @@ def _merged_codes(data_type: DataType, sources: Sequence[Vector]) -> tuple[Coder
         count = merge_ascending(merged, other, both, of_merged, of_other)
         merged, parts = both[:count], [*(of_merged[part] for part in parts), of_other]
     if wide is np.float64:
-        merged = merged + 0.0  # -0.0 is 0.0
+        merged = np.add(merged, 0.0)  # -0.0 is 0.0
     dictionary = Vector(data_type, merged.astype(numpy_dtype(data_type), copy=False), derived={}, ascends=True)
     return DictionaryCoder(dictionary), parts
 
