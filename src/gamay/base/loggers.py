@@ -9,7 +9,7 @@ NO_FILES = "Gamay writes its log to standard error, there are no log files"
 
 _ROOT = "root"
 # Clients know the names of Java's loggers.
-_LEVELS = {
+LEVELS = {
     "ALL": logging.DEBUG,
     "TRACE": logging.DEBUG,
     "DEBUG": logging.DEBUG,
@@ -47,7 +47,7 @@ def shown_logger(name: str) -> dict[str, Any]:
 def set_logger_level(name: str, level: str) -> dict[str, Any]:
     """Change the level of a logger until the process ends. Raises NotFoundError, InvalidConfigError."""
     shown_logger(name)
-    if level.upper() not in _LEVELS:
-        raise InvalidConfigError(f"Unrecognized logger level: '{level}', it must be one of {', '.join(_LEVELS)}")
-    logging.getLogger(None if name == _ROOT else name).setLevel(_LEVELS[level.upper()])
+    if level.upper() not in LEVELS:
+        raise InvalidConfigError(f"Unrecognized logger level: '{level}', it must be one of {', '.join(LEVELS)}")
+    logging.getLogger(None if name == _ROOT else name).setLevel(LEVELS[level.upper()])
     return shown_logger(name)

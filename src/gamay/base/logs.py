@@ -53,6 +53,10 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end."""
+        return json.dumps(self.fields(record), ensure_ascii=False)
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """Return what the line says, without what is empty."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line: dict[str, Any] = {
             "time": time,
@@ -66,7 +70,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps({name: value for name, value in line.items() if value not in (None, "")}, ensure_ascii=False)
+        return {name: value for name, value in line.items() if value not in (None, "")}
 
 
 def write_log(log_format: LogFormat, role: str | None = None) -> None:

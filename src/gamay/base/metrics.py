@@ -86,6 +86,15 @@ def exposition(measures: Iterable[Measure], accepted: str = "") -> tuple[bytes, 
     return generate_latest(registry), CONTENT_TYPE
 
 
+def measure_process() -> Iterator[Measured]:
+    """Yield what the process uses: seconds of processor time, bytes of memory, and more; nothing where it is no Linux."""
+    from prometheus_client import ProcessCollector
+
+    for family in ProcessCollector(registry=None).collect():
+        for sample in family.samples:
+            yield Measured(family.name, sample.value, family.documentation)
+
+
 class _Collector:
     """What prometheus_client asks for metrics."""
 

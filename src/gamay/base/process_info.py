@@ -1,6 +1,8 @@
 """What a process says of itself: since when it runs, and on what."""
 
+import os
 import platform
+import socket
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,6 +12,11 @@ from typing import Any
 from gamay.base.clock import Clock
 
 VERSION = version("gamay")
+
+
+def process_name() -> str:
+    """Return what tells this process from others of the cluster: roles may share one."""
+    return f"{socket.gethostname()}/{os.getpid()}"
 
 
 class ProcessInfo:

@@ -89,7 +89,7 @@ class ControllerContext:
     work_dir: scratch space on the file system of the deep store, emptied when the controller starts.
     url: where clients reach this controller, without a slash at the end. streams: what stream plug-ins need to know.
     fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against. counts: what happened,
-    for `/metrics`.
+    for `/metrics`. auth_token: the `Authorization` header that servers and minions want to see; empty is none.
     """
 
     registry: Registry
@@ -104,3 +104,4 @@ class ControllerContext:
     fetchers: Fetchers = field(default_factory=Fetchers)
     tls: ssl.SSLContext | None = None
     counts: ControllerCounts = field(default_factory=ControllerCounts)
+    auth_token: str = field(default="", repr=False)

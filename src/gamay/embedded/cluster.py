@@ -9,10 +9,12 @@ from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError
+from gamay.base.history import MetricsHistory
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
 from gamay.broker.flight.port import FlightPort
+from gamay.broker.history import broker_history
 from gamay.broker.http.app import BrokerApp
 from gamay.broker.http.inserts import FileInserts
 from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, with_token
@@ -21,11 +23,13 @@ from gamay.cluster.records.records import Role
 from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.minion.app import minion_app
+from gamay.minion.metrics import minion_history
 from gamay.query.limits.queue import QueryQueue
-from gamay.roles.memory import memory_tasks, use_one_allocator
+from gamay.roles.memory import process_tasks, use_one_allocator
 from gamay.roles.switching import switch_threads_often
 from gamay.roles.warming import Warming
 from gamay.server.http.app import ServerApp
+from gamay.server.metrics.gauges import server_history
 from gamay.storage.settings import StorageSettings
 from gamay.web.bounded_heads import BoundedHeads
 from gamay.web.process_routes import process_routes
@@ -111,7 +115,8 @@ class EmbeddedCluster:
         except BaseException:
             self._close_ports()
             raise
-        self._periodic = self._core.controller.periodic_tasks(memory_tasks())
+        self._histories = _histories_of(self._core)
+        self._periodic = self._core.controller.periodic_tasks(process_tasks(self._sample))
         at = f"{'https' if is_encrypted else 'http'}://{HOST}"
         self.controller_url, self.broker_url = f"{at}:{controller}", f"{at}:{broker}"
         self.server_url, self.minion_url = f"{at}:{server}", f"{at}:{minion}"
@@ -150,17 +155,18 @@ class EmbeddedCluster:
             role: with_token(resolve_access(known, role, core.registry), self._minion_token, "minion")
             for role, known in given.items()
         }
-        broker_routes = process_routes(core.registry, core.runner.broker_id, core.clock)
-        server_routes = process_routes(core.registry, core.server.id, core.clock)
-        inserts = FileInserts(core.registry, core.context.tls)
-        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], broker_routes, inserts)
         assert core.minion is not None
-        minion_routes = process_routes(core.registry, core.minion.id, core.clock)
+        ids = {Role.BROKER: core.runner.broker_id, Role.SERVER: core.server.id, Role.MINION: core.minion.id}
+        more = {role: process_routes(core.registry, ids[role], core.clock, self._histories[role]) for role in ids}
+        inserts = FileInserts(core.registry, core.context.tls)
+        broker = BrokerApp(
+            core.runner, self._queries, lambda: self.ready, access[Role.BROKER], more[Role.BROKER], inserts
+        )
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol() if self._limits.per_s is None else BoundedHeads),
-            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], server_routes).asgi(),),
-            (minion_app(core.minion, lambda: self.ready, access[Role.MINION], minion_routes),),
+            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], more[Role.SERVER]).asgi(),),
+            (minion_app(core.minion, lambda: self.ready, access[Role.MINION], more[Role.MINION]),),
         )
         core.prepare()
         for http, app in zip(self._http, apps, strict=True):
@@ -194,6 +200,10 @@ class EmbeddedCluster:
         self._queries.shutdown(wait=False)
         self._core.stop()
 
+    def _sample(self) -> None:
+        for history in self._histories.values():
+            history.sample()
+
     def _close_ports(self) -> None:
         for http in self._http:
             http.begin_stop()
@@ -217,3 +227,14 @@ class EmbeddedCluster:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+
+def _histories_of(core: LocalCluster) -> dict[Role, MetricsHistory]:
+    """Return what will remember the numbers of each role."""
+    assert core.minion is not None
+    return {
+        Role.CONTROLLER: core.controller.history,
+        Role.BROKER: broker_history(core.runner, core.clock),
+        Role.SERVER: server_history(core.server, core.clock),
+        Role.MINION: minion_history(core.minion, core.clock),
+    }

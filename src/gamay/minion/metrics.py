@@ -2,8 +2,20 @@
 
 from collections.abc import Iterator
 
+from gamay.base.clock import Clock
+from gamay.base.history import MetricsHistory, Reading, Series
 from gamay.base.metrics import Measured, MetricKind
 from gamay.minion.worker import TaskWorker
+
+_SERIES = (
+    Series("subtasksRunning", "pinot_minion_numberOfTasks", Reading.SUM),
+    Series("subtasksFailedPerSecond", "pinot_minion_numberTasksFailed", Reading.RATE),
+)
+
+
+def minion_history(worker: TaskWorker, clock: Clock) -> MetricsHistory:
+    """Return the memory of a minion's numbers, still empty."""
+    return MetricsHistory([lambda: measure_minion(worker)], _SERIES, clock)
 
 
 def measure_minion(worker: TaskWorker) -> Iterator[Measured]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from gamay.base.clock import Clock
+from gamay.base.history import MetricsHistory
 from gamay.base.ids import Ids
 from gamay.cluster.records.broker_resource import BrokerResource
 from gamay.cluster.records.registry import Registry
@@ -20,6 +21,7 @@ from gamay.controller.health.repair import empty_work_dir, repair
 from gamay.controller.health.view_builder import ViewBuilder
 from gamay.controller.instances.instances import InstanceManager
 from gamay.controller.instances.stale_instances import StaleInstances
+from gamay.controller.metrics.gauges import controller_history
 from gamay.controller.metrics.status_gauges import StatusGauges
 from gamay.controller.placement import PlacementManager
 from gamay.controller.rebalance.rebalance import RebalanceManager
@@ -80,7 +82,7 @@ class ControllerRole:
     ) -> None:
         self.context = ControllerContext(
             registry, deep_store, work_dir, clock, ids, servers, instance_id, url, streams or StreamContext(clock=clock),
-            fetchers or Fetchers(), tls,
+            fetchers or Fetchers(), tls, auth_token=minion_token,
         )  # fmt: skip
         self.schemas = SchemaManager(registry)
         self.tables = TableManager(self.context, self.schemas)
@@ -96,7 +98,11 @@ class ControllerRole:
         self._lead_tables = TableManager(self._lead_context, SchemaManager(lead_registry, self.schemas.lock))
         self._lead_segments = SegmentManager(self._lead_context, self._lead_tables)
         self._views = ViewBuilder(lead_registry)
-        self._minion_token = minion_token
+
+    @cached_property
+    def history(self) -> MetricsHistory:
+        """What this controller measured in the last hours, once it is told to from time to time."""
+        return controller_history(self.context.registry, self.context.clock)
 
     @cached_property
     def tasks(self) -> "TaskManager":
@@ -105,7 +111,7 @@ class ControllerRole:
         from gamay.controller.tasks.minions import Minions
 
         scheduler = self._scheduler(self.context, self.tables, self.segments)
-        minions = Minions(self.context.registry, self._minion_token, self.context.tls)
+        minions = Minions(self.context.registry, self.context.auth_token, self.context.tls)
         return TaskManager(self.context, self.tables, scheduler.queues, scheduler, minions)
 
     @cached_property
@@ -205,6 +211,7 @@ class ControllerRole:
             rebalances=self.rebalances,
             tenant_rebalances=TenantRebalanceManager(self.context, self.tables, self.rebalances),
             tasks=self.tasks,
+            history=self.history,
             periodic=periodic,
             is_ready=is_ready,
             sleep=sleep,

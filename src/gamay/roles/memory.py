@@ -7,10 +7,11 @@ file: the system may use their memory for other things as soon as no process map
 
 import ctypes
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from gamay.base.history import STEP_S
 from gamay.controller.health.periodic import PeriodicTask
 
 TRIM_S = 10.0
@@ -54,9 +55,13 @@ def trim() -> None:
     _release_code(libc, _COMPILER)
 
 
-def memory_tasks() -> list[PeriodicTask]:
-    """Return what a process that is all Gamay's does about its memory from time to time."""
-    return [PeriodicTask("MemoryTrim", TRIM_S, trim), PeriodicTask("MemoryRelease", _RELEASE_S, release)]
+def process_tasks(sample: Callable[[], object]) -> list[PeriodicTask]:
+    """Return what a process that is all Gamay's does from time to time. sample: remembers what it measures."""
+    return [
+        PeriodicTask("MemoryTrim", TRIM_S, trim),
+        PeriodicTask("MemoryRelease", _RELEASE_S, release),
+        PeriodicTask("MetricsHistory", STEP_S, sample),
+    ]
 
 
 def _release_code(libc: ctypes.CDLL, library: str) -> None:

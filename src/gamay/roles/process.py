@@ -18,6 +18,7 @@ from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.base.errors import InvalidConfigError
+from gamay.base.history import MetricsHistory
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.base.machine import usable_processors
 from gamay.base.rng import new_rng
@@ -25,6 +26,7 @@ from gamay.base.tls import TlsSettings
 from gamay.broker.answer.query_log import SLOW_QUERY_MS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight.port import FlightPort
+from gamay.broker.history import broker_history
 from gamay.broker.http.app import BrokerApp
 from gamay.broker.http.inserts import FileInserts
 from gamay.broker.routes.routing import RoutingTables
@@ -43,6 +45,7 @@ from gamay.controller.health.periodic import PeriodicTask, PeriodicTasks
 from gamay.controller.instances.remote_servers import HttpServers
 from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.app import minion_app
+from gamay.minion.metrics import minion_history
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.role import task_worker
 from gamay.query.limits.budget import ProcessBudget
@@ -51,7 +54,7 @@ from gamay.roles.controller_role import ControllerRole
 from gamay.roles.layout import Layout
 from gamay.roles.lock import FolderLock
 from gamay.roles.membership import claim_instance_id, connect, join, set_shutting_down
-from gamay.roles.memory import memory_tasks, use_one_allocator
+from gamay.roles.memory import process_tasks, use_one_allocator
 from gamay.roles.pandas_import import keep_arrow_from_importing_pandas
 from gamay.roles.server_role import ServerRole, consuming_resources
 from gamay.roles.settings import RoleSettings
@@ -64,6 +67,7 @@ from gamay.server.answering.query_memory import follow_settings
 from gamay.server.consuming.completion_client import HttpCompletionClient
 from gamay.server.http.app import ServerApp
 from gamay.server.loading.sources import ClusterMembers, SegmentSources
+from gamay.server.metrics.gauges import server_history
 from gamay.storage.deep_store import DeepStore
 from gamay.storage.fetchers import Fetchers
 from gamay.storage.filesystems import scheme_of
@@ -103,7 +107,8 @@ class RoleProcess(ABC):
         self.id = settings.instance_id or Instance.make_id(settings.role, settings.host, self._http.port)
         self._stopped = threading.Event()
         self._started = False
-        self._memory = PeriodicTasks(memory_tasks(), clock)
+        self._own_tasks = PeriodicTasks(process_tasks(lambda: self._history.sample()), clock)
+        self._history: MetricsHistory  # of what `_build` makes
 
     @property
     def url(self) -> str:
@@ -136,7 +141,7 @@ class RoleProcess(ABC):
         except BaseException:
             self.store.close()
             raise
-        self._memory.start()
+        self._own_tasks.start()
         self._started = True
         _log.info("%s is at work at %s", self.id, self.url)
 
@@ -165,7 +170,7 @@ class RoleProcess(ABC):
         for http in self._listeners:
             http.stop(left_s)
         if self._started:
-            self._memory.stop()
+            self._own_tasks.stop()
             self._end()
             self.store.close()
 
@@ -237,6 +242,7 @@ class ControllerProcess(RoleProcess):
         )
         repair = PeriodicTask("ClusterRepair", _REPAIR_S, self._mend)
         self._periodic = self._role.periodic_tasks([repair])
+        self._history = self._role.history
         services = self._role.services(self._periodic, lambda: self.ready, self._stopped.wait)
         return (create_app(services, self._access()),)
 
@@ -315,7 +321,8 @@ class BrokerProcess(RoleProcess):
         )
         self._queries = QueryQueue(_QUERY_THREADS)
         self._warming = Warming(of_broker=True)
-        more = process_routes(self.registry, self.id, self.clock)
+        self._history = broker_history(self._runner, self.clock)
+        more = process_routes(self.registry, self.id, self.clock, self._history)
         self._let_in = self._access()
         inserts = FileInserts(self.registry, self._tls_client)
         app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._let_in, more, inserts)
@@ -413,7 +420,8 @@ class ServerProcess(RoleProcess):
             busy_poll_us=self.settings.busy_poll_us,
             secret=self._secret(),
         )
-        more = process_routes(self.registry, self.id, self.clock)
+        self._history = server_history(self._role.instance, self.clock)
+        more = process_routes(self.registry, self.id, self.clock, self._history)
         return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more, self._listener).asgi(),)
 
     def _announce(self) -> None:
@@ -479,7 +487,8 @@ class MinionProcess(RoleProcess):
             self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client, self._spark,
             self.settings.storage, self.settings.purge,
         )  # fmt: skip
-        more = process_routes(self.registry, self.id, self.clock)
+        self._history = minion_history(self._worker, self.clock)
+        more = process_routes(self.registry, self.id, self.clock, self._history)
         return (minion_app(self._worker, lambda: self.ready, self._access(), more),)
 
     def _begin(self) -> None:

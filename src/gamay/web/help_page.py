@@ -16,6 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 
 from gamay.base.process_info import VERSION
+from gamay.web.process_routes import PROCESS_PARAMETERS
 
 _PACKAGE = "fastapi_offline"
 _FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon.png": "image/png"}
@@ -48,7 +49,7 @@ def help_routes(role: str, routes: Sequence[Route], parameters: Mapping[str, Seq
     path takes behind `?`.
     """
     title = f"Gamay {role}"
-    document = _openapi(title, routes, parameters)
+    document = _openapi(title, routes, {**PROCESS_PARAMETERS, **parameters})
 
     def page(_: Request) -> Response:
         return HTMLResponse(_PAGE.format(title=title))

@@ -1,13 +1,15 @@
 """What brokers and servers tell over HTTP of their processes: since when they run, on what, and what they log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.clock import Clock
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.base.history import KEPT, MetricsHistory
+from gamay.base.log_memory import LINES_MAX, remember_log
 from gamay.base.loggers import NO_FILES, logger_names, set_logger_level, shown_logger
 from gamay.base.process_info import VERSION, ProcessInfo
 from gamay.cluster.records.registry import Registry
@@ -18,21 +20,31 @@ GET    /health                                        GetHealth             open
 GET    /health/readiness                              GetHealth             open        -
 GET    /health/liveness                               GetHealth             open        -
 GET    /metrics                                       GetMetrics            read        all
+GET    /metrics/history                               GetMetrics            read        all
 GET    /uptime                                        GetAdminInfo          read        -
 GET    /version                                       GetVersion            read        -
 GET    /start-time                                    GetAdminInfo          read        -
 GET    /appconfigs                                    GetAppConfig          read        -
 GET    /instance/tags                                 GetInstance           read        -
 GET    /loggers                                       GetLogger             read        -
+GET    /loggers/recent                                GetLogFile            instance    -
 GET    /loggers/files                                 GetLogFile            read        -
 GET    /loggers/download                              GetLogFile            read        -
 GET    /loggers/{name}                                GetLogger             read        -
 PUT    /loggers/{name}                                UpdateLogger          administer  -
 """
 
+# what these routes take behind `?`, for /help
+PROCESS_PARAMETERS = {
+    "/metrics/history": ("minutes", "points"),
+    "/loggers/recent": ("level", "lines", "contains"),
+    "/loggers/{name}": ("level",),
+}
 
-def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[Route]:
-    """Return the routes; the process counts as started now."""
+
+def process_routes(registry: Registry, instance_id: str, clock: Clock, history: MetricsHistory) -> list[Route]:
+    """Return the routes; the process counts as started now, and its log is kept from now on."""
+    log = remember_log()
     info = ProcessInfo(clock)
 
     def tags() -> Sequence[str]:
@@ -47,6 +59,14 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[R
         """Set the `level` of a logger."""
         level = request.query_params.get("level", "")
         return _answered(lambda: set_logger_level(request.path_params["name"], level))
+
+    def past(request: Request) -> Response:
+        """Tell what was measured in the last `minutes`, of the last six hours."""
+        return _answered(lambda: history.told(*history_bounds(request.query_params)))
+
+    def lines(request: Request) -> Response:
+        """Show the last `lines` of the log, at a `level` at least, that have a text (`contains`) in them."""
+        return _answered(lambda: log.told(*log_bounds(request.query_params)))
 
     def no_files(_: Request) -> Response:
         """Say that the log goes to standard error."""
@@ -65,11 +85,30 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock) -> list[R
         ),
         Route("/instance/tags", lambda _: JSONResponse(list(tags())), name="List the tags of the instance"),
         Route("/loggers", lambda _: JSONResponse(logger_names()), name="List the loggers"),
+        Route("/metrics/history", past),
+        Route("/loggers/recent", lines),
         Route("/loggers/files", no_files),
         Route("/loggers/download", no_files),
         Route("/loggers/{name}", show),
         Route("/loggers/{name}", change, methods=["PUT"]),
     ]
+
+
+def history_bounds(given: Mapping[str, str]) -> tuple[int, int]:
+    """Return the minutes and the points that a request asks for. Raises InvalidConfigError."""
+    return _number(given, "minutes", 60, 6 * 60), _number(given, "points", 240, KEPT)
+
+
+def log_bounds(given: Mapping[str, str]) -> tuple[str, int, str]:
+    """Return the level, the lines and the text that a request asks for. Raises InvalidConfigError."""
+    return given.get("level", "WARN"), _number(given, "lines", 200, LINES_MAX), given.get("contains", "")
+
+
+def _number(given: Mapping[str, str], name: str, usual: int, most: int) -> int:
+    text = given.get(name, str(usual))
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise InvalidConfigError(f"'{name}' is '{text}', it must be a number from 1 to {most}")
+    return int(text)
 
 
 def _answered(ask: Callable[[], object]) -> Response:

@@ -17,6 +17,7 @@ from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.base.urls import url_parameters
 from gamay.broker.answer.options import without_limit
 from gamay.broker.answer.runner import QueryRunner
+from gamay.broker.history import measure_broker
 from gamay.broker.http.cursors import CursorRoutes, with_cursor
 from gamay.broker.http.inserts import FileInserts
 from gamay.broker.http.legacy import begin_pql, pql_text, refused_pql
@@ -33,7 +34,6 @@ from gamay.broker.http.query_endpoint import (
 )
 from gamay.broker.http.query_protocol import QueryProtocol
 from gamay.broker.http.rights import BROKER_RIGHTS
-from gamay.broker.metrics import measure_routes, measure_servers
 from gamay.broker.routes.route import TableRoute
 from gamay.broker.routes.routing import describe
 from gamay.cluster.access.audit import Audited
@@ -242,9 +242,7 @@ class BrokerApp:
 
     async def metrics(self, request: Request) -> Response:
         """Tell what the broker measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
-        routes = partial(measure_routes, self._runner.routing, self._runner.now_ms)
-        servers = partial(measure_servers, lambda: self._runner.servers_down, self._runner.running.__len__)
-        return metrics_page(request, [self._runner.measure, routes, servers])
+        return metrics_page(request, [partial(measure_broker, self._runner)])
 
     async def routing_table(self, request: Request) -> Response:
         """Show which server would be asked for which segments."""

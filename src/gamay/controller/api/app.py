@@ -18,6 +18,7 @@ from gamay.controller.api.cluster.auth import auth_router
 from gamay.controller.api.cluster.cluster import cluster_router, instance_router, live_broker_router
 from gamay.controller.api.cluster.instance_changes import instance_change_router
 from gamay.controller.api.cluster.loggers import logger_router
+from gamay.controller.api.cluster.past import past_router
 from gamay.controller.api.cluster.periodic import periodic_router
 from gamay.controller.api.cluster.process import process_router
 from gamay.controller.api.cluster.tenants import tenant_router
@@ -102,6 +103,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         cluster_router(services),
         zookeeper_router(services),
         process_router(services),
+        past_router(services),
         logger_router(services),
         query_router(services),
         ingest_router(services),

@@ -267,12 +267,16 @@ GET    /start-time                                         GetAdminInfo         
 GET    /invalidconfigs                                     GetAppConfig             read        -
 GET    /appconfigs                                         GetAppConfig             read        -
 GET    /metrics                                            GetMetrics               read        all
+GET    /metrics/history                                    GetMetrics               read        all
+GET    /metrics/history/{name}                             GetMetrics               read        all
 GET    /loggers                                            GetLogger                read        -
+GET    /loggers/recent                                     GetLogFile               administer  -
 GET    /loggers/files                                      GetLogFile               read        -
 GET    /loggers/download                                   GetLogFile               read        -
 GET    /loggers/instances                                  GetLogFile               read        -
 GET    /loggers/instances/{name}                           GetLogFile               read        -
 GET    /loggers/instances/{name}/download                  GetLogFile               read        -
+GET    /loggers/instances/{name}/recent                    GetLogFile               administer  -
 GET    /loggers/{name}                                     GetLogger                read        -
 PUT    /loggers/{name}                                     UpdateLogger             administer  -
 """

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Request
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.history import MetricsHistory
 from gamay.cluster.access.principals import Principal
 from gamay.controller.completion.manager import RealtimeManager
 from gamay.controller.context import ControllerContext
@@ -54,6 +55,7 @@ class Services:
     rebalances: RebalanceManager
     tenant_rebalances: TenantRebalanceManager
     tasks: TaskManager
+    history: MetricsHistory
     periodic: PeriodicTasks
     is_ready: Callable[[], bool]
     sleep: Callable[[float], object]

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 
+from gamay.base.clock import Clock
 from gamay.base.errors import GamayError
+from gamay.base.history import MetricsHistory, Reading, Series
 from gamay.base.metrics import Measured
 from gamay.cluster.records.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment, Role
+from gamay.cluster.records.registry import Registry
 from gamay.cluster.store.election import leader_of
 from gamay.cluster.store.store_metrics import measure_store
 from gamay.controller.context import ControllerContext
@@ -15,6 +18,15 @@ from gamay.controller.tables.tables import TableManager
 from gamay.model.table.table_name import TableType
 
 _READY = (ONLINE, CONSUMING)
+_ROLES = (Role.SERVER, Role.BROKER, Role.CONTROLLER)
+_SERIES = tuple(
+    Series(f"{role.value.lower()}sDown", f"pinot_controller_{role.value.lower()}sDown", Reading.SUM) for role in _ROLES
+)
+
+
+def controller_history(registry: Registry, clock: Clock) -> MetricsHistory:
+    """Return the memory of a controller's numbers, still empty: few, for what it tells of tables takes all their records."""
+    return MetricsHistory([lambda: measure_members(registry)], _SERIES, clock)
 
 
 def measure_controller(context: ControllerContext, tables: TableManager) -> Iterator[Measured]:
@@ -25,13 +37,7 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
         return  # Prometheus would not wait, and lose what can be told
     leads = leader_of(registry.store) in (None, context.instance_id)  # a controller that is alone is not elected
     yield Measured("pinot_controller_pinotControllerLeader", leads, "1 at the controller that leads")
-    live = set(registry.live_instance_ids())
-    for role in (Role.SERVER, Role.BROKER, Role.CONTROLLER):
-        members = [i.id for i in registry.instances() if i.role is role and i.enabled]
-        dead = sum(name not in live for name in members)
-        name = role.value.lower()
-        yield Measured(f"pinot_controller_{name}sUp", len(members) - dead, f"{role.value}s that are alive")
-        yield Measured(f"pinot_controller_{name}sDown", dead, f"{role.value}s that should be alive and are not")
+    yield from measure_members(registry)
     for table in tables.names():
         try:
             config, ideal = tables.get(table), registry.must_get_ideal_state(table)
@@ -46,6 +52,19 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
             yield from measure_consumption(table, ideal, records, context.clock.now_ms())
             yield from measure_pauseless(config, ideal, registry.get_external_view(table))
     yield from measure_rebalances(registry)
+
+
+def measure_members(registry: Registry) -> Iterator[Measured]:
+    """Yield how many instances are there, and how many should be; nothing while the metadata store is away."""
+    if not registry.store.connected:
+        return
+    live, instances = set(registry.live_instance_ids()), registry.instances()
+    for role in _ROLES:
+        members = [i.id for i in instances if i.role is role and i.enabled]
+        dead = sum(name not in live for name in members)
+        name = role.value.lower()
+        yield Measured(f"pinot_controller_{name}sUp", len(members) - dead, f"{role.value}s that are alive")
+        yield Measured(f"pinot_controller_{name}sDown", dead, f"{role.value}s that should be alive and are not")
 
 
 def measure_table(table: str, replication: int, ideal: Assignment, view: Assignment | None) -> Iterator[Measured]:

@@ -2,11 +2,28 @@
 
 from collections.abc import Iterator
 
+from gamay.base.clock import Clock
+from gamay.base.history import MetricsHistory, Reading, Series
 from gamay.base.metrics import Measured, MetricKind
 from gamay.cluster.store.store_metrics import measure_store
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.metrics.consumption import measure_builds, measure_consumption
 from gamay.server.metrics.keys import measure_keys
+
+_SERIES = (
+    Series("rowsPerSecond", "pinot_server_realtimeRowsConsumed", Reading.RATE),
+    Series("lagMessages", "pinot_server_realtimeIngestionOffsetLag", Reading.SUM),
+    Series("delayMs", "pinot_server_realtimeIngestionDelayMs", Reading.MAX),
+    Series("segments", "pinot_server_segmentCount", Reading.SUM),
+    Series("segmentBytes", "pinot_server_segmentSizeBytes", Reading.SUM),
+    Series("rows", "pinot_server_documentCount", Reading.SUM),
+    Series("segmentsInError", "pinot_server_segmentsInErrorState", Reading.SUM),
+)
+
+
+def server_history(instance: ServerInstance, clock: Clock) -> MetricsHistory:
+    """Return the memory of a server's numbers, still empty."""
+    return MetricsHistory([lambda: measure_server(instance)], _SERIES, clock)
 
 
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
