@@ -59,7 +59,7 @@ class Watch:
     def check(self) -> None:
         """Fail for errors in the browser's console, and for requests to anywhere else."""
         said = [text for text in self.messages if not any(part in text for part in self.allowed)]
-        assert not said, "the browser's console has errors"
+        assert not said, f"the browser's console has errors: {said}"
         others = [url for url in self.requests if not url.startswith((self.origin, "data:", "blob:"))]
         assert not others, "the page asked others than the controller"
 
@@ -76,7 +76,7 @@ def assert_accessible(page: "Page") -> None:
         for violation in found
         if violation["impact"] in _SERIOUS
     ]
-    assert serious == []
+    assert serious == [], serious
 
 
 def _chromium() -> str | None:

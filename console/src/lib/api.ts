@@ -69,10 +69,30 @@ export async function send(method: string, path: string, { query, body, headers,
     throw new ApiError(0, `The controller at ${location.host} does not answer`)
   }
   if (answer.ok) return answer
-  const text = reasonOf(await answer.text().catch(() => ''), answer)
+  const type = answer.headers.get('Content-Type')
+  const text = reasonOf(await answer.text().catch(() => ''), answer.status, answer.statusText, type)
   // a broker that refuses somebody does not end the session
   if (answer.status === 401 && answer.headers.get('WWW-Authenticate')?.startsWith('Session')) onLoggedOut()
   throw new ApiError(answer.status, text)
+}
+
+/** Send a file, and tell how many bytes are sent. Raises ApiError. */
+export function upload(path: string, query: Call['query'], file: File, onsent: (bytes: number) => void): Promise<void> {
+  const form = new FormData()
+  form.append('file', file)
+  return new Promise((done, failed) => {
+    const request = new XMLHttpRequest() // fetch tells nothing of what is sent
+    request.open('POST', withQuery(path, query))
+    request.setRequestHeader('X-CSRF-Token', token)
+    request.upload.onprogress = (event) => onsent(event.loaded)
+    request.onerror = () => failed(new ApiError(0, `The controller at ${location.host} does not answer`))
+    request.onload = () => {
+      if (request.status < 300) return done()
+      if (request.status === 401 && request.getResponseHeader('WWW-Authenticate')?.startsWith('Session')) onLoggedOut()
+      failed(new ApiError(request.status, reasonOf(request.responseText, request.status, request.statusText, request.getResponseHeader('Content-Type'))))
+    }
+    request.send(form)
+  })
 }
 
 /** Return a path with parameters behind `?`. */
@@ -99,14 +119,14 @@ async function read(answer: Response): Promise<string> {
   }
 }
 
-function reasonOf(text: string, answer: Response): string {
+function reasonOf(text: string, status: number, statusText: string, type: string | null): string {
   try {
     const found = JSON.parse(text)
     if (typeof found?.error === 'string') return found.error
   } catch {
     // not of the controller, but of something in front of it, or of one that starts
-    const isText = answer.headers.get('Content-Type')?.startsWith('text/plain')
+    const isText = type?.startsWith('text/plain')
     if (isText && text.trim() && text.length < TEXT_MAX) return text.trim()
   }
-  return `HTTP ${answer.status} ${answer.statusText}`.trim()
+  return `HTTP ${status} ${statusText}`.trim()
 }

@@ -1,7 +1,7 @@
-// What is left to do until a file is a table. Pure, so that a repeat goes on from where the last attempt failed.
+// What is left to do until a file or a topic is a table. Pure, so that a repeat goes on from where the last attempt failed.
 
 import { parseJson } from '../../lib/json'
-import type { Format } from './infer'
+import type { Source } from './source'
 
 /** What the cluster has of it by now: texts as they were sent, and the table's name with its type. */
 export interface Made {
@@ -16,8 +16,10 @@ export interface Step {
   title: string
   method: 'POST' | 'PUT'
   path: string
-  /** as JSON; the file, where there is none */
+  /** as JSON */
   body?: unknown
+  /** sent in place of a body */
+  file?: File
   query?: Record<string, string>
   /** what there is once it is done */
   made: Partial<Made>
@@ -25,12 +27,12 @@ export interface Step {
 
 export const NOTHING: Made = { schemaName: '', schema: '', table: '', config: '' }
 
-/** Return the steps from what there is to a table with the file's rows. Raises Error, SyntaxError. */
-export function stepsOf(schema: string, config: string, format: Format, made: Made): Step[] {
+/** Return the steps from what there is to a table with the rows of a source. inputFormat: of a file. Raises Error, SyntaxError. */
+export function stepsOf(schema: string, config: string, source: Source, inputFormat: string, made: Made): Step[] {
   const schemaDocument = documentOf('schema', schema)
   const tableDocument = documentOf('table config', config)
   const schemaName = nameOf('schema', 'schemaName', schemaDocument)
-  const table = typedName(tableDocument)
+  const table = typedName(tableDocument, source.kind === 'topic' ? 'REALTIME' : 'OFFLINE')
   const steps: Step[] = []
   if (schemaName !== made.schemaName) {
     steps.push({ title: 'Making the schema', method: 'POST', path: '/schemas', body: schemaDocument, made: { schemaName, schema } })
@@ -44,8 +46,10 @@ export function stepsOf(schema: string, config: string, format: Format, made: Ma
     const path = `/tables/${encodeURIComponent(table)}`
     steps.push({ title: 'Changing the table', method: 'PUT', path, body: tableDocument, made: { config } })
   }
-  const query = { tableNameWithType: table, batchConfigMapStr: JSON.stringify({ inputFormat: format }) }
-  steps.push({ title: 'Loading the file', method: 'POST', path: '/ingestFromFile', query, made: {} })
+  const query = { tableNameWithType: table, batchConfigMapStr: JSON.stringify({ inputFormat }) }
+  const load = { title: 'Loading the file', method: 'POST' as const, made: {} }
+  if (source.kind === 'file') steps.push({ ...load, path: '/ingestFromFile', query, file: source.file })
+  if (source.kind === 'uri') steps.push({ ...load, path: '/ingestFromURI', query: { ...query, sourceURIStr: source.uri } })
   return steps
 }
 
@@ -64,8 +68,8 @@ function nameOf(what: string, key: string, document: Record<string, unknown>): s
   return name
 }
 
-function typedName(config: Record<string, unknown>): string {
+function typedName(config: Record<string, unknown>, kind: 'OFFLINE' | 'REALTIME'): string {
   const name = nameOf('table config', 'tableName', config)
-  if (config.tableType !== 'OFFLINE') throw new Error('A file can be loaded into a table with "tableType": "OFFLINE" only')
-  return `${bareName(name)}_OFFLINE`
+  if (config.tableType !== kind) throw new Error(`A ${kind === 'OFFLINE' ? 'file' : 'topic'} makes a table with "tableType": "${kind}" only`)
+  return `${bareName(name)}_${kind}`
 }

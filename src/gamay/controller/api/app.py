@@ -35,6 +35,7 @@ from gamay.controller.api.rights import CONTROLLER_RIGHTS
 from gamay.controller.api.segments.changes import segment_change_router
 from gamay.controller.api.segments.checks import segment_check_router
 from gamay.controller.api.segments.completion import completion_router
+from gamay.controller.api.segments.inspection import inspection_router
 from gamay.controller.api.segments.segments import segment_read_router
 from gamay.controller.api.segments.uploads import ingest_router, upload_router
 from gamay.controller.api.services import Services
@@ -107,6 +108,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         logger_router(services),
         query_router(services),
         ingest_router(services),
+        inspection_router(services),
         auth_router(access),
         login_router(logins, sessions, services.context.clock, cookie, is_open=access.is_open, tls=scheme == "https"),
         page_router(),

@@ -92,6 +92,9 @@ POST   /segments                                           UploadSegment        
 POST   /segments/batchUpload                               UploadSegment            write       table_name
 POST   /ingestFromFile                                     IngestFile               write       table
 POST   /ingestFromURI                                      IngestFile               write       table
+POST   /inspectFile                                        InspectFile              operate     table
+POST   /inspectURI                                         InspectFile              operate     table
+POST   /inspectTopic                                       InspectTopic             operate     table
 GET    /segments/{table}                                   GetSegment               read        table
 GET    /segments/{table}/select                            GetSegment               read        table
 GET    /segments/{table}/{segment}                         DownloadSegment          read        table

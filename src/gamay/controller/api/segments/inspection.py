@@ -1,0 +1,85 @@
+"""REST: what is in a file or a topic that is to become a table. Nothing is stored."""
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from gamay.base.errors import InvalidConfigError, RecordError
+from gamay.controller.api.guarded_router import GuardedRouter
+from gamay.controller.api.segments.multipart import stream_single
+from gamay.controller.api.services import Services, body_docs, file_docs, json_body
+from gamay.ingest.inspect import inspect_file, inspect_topic
+from gamay.ingest.read.readers import format_of
+from gamay.ingest.stream.config import StreamConfig
+from gamay.ingest.stream.named import named_by
+from gamay.ingest.stream.spi import PermanentStreamError
+
+INSPECTED_BYTES_MAX = 64 << 20
+
+_Table = Annotated[str, Query(alias="tableName", description="What the table is to be called")]
+_Format = Annotated[str, Query(alias="inputFormat", description="As of batchConfigMapStr; empty: by the name of the file")]
+_Time = Annotated[str, Query(alias="timeColumn", description="Which column tells the time; empty for none")]
+
+
+def inspection_router(services: Services) -> GuardedRouter:
+    """Return the routes."""
+    router = GuardedRouter(tags=["Ingest"])
+    fetchers = services.context.fetchers
+
+    def inspected(table: str, path: str, shown: str, data_format: str, time_column: str) -> dict[str, Any]:
+        found = data_format or format_of(shown)
+        try:
+            answer = inspect_file(table, path, found, time_column=time_column or None).to_json()
+        except (RecordError, InvalidConfigError) as error:
+            raise InvalidConfigError(str(error).replace(path, shown)) from error
+        return {"inputFormat": found, **answer}
+
+    @router.post(
+        "/inspectFile",
+        summary="Propose a schema for a file, with what its first rows have",
+        openapi_extra=file_docs("The file, or the first rows of one, of 64 MiB at most"),
+    )
+    async def file(request: Request, table: _Table, data_format: _Format = "", time_column: _Time = "") -> dict[str, Any]:
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > INSPECTED_BYTES_MAX + 10_000:
+            raise InvalidConfigError(
+                f"a file of more than {INSPECTED_BYTES_MAX >> 20} MiB is not looked at: send its first rows, or use a job"
+            )
+        with services.uploads.scratch("look at a file") as scratch:
+            part = await stream_single(request, scratch)
+            return await run_in_threadpool(inspected, table, str(part.path), part.file_name, data_format, time_column)
+
+    @router.post("/inspectURI", summary="Propose a schema for a file elsewhere, with what its first rows have")
+    def uri(
+        table: _Table,
+        source: Annotated[str, Query(alias="sourceURIStr", description="One that gamay.ingest.allowed_uris allows")],
+        data_format: _Format = "",
+        time_column: _Time = "",
+    ) -> dict[str, Any]:
+        with services.uploads.scratch("look at a file") as scratch:
+            path = scratch / "fetched"
+            fetchers.fetch_named(source, path)
+            return inspected(table, str(path), source, data_format, time_column)
+
+    @router.post(
+        "/inspectTopic",
+        summary="Propose a schema for a topic, with what its first messages have",
+        openapi_extra=body_docs(
+            "A topic, as one of streamConfigMaps has it",
+            {"streamType": "log", "stream.log.topic.name": "trips", "stream.log.decoder.class.name": "json"},
+        ),
+    )
+    async def topic(request: Request, table: _Table, time_column: _Time = "") -> dict[str, Any]:
+        given = await json_body(request)
+        config = StreamConfig.parse({key: str(value) for key, value in given.items()}, "the request body")
+        for key, named in named_by(config):
+            fetchers.check_stream(key, named)
+        streams = services.context.streams
+        try:
+            found = await run_in_threadpool(inspect_topic, table, config, streams, time_column or None)
+        except PermanentStreamError as error:  # whoever asks has named a topic that is not there, or may not be read
+            raise InvalidConfigError(str(error)) from error
+        return found.to_json()
+
+    return router
