@@ -135,6 +135,10 @@ def test_the_controller_tells_reading_from_changing(cluster: EmbeddedCluster) ->
     document = httpx.get(f"{cluster.controller_url}/swagger.json").json()
     assert document["components"]["securitySchemes"] == {"basic": {"type": "http", "scheme": "basic"}}
     assert document["security"] == [{"basic": []}]
+    assert document["paths"]["/health"]["get"]["security"] == []
+    assert "security" not in document["paths"]["/tables"]["get"]
+    of_broker = httpx.get(f"{cluster.broker_url}/swagger.json").json()
+    assert of_broker["security"] == [{"basic": []}]
     for path in ("/health", "/auth/info", "/help", "/swagger.json"):
         assert httpx.get(f"{url}{path}", follow_redirects=True).status_code == 200, path
 

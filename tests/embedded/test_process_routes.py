@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from gamay.base.process_info import VERSION
+from gamay.controller.api.not_offered import REFUSED
+from gamay.web.parameters import PARAMETERS
 
 
 @pytest.mark.parametrize("role", ["controller", "broker", "server"])
@@ -73,6 +75,52 @@ def _check_help(rest: Any, role: str) -> None:
             named = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"}
             assert all(f"{{{name}}}" in path for name in named)
             assert path.count("{") == len(named) or role == "controller"
+            assert operation["description"].strip(), path
+            assert all(one["description"] for one in operation.get("parameters", ())), path
+            assert "default" in operation["responses"], path
+            kinds = [kind for told in operation["responses"].values() for kind in told["content"].values()]
+            assert kinds
+            assert all(kind["schema"] for kind in kinds), path
+    _check_answers(rest, document)
+
+
+def _check_answers(rest: Any, document: Any) -> None:
+    """What can be asked without arguments answers as is told."""
+    kinds = {"object": dict, "array": list, "string": str}
+    for path, operations in document["paths"].items():
+        get = operations.get("get")
+        if get is None or "{" in path or any(one.get("required") for one in get.get("parameters", ())):
+            continue
+        told = get["responses"].get("200")
+        answer = rest.get(path)
+        if told is None:
+            assert answer.status_code >= 400, path
+        elif answer.status_code == 200:
+            content_type = answer.headers["content-type"].partition(";")[0]
+            assert content_type in told["content"], path
+            kind = told["content"][content_type]["schema"].get("type")
+            if content_type == "application/json" and kind in kinds:
+                assert isinstance(answer.json(), kinds[kind]), path
+
+
+def test_documents_begin_with_what_people_look_for_and_end_with_what_there_is_not(api: Any) -> None:
+    paths = {
+        role: list(getattr(api, role).get("/swagger.json").json()["paths"]) for role in ("controller", "broker", "server")
+    }
+    assert [paths["controller"][0], paths["broker"][0]] == ["/jsonSchemas", "/query/sql"]
+    assert paths["controller"][-1] in {path for _, path, _ in REFUSED}
+    assert paths["broker"][-1] == "/loggers/{name}"
+
+
+def test_each_meaning_of_a_parameter_is_of_one(api: Any) -> None:
+    taken = {
+        parameter["name"]
+        for role in ("controller", "broker", "server", "minion")
+        for operations in getattr(api, role).get("/swagger.json").json()["paths"].values()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", ())
+    }
+    assert sorted(PARAMETERS.keys() - taken) == []
 
 
 def test_what_brokers_and_servers_take_is_shown(api: Any) -> None:

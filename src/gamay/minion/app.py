@@ -84,6 +84,6 @@ def minion_app(
         Route("/tasks/subtask/progressStats", progress_stats),
         *more,
     ]
-    routes += help_routes("minion", routes, _PARAMETERS)
+    routes += help_routes("minion", routes, _PARAMETERS, MINION_RIGHTS, {}, is_open=access.is_open)
     app = Audited(Starlette(routes=guarded_routes(routes, MINION_RIGHTS), exception_handlers=ERROR_ANSWERS))
     return UsualForm(app if access.is_open else Guarded(app, Logins(access), MINION_RIGHTS))

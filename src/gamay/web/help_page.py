@@ -16,6 +16,8 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Route
 
 from gamay.base.process_info import VERSION
+from gamay.cluster.access.rights import Rights
+from gamay.web.openapi import LIST, OBJECT, TEXT, complete
 from gamay.web.process_routes import PROCESS_PARAMETERS
 
 _PACKAGE = "fastapi_offline"
@@ -31,6 +33,38 @@ GET    /swagger.json                                  GetHelp               open
 GET    /static-offline-docs/{name}                    GetHelp               open        -
 """
 
+# in the order in which people look for them
+_TAGS = {
+    "Query": "Queries: asked, running, ended, and answers that are kept",
+    "Routing": "Which servers are asked for which segments",
+    "Table": "Tables and segments of this server",
+    "Task": "What this minion does",
+    "Quota": "How much may be asked",
+    "Process": "This process: whether it is well, what it measures, and with which settings it runs",
+    "Logger": "Logs and their levels",
+}
+_GROUPS = {
+    "Query": ("/query", "/queries", "/responseStore", "/timeseries"),
+    "Routing": ("/routing", "/debug/routing", "/debug/timeBoundary", "/debug/serverRouting"),
+    "Quota": ("/debug/tables/queryQuota", "/debug/databases", "/debug/applicationQuotas"),
+    "Table": ("/table", "/segments", "/controllerJob"),
+    "Task": ("/tasks",),
+    "Logger": ("/loggers",),
+    "Process": ("/",),
+}
+_ANSWERS = {
+    "/health": TEXT,
+    "/health/readiness": TEXT,
+    "/health/liveness": TEXT,
+    "/metrics": TEXT,
+    "/uptime": TEXT,
+    "/start-time": TEXT,
+    "/instance/tags": LIST,
+    "/loggers": LIST,
+    "/loggers/files": None,
+    "/loggers/download": None,
+}
+
 _PAGE = """<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{title}</title>
 <link rel="stylesheet" href="/static-offline-docs/swagger-ui.css">
@@ -42,14 +76,24 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def help_routes(role: str, routes: Sequence[Route], parameters: Mapping[str, Sequence[str]]) -> list[Route]:
+def help_routes(
+    role: str,
+    routes: Sequence[Route],
+    parameters: Mapping[str, Sequence[str]],
+    rights: Rights,
+    answers: Mapping[str, Any],
+    *,
+    is_open: bool,
+) -> list[Route]:
     """Return `/help`, `/api`, `/swagger.json` and the files of the page.
 
     routes: what is described, by the first lines of their handlers' documentation, or their names. parameters: those that a
-    path takes behind `?`.
+    path takes behind `?`. answers: what is no JSON object, as `gamay.web.openapi.complete` has it. is_open: nobody has to
+    log in.
     """
     title = f"Gamay {role}"
-    document = _openapi(title, routes, {**PROCESS_PARAMETERS, **parameters})
+    plain = _openapi(title, routes, {**PROCESS_PARAMETERS, **parameters})
+    document = complete(plain, rights, _TAGS, {**_ANSWERS, **answers}, is_open=is_open)
 
     def page(_: Request) -> Response:
         return HTMLResponse(_PAGE.format(title=title))
@@ -79,12 +123,14 @@ def _openapi(title: str, routes: Sequence[Route], parameters: Mapping[str, Seque
 
 
 def _operation(route: Route, method: str, names: Sequence[str]) -> dict[str, Any]:
-    told = (getdoc(route.endpoint) or route.name).splitlines()[0]
+    told, _, more = (getdoc(route.endpoint) or route.name).partition("\n")
     text = {"schema": {"type": "string"}}
     found: dict[str, Any] = {
+        "tags": [next(tag for tag, starts in _GROUPS.items() if route.path.startswith(starts))],
         "summary": told.rstrip("."),
+        "description": more.strip(),
         "parameters": [{"name": name, "in": "path", "required": True, **text} for name in _IN_PATH.findall(route.path)],
-        "responses": {"200": {"description": "Success"}},
+        "responses": {"200": {"description": "Success", "content": OBJECT}},
     }
     if method in _WITH_BODY:
         found["requestBody"] = {"content": {"application/json": {"schema": {"type": "object"}}}}

@@ -48,6 +48,7 @@ from gamay.web.error_answers import ERROR_ANSWERS
 from gamay.web.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.web.help_page import help_routes
 from gamay.web.metrics_page import metrics_page
+from gamay.web.openapi import LIST, TEXT
 from gamay.web.request_forms import UsualForm
 
 # what brokers of Pinot have, and what is said instead
@@ -68,6 +69,22 @@ _PARAMETERS = {
     "/responseStore/{request_id}/results": ("offset", "numRows"),
     "/debug/routingTable/sql": ("query",),
     "/debug/routingTableWithOptionalSegments/sql": ("query",),
+}
+
+# what is no JSON object
+_ANSWERS = {
+    "/query/{query_id}": TEXT,
+    "GET /responseStore": LIST,
+    "DELETE /responseStore": TEXT,
+    "DELETE /responseStore/{request_id}": TEXT,
+    "DELETE /responseStore/{request_id}/": TEXT,
+    "/queries/recent": LIST,
+    "/routing/{table}": TEXT,
+    "/routing/refresh/{table}/{segment}": TEXT,
+    "/debug/tables/queryQuota/{table}": TEXT,
+    "/debug/databases/queryQuota/{name}": TEXT,
+    "/debug/applicationQuotas/{name}": TEXT,
+    **dict.fromkeys(_NOT_OFFERED),
 }
 
 
@@ -129,7 +146,7 @@ class BrokerApp:
             Route("/debug/applicationQuotas/{name}", self.application_quota),
             *self._more,
         ]
-        routes += help_routes("broker", routes, _PARAMETERS)
+        routes += help_routes("broker", routes, _PARAMETERS, BROKER_RIGHTS, _ANSWERS, is_open=self._access.is_open)
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         routes = guarded_routes(routes, BROKER_RIGHTS)
         handlers = {404: _not_found, 405: _not_allowed, **ERROR_ANSWERS}

@@ -1,8 +1,14 @@
 """What the description of the REST interface (`/swagger.json`, `/help`) tells beside its routes."""
 
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from fastapi import FastAPI
+
+from gamay.controller.api.not_offered import REFUSED
+from gamay.controller.api.rights import CONTROLLER_RIGHTS
+from gamay.web.openapi import FILE, HTML, OBJECT, TEXT, complete
 
 # in the order in which a newcomer needs them
 TAGS = {
@@ -34,17 +40,42 @@ TAGS = {
 }
 
 
+# what is not told by the types of handlers
+_ANSWERS: Mapping[str, Any] = {
+    "/jsonSchemas/{name}": {"application/schema+json": {"schema": {"type": "object"}}},
+    "/segments/{table}/endReplaceSegments": OBJECT,
+    "/segments/{table}/endReplaceSegmentsTogether": OBJECT,
+    "/segments/{table}/revertReplaceSegments": OBJECT,
+    "/segments/{table}/lineage": OBJECT,
+    "GET /segments/{table}/{segment}": FILE,
+    "/metrics": TEXT,
+    "/metrics/history/{name}": OBJECT,
+    "/loggers/instances/{name}/recent": OBJECT,
+    "/loggers/download": None,
+    "/loggers/files": None,
+    "/loggers/instances/{name}/download": None,
+    "/sql": OBJECT,
+    "/queries/recent": OBJECT,
+    "/clientQuery/{broker}/{query_id}": TEXT,
+    "/query/{broker}/{query_id}": TEXT,
+    "/clientQuery/{query_id}": TEXT,
+    "/sql/export": FILE,
+    "/responseStore/{broker}/{request_id}/results": OBJECT,
+    "/responseStore/{broker}/{request_id}": TEXT,
+    "/auth/session": OBJECT,
+    "/auth/login": OBJECT,
+    "/auth/logout": OBJECT,
+    "/console": HTML,
+    "/console/assets/{name}": FILE,
+    **{f"{method} {path}": None for method, path, _ in REFUSED},
+}
+
+
 def describe(app: FastAPI, *, is_open: bool) -> None:
-    """Order the groups of routes and say what they are for. is_open: nobody has to log in; else it says how to."""
+    """Complete the document of the interface. is_open: nobody has to log in; else it says how to."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
-        document = plain()
-        document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
-        if not is_open:
-            schemes = {"basic": {"type": "http", "scheme": "basic"}}
-            document.setdefault("components", {})["securitySchemes"] = schemes
-            document["security"] = [{name: []} for name in schemes]
-        return document
+        return complete(deepcopy(plain()), CONTROLLER_RIGHTS, TAGS, _ANSWERS, is_open=is_open)
 
     app.openapi = openapi  # type: ignore[method-assign]  # the documented way to extend it

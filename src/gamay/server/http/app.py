@@ -30,6 +30,7 @@ from gamay.web.error_answers import ERROR_ANSWERS, refusal
 from gamay.web.guarded import AsgiApp, Guarded, guarded_routes, sender_of
 from gamay.web.help_page import help_routes
 from gamay.web.metrics_page import metrics_page
+from gamay.web.openapi import ARROW, FILE, LIST, TEXT
 from gamay.web.request_forms import UsualForm
 
 DEAD_LETTERS_SHOWN = 100
@@ -44,6 +45,14 @@ _PARAMETERS = {
     "/controllerJob/reloadStatus/{table}": ("reloadJobTimestamp", "segmentName"),
     "/tables/{table}/size": ("detailed",),
     "/table/{table}/size": ("detailed",),
+}
+# what is no JSON object
+_ANSWERS = {
+    "/segments/{table}/{segment}": FILE,
+    "/segments/{table}/{segment}/upload": TEXT,
+    "/query/{query_id}": TEXT,
+    "/queries/id": LIST,
+    "/tables/{table}/readView": ARROW,
 }
 # those of them that may come several times
 _REPEATABLE = {
@@ -116,7 +125,7 @@ class ServerApp:
             *detail_routes(self._instance),
             *self._more,
         ]
-        routes += help_routes("server", routes, _PARAMETERS)
+        routes += help_routes("server", routes, _PARAMETERS, SERVER_RIGHTS, _ANSWERS, is_open=self._access.is_open)
         handlers = {404: _not_found, **ERROR_ANSWERS}
         app = Audited(Starlette(routes=guarded_routes(routes, SERVER_RIGHTS, _REPEATABLE), exception_handlers=handlers))
         return UsualForm(app if self._access.is_open else Guarded(app, Logins(self._access), SERVER_RIGHTS))
