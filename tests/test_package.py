@@ -1,7 +1,10 @@
 """What the wheel and the metadata promise: every extra in `all`, data files beside the code, nothing else."""
 
+import re
 import tomllib
 from pathlib import Path
+
+from tools.wheel_readme import absolute
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -29,3 +32,16 @@ def test_what_the_code_reads_beside_itself_is_packed() -> None:
         "ingest/json_schemas/schema.json",
     ):
         assert (package / name).is_file(), name
+
+
+def test_links_of_the_readme_lead_somewhere_from_an_index() -> None:
+    text = (ROOT / "README.md").read_text()
+    base = "https://example.org/tree/v1"
+    linked, plain = absolute(text, base), absolute(text, "")
+    assert f"[the shell]({base}/docs/guide/shell.md)" in linked
+    assert "see\n[the shell]" not in plain.lower()
+    assert "the shell, notebooks, and those in" in plain
+    for left, allowed in ((linked, ("https://", "http://", "#")), (plain, ("https://", "http://", "#"))):
+        assert [target for target in re.findall(r"\]\(([^)]+)\)", left) if not target.startswith(allowed)] == []
+    assert PROJECT["dynamic"] == ["readme", "urls"]
+    assert absolute("![a](b.png) [c](#d) <http://e>", "") == "a [c](#d) <http://e>"
