@@ -121,6 +121,67 @@ def test_a_session_ends_when_its_user_gets_another_password(open_login: Open, gu
     page.locator(".cm-line").first.wait_for()
 
 
+def add_user(guarded: EmbeddedCluster, name: str, **more: object) -> None:
+    for component in ("CONTROLLER", "BROKER"):
+        user = {"username": name, "password": f"{name}-pw", "component": component, **more}
+        assert httpx.post(f"{guarded.controller_url}/users", json=user, headers=ADMIN).status_code == 200
+
+
+def tabs_of(page: "Page", label: str) -> list[str]:
+    page.get_by_role("tablist", name=label).get_by_role("tab").first.wait_for()
+    return page.get_by_role("tablist", name=label).get_by_role("tab").all_inner_texts()
+
+
+def test_a_reader_of_one_table_is_advised_and_can_change_nothing(open_login: Open, guarded: EmbeddedCluster) -> None:
+    add_user(guarded, "reader", role="READER", tables=["trips"])
+    page, watch = open_login()
+    log_in(page, "reader", "reader-pw")
+    for number in range(3):
+        ask(page, f"SELECT count(*) FROM trips WHERE city = 'Oslo' AND price > {number}")
+        page.get_by_role("gridcell").first.wait_for()
+    page.goto(f"{guarded.controller_url}/#/tables/trips/advice")
+    page.get_by_role("list", name="Advice for OFFLINE").wait_for()
+    assert page.get_by_role("button", name="Add…").count() == 0
+    assert_accessible(page)
+    assert tabs_of(page, "About the table") == ["Columns", "Rows", "Segments", "Queries", "Advice", "Tasks", "Config"]
+    page.get_by_role("tab", name="Config").click()
+    page.get_by_label("Table config").wait_for()
+    assert page.get_by_role("button", name="Save…").count() == 0
+    page.get_by_role("tab", name="Segments").click()
+    page.get_by_text("ONLINE").first.wait_for()
+    assert page.get_by_role("button", name="Delete…").count() == page.get_by_role("button", name="Reload").count() == 0
+    for address in ("tables/trips/rebalance", "cluster/users", "cluster/logs", "cluster/metrics"):
+        page.goto(f"{guarded.controller_url}/#/{address}")
+        page.get_by_text("you may not see it").wait_for()
+    assert not {"Users", "Logs", "Metrics"} & set(tabs_of(page, "About the cluster"))
+    assert_accessible(page)
+    assert not [url for url in watch.requests if "/users" in url or "/loggers" in url or "/metrics/" in url]
+
+
+def test_users_are_shown_with_what_one_may_do_to_them(open_login: Open, guarded: EmbeddedCluster) -> None:
+    add_user(guarded, "changer", role="ADMIN", permissions=["READ", "UPDATE"])
+    page, _ = open_login()
+    log_in(page, "changer", "changer-pw")
+    page.get_by_role("link", name="Cluster").click()
+    page.get_by_role("tab", name="Users").click()
+    page.get_by_role("button", name="Change… changer (BROKER)").wait_for()
+    assert page.get_by_role("button", name="Add a user…").count() == 0
+    assert page.get_by_role("button", name="Delete…").count() == 0
+    assert_accessible(page)
+    page.get_by_role("tab", name="Logs").click()
+    page.get_by_role("combobox", name="Instance").get_by_role("option", name="Server").wait_for(state="attached")
+    assert page.get_by_role("list", name="Instances that did not answer").count() == 0
+    page.get_by_role("tab", name="Metrics").click()
+    page.get_by_text("Each process remembers").wait_for()
+    assert page.get_by_role("list", name="Instances that did not answer").count() == 0
+    page.get_by_role("button", name="Log out changer").click()
+    log_in(page, "root", "root-pw")
+    page.get_by_role("link", name="Cluster").click()
+    page.get_by_role("tab", name="Users").click()
+    page.get_by_role("button", name="Delete… changer (BROKER)").wait_for()
+    page.get_by_role("button", name="Add a user…").wait_for()
+
+
 def test_a_dead_controller_is_named(
     open_login: Open, guarded: EmbeddedCluster
 ) -> None:  # the last one: it stops the cluster
@@ -135,3 +196,6 @@ def test_a_dead_controller_is_named(
     page.get_by_role("alert").get_by_text(f"The controller at {host} does not answer").wait_for()
     page.get_by_role("link", name="Tables").click()
     page.get_by_role("alert").first.wait_for()
+    for address in ("cluster/metrics", "cluster/logs", "tables/trips/rebalance"):
+        page.goto(f"{guarded.controller_url}/#/{address}")
+        page.get_by_role("alert").first.wait_for()
