@@ -145,10 +145,8 @@ def _wait_until_ready(http: httpx.Client, url: str) -> None:
 def first_row(system: str, folder: str, sql: str, environment: dict[str, str]) -> tuple[float, float]:
     """Return seconds from the start of a Python process to the first row: of the clock, and of its processors."""
     code = "import resource\n" + FIRST_ROW[system].format(folder=folder, sql=sql) + _USED
-    # This process has chosen its own cache of kernels and says so in the environment; the new one chooses anew. It reads
-    # modules compiled to bytecode, as everything installed by pip is.
-    dropped = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
-    inherited = {name: value for name, value in os.environ.items() if name not in dropped}
+    # The new process reads modules compiled to bytecode, as everything installed by pip is.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env={**inherited, **environment}) as process:
         assert process.stdout is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gamay.kernels import jit
+from gamay.kernels.cache_folder import cache_dir
 
 _MODULE = """
 import numpy as np
@@ -36,7 +37,6 @@ _PREPARED = "import sys; prepared = 'numba.cpython.unicode' in sys.modules; "
 def _run(folder: Path, code: str) -> str:
     own = {"GAMAY_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
     environment = {**os.environ, **own}
-    environment.pop("NUMBA_CACHE_DIR", None)  # which this process has chosen
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -94,7 +94,7 @@ def test_a_named_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypat
     monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     with pytest.warns(UserWarning, match=r"GAMAY_CACHE_DIR: .*file/kernels .*; compiled kernels are kept in .*home/gamay"):
-        assert jit.cache_dir() == tmp_path / "home" / "gamay" / "kernels"
+        assert cache_dir() == tmp_path / "home" / "gamay" / "kernels"
     monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path / "own"))
     with warnings.catch_warnings(action="error"):
-        assert jit.cache_dir() == tmp_path / "own" / "kernels"
+        assert cache_dir() == tmp_path / "own" / "kernels"

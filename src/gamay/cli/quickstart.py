@@ -61,7 +61,7 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
 
 def wait_until_ready(cluster: "EmbeddedCluster") -> None:
     """Wait until queries can be asked; say so where kernels have to be compiled first. Raises TimeoutError."""
-    from gamay.kernels.jit import cache_dir
+    from gamay.kernels.cache_folder import cache_dir
 
     if cluster.wait_until_ready(_SILENCE_S):
         return

@@ -172,8 +172,8 @@ def show_segment(path: Path) -> None:
 
 def run_warmup() -> None:
     """Compile every kernel that queries and ingestion are known to need, into the cache on disk."""
+    from gamay.kernels.cache_folder import cache_dir
     from gamay.kernels.catalog import compiling
-    from gamay.kernels.jit import cache_dir
     from gamay.server.warmup.queries import warm_up
 
     begun_s = SYSTEM_CLOCK.monotonic_s()

@@ -159,9 +159,7 @@ class EmbeddedCluster:
         ids = {Role.BROKER: core.runner.broker_id, Role.SERVER: core.server.id, Role.MINION: core.minion.id}
         more = {role: process_routes(core.registry, ids[role], core.clock, self._histories[role]) for role in ids}
         inserts = FileInserts(core.registry, core.context.tls)
-        broker = BrokerApp(
-            core.runner, self._queries, lambda: self.ready, access[Role.BROKER], more[Role.BROKER], inserts
-        )
+        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], more[Role.BROKER], inserts)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol() if self._limits.per_s is None else BoundedHeads),

@@ -22,10 +22,11 @@ from typing import Any, ClassVar
 
 import numba
 from llvmlite import binding as llvm
-from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
+
+from gamay.kernels.cache_folder import cache_dir
 
 _FOLDER = Path(__file__).parent
 _IMPORTED = re.compile(r"^\s*from\s+gamay\.kernels((?:\.\w+)*)\s+import\s+(?:\(([^)]*)\)|(.*))", re.MULTILINE)
@@ -60,12 +61,18 @@ def stamp_of(path: Path) -> str:
     return sha256(b"".join(found[module] for module in sorted(found))).hexdigest()
 
 
+@cache
+def _root() -> Path:
+    """Return the folder of this process: looked for once, so that a warning comes once."""
+    return cache_dir()
+
+
 class _TextLocator(_CacheLocator):
     """Place of the kernels of a module, by the texts that it is made of."""
 
     def __init__(self, module: Path, line: int) -> None:
         self._stamp = sha256(f"{stamp_of(module)} {numba.__version__}".encode()).hexdigest()
-        self._folder = Path(config.CACHE_DIR) / f"{module.stem}-{self._stamp[:16]}"  # type: ignore[attr-defined]
+        self._folder = _root() / f"{module.stem}-{self._stamp[:16]}"
         self._line = line
 
     def get_cache_path(self) -> str:

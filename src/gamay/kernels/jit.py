@@ -1,59 +1,15 @@
-"""The one decorator of all kernels: compiled on first use, without the GIL, and cached on disk.
+"""The one decorator of all kernels: compiled on first use, without the GIL, and cached on disk."""
 
-The cache lies in the first writable of $GAMAY_CACHE_DIR, $XDG_CACHE_HOME/gamay, ~/.cache/gamay and the temporary
-folder, never in the installation, which may be read-only. Numba writes each entry under a temporary name and renames it,
-so processes that compile the same kernel at once cost each other time, never correctness.
-"""
-
-import os
-import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from numba import njit
+from numba.core import event
+
+from gamay.kernels.cache import KernelCache
+
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _candidates() -> Iterator[Path]:
-    if named := os.environ.get("GAMAY_CACHE_DIR"):
-        yield Path(named)
-    if cache_home := os.environ.get("XDG_CACHE_HOME"):
-        yield Path(cache_home) / "gamay"
-    if os.path.expanduser("~") != "~":
-        yield Path("~/.cache/gamay").expanduser()
-    yield Path(tempfile.gettempdir()) / f"gamay-{os.getuid()}"
-
-
-def cache_dir() -> Path:
-    """Return the folder of compiled kernels, made if need be; raises OSError when no candidate can be written.
-
-    Warns (UserWarning) where $GAMAY_CACHE_DIR cannot be.
-    """
-    tried = []
-    for candidate in _candidates():
-        folder = candidate / "kernels"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as reason:
-            tried.append(f"{folder} ({reason.strerror})")
-            continue
-        if os.access(folder, os.W_OK | os.X_OK):
-            if tried and "GAMAY_CACHE_DIR" in os.environ:
-                warnings.warn(f"GAMAY_CACHE_DIR: {tried[0]}; compiled kernels are kept in {folder}", stacklevel=2)
-            return folder
-        tried.append(f"{folder} (not writable)")
-    raise OSError(f"no folder for compiled kernels can be written: {', '.join(tried)}; set GAMAY_CACHE_DIR to one")
-
-
-# Numba reads it when it is first imported, so it must be set before.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir()))
-
-from numba import njit  # noqa: E402
-from numba.core import event  # noqa: E402
-
-from gamay.kernels.cache import KernelCache  # noqa: E402
 
 
 class _CompilerWatch(event.Listener):

@@ -14,8 +14,8 @@ import numba
 from numba.core.errors import NumbaError
 
 from gamay.kernels.cache import stamp_of
+from gamay.kernels.cache_folder import cache_dir
 from gamay.kernels.catalog.entries import FILE, read_entries, shared
-from gamay.kernels.jit import cache_dir
 
 _NICENESS = 19
 

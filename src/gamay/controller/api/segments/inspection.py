@@ -74,7 +74,7 @@ def inspection_router(services: Services) -> GuardedRouter:
         given = await json_body(request)
         config = StreamConfig.parse({key: str(value) for key, value in given.items()}, "the request body")
         for key, named in named_by(config):
-            fetchers.check_stream(key, named)
+            fetchers.check_key(key, named)
         streams = services.context.streams
         try:
             found = await run_in_threadpool(inspect_topic, table, config, streams, time_column or None)
