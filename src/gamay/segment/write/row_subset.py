@@ -4,7 +4,7 @@ A column at a time is in memory: the ids, or values, of the rows that are kept. 
 are left out, so the new segment is as if it had been built of these rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.vector import take
 from gamay.kernels.encode.encoding import list_indices
-from gamay.model.schema.schema import Schema
+from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.segment.encode.dictionary import sort_distinct
 from gamay.segment.encode.forward import id_dtype
@@ -46,22 +46,29 @@ class KeptRows:
 
 
 def write_kept(
-    parts: Sequence[KeptRows], schema: Schema, config: TableConfig, name: str, out_dir: Path, created_ms: int
+    parts: Sequence[KeptRows],
+    schema: Schema,
+    config: TableConfig,
+    name: str,
+    out_dir: Path,
+    created_ms: int,
+    given: "Mapping[str, KeptColumn | GivenColumn] | None" = None,
 ) -> Path:
     """Write the kept rows of segments, one after the other, as the segment `out_dir/name`, and return its folder.
 
-    Rows are in the order of the table's sorted column, if it has one, equal ones as they are. Columns that a segment lacks
-    have their default value, as null. Raises InvalidConfigError when a column has another type than the schema says or
-    grows too large, ConflictError when the folder exists.
+    given: columns, by name, that have other values than in the segments. Rows are in the order of the table's sorted column,
+    if it has one, equal ones as they are. Columns that a segment lacks have their default value, as null. Raises
+    InvalidConfigError when a column has another type than the schema says or grows too large, ConflictError when the folder
+    exists.
     """
     plan = SegmentPlan.of(schema, config, name, created_ms)
-    columns = [KeptColumn(column_plan, parts) for column_plan in plan.columns]
+    columns = [(given or {}).get(each.spec.name) or KeptColumn(each, parts) for each in plan.columns]
     order = None
     for column in columns:
         if column.name == config.sorted_column and column.single_value:
             order = column.ascending()
 
-    def ordered() -> Iterator[KeptColumn]:
+    def ordered() -> Iterator[KeptColumn | GivenColumn]:
         for column in columns:
             column.order = order
             yield column
@@ -70,9 +77,12 @@ def write_kept(
 
 
 class KeptColumn:
-    """A column of the kept rows; implements `column_writer.FinishedColumn`. order: the rows as they are to come."""
+    """A column of the kept rows; implements `column_writer.FinishedColumn`.
 
-    def __init__(self, plan: ColumnPlan, parts: Sequence[KeptRows]) -> None:
+    order: the rows as they are to come. erased: every row is null, whatever the segments have.
+    """
+
+    def __init__(self, plan: ColumnPlan, parts: Sequence[KeptRows], *, erased: bool = False) -> None:
         self.name = plan.spec.name
         self.single_value = plan.spec.single_value
         self.order: Ids | None = None
@@ -80,20 +90,25 @@ class KeptColumn:
         default = from_python(plan.default, plan.spec.data_type)
         dtype = fixed_dtype(plan.spec.data_type)
         self._default: Stored = pa.array([default], pa.binary()) if dtype is None else np.array([default], dtype)
-        self._parts = [self._part(part) for part in parts]
+        self._parts = [(None, part.docs) if erased else self._part(part) for part in parts]
         self._num_docs = sum(len(docs) for _, docs in self._parts)
 
     def ascending(self) -> "Ids | None":
         """Return the rows in the order of their values, stable; None when they are in order. Single-value only."""
-        ids = self._encoded()[1]
-        return None if not np.any(ids[1:] < ids[:-1]) else np.argsort(ids, kind="stable")
+        return _ascending(self.encoded()[1])
 
     def finish_encoded(self) -> EncodedColumn:
-        dictionary, ids, offsets = self._encoded()
+        dictionary, ids, offsets = self.encoded()
         positions, offsets = self._reordered(offsets)
         return EncodedColumn(dictionary, ids if positions is None else take(ids, positions), offsets, self._null_docs())
 
     def finish_raw(self) -> RawColumn:
+        values, offsets = self.stored()
+        positions, offsets = self._reordered(offsets)
+        return RawColumn(values if positions is None else take(values, positions), offsets, self._null_docs())
+
+    def stored(self) -> "tuple[Stored, Ids | None]":
+        """Return (values in stored form, offsets of multi-value rows) of the rows as the segments have them."""
         found: list[Stored] = []
         lengths: list[Ids] = []
         for column, docs in self._parts:
@@ -101,9 +116,7 @@ class KeptColumn:
             found.append(values)
             if offsets is not None:
                 lengths.append(np.diff(offsets))
-        values = concat_stored(found) if found else empty_stored(self._data_type)
-        positions, offsets = self._reordered(self._offsets(lengths))
-        return RawColumn(values if positions is None else take(values, positions), offsets, self._null_docs())
+        return concat_stored(found) if found else empty_stored(self._data_type), self._offsets(lengths)
 
     def _part(self, part: KeptRows) -> "tuple[ImmutableColumn | None, DocIds]":
         segment = part.segment
@@ -117,7 +130,7 @@ class KeptColumn:
             )
         return column.with_forward(), part.docs
 
-    def _encoded(self) -> "tuple[Stored, Ids, Ids | None]":
+    def encoded(self) -> "tuple[Stored, Ids, Ids | None]":
         """Return (dictionary, ids, offsets) of the rows as the segments have them."""
         dictionaries: list[Stored] = []
         ids_of_parts: list[Ids] = []
@@ -170,6 +183,11 @@ class KeptColumn:
         return positions, np.concatenate(([0], np.cumsum(ends - starts))).astype(np.int32)
 
     def _null_docs(self) -> Ids:
+        is_null = self.nulls()
+        return np.flatnonzero(is_null if self.order is None else is_null[self.order])
+
+    def nulls(self) -> Ids:
+        """Return which rows are null, as the segments have them: bool."""
         is_null = np.zeros(self._num_docs, np.bool_)
         begin = 0
         for column, docs in self._parts:
@@ -181,4 +199,49 @@ class KeptColumn:
                 nulls[np.asarray(column.null_docs.to_array())] = True
                 is_null[rows] = nulls[docs]
             begin += len(docs)
-        return np.flatnonzero(is_null if self.order is None else is_null[self.order])
+        return is_null
+
+
+class GivenColumn:
+    """A single-value column of rows whose values are given; implements `column_writer.FinishedColumn`.
+
+    values: in stored form, one for each row. nulls: bool, the rows that are null and hold the default. order: see
+    `KeptColumn`.
+    """
+
+    single_value = True
+
+    def __init__(self, spec: FieldSpec, values: Stored, nulls: Ids) -> None:
+        self.name = spec.name
+        self.order: Ids | None = None
+        self._data_type = spec.data_type
+        self._values = values
+        self._nulls = nulls
+
+    def encoded(self) -> tuple[Stored, Ids, None]:
+        """Return (dictionary, ids, no offsets) of the rows as they are given."""
+        dictionary, (ids,) = sort_distinct([self._values], self._data_type)
+        return dictionary, ids.astype(id_dtype(len(dictionary))), None
+
+    def nulls(self) -> Ids:
+        """Return which rows are null, as they are given: bool."""
+        return self._nulls
+
+    def ascending(self) -> "Ids | None":
+        """Return the rows in the order of their values, stable; None when they are in order."""
+        return _ascending(self.encoded()[1])
+
+    def finish_encoded(self) -> EncodedColumn:
+        dictionary, ids, _ = self.encoded()
+        return EncodedColumn(dictionary, ids if self.order is None else ids[self.order], None, self._null_docs())
+
+    def finish_raw(self) -> RawColumn:
+        values = self._values if self.order is None else take(self._values, self.order)
+        return RawColumn(values, None, self._null_docs())
+
+    def _null_docs(self) -> Ids:
+        return np.flatnonzero(self._nulls if self.order is None else self._nulls[self.order])
+
+
+def _ascending(ids: Ids) -> "Ids | None":
+    return None if not np.any(ids[1:] < ids[:-1]) else np.argsort(ids, kind="stable")

@@ -1,0 +1,208 @@
+"""Segments of rows of others, as a `ProcessSpec` wants them.
+
+Rows are chosen, then divided by partition. Where like rows become one, they are numbered, and each output segment has the
+next groups: the columns by which they are alike are those of the first row of each, and metrics are aggregated. What is in
+memory is the numbers of all rows, and one column of an output segment at a time.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from gamay.base.arrays import Array
+from gamay.base.errors import InvalidConfigError
+from gamay.functions.vector import Vector, take
+from gamay.model.schema.schema import FieldSpec, Schema
+from gamay.model.table.merging import MergeType, MetricMerge
+from gamay.model.table.table_config import TableConfig
+from gamay.model.types import FieldRole
+from gamay.segment.encode.partition import partition_function
+from gamay.segment.encode.storage_form import to_values
+from gamay.segment.process.alike import grouped
+from gamay.segment.process.metrics import MetricRows, merged
+from gamay.segment.process.spec import ProcessSpec
+from gamay.segment.process.timeline import Timeline
+from gamay.segment.read.reader import ImmutableSegment
+from gamay.segment.write.column_writer import ColumnPlan
+from gamay.segment.write.folder_writer import SegmentPlan
+from gamay.segment.write.row_subset import GivenColumn, KeptColumn, KeptRows, write_kept
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A segment that was written."""
+
+    folder: Path
+    num_rows: int
+
+
+def process(
+    inputs: Sequence[KeptRows],
+    schema: Schema,
+    config: TableConfig,
+    spec: ProcessSpec,
+    name: Callable[[int], str],
+    out_dir: Path,
+    created_ms: int,
+) -> Iterator[Written]:
+    """Yield the segments that are made of rows, none without rows, as each is written.
+
+    name: of the n-th output segment. Raises as `write_kept` and `metrics.merged`, and InvalidConfigError for a window or a
+    rounding of a table without a time column.
+    """
+    work = _Work(schema, config, spec, created_ms)
+    rows = work.chosen(inputs)
+    number = 0
+    for part in work.partitions(rows):
+        for kept, given in work.outputs(part):
+            folder = write_kept(kept, schema, config, name(number), out_dir, created_ms, given)
+            yield Written(folder, sum(len(one.docs) for one in kept))
+            number += 1
+
+
+class _Work:
+    """One `process`."""
+
+    def __init__(self, schema: Schema, config: TableConfig, spec: ProcessSpec, created_ms: int) -> None:
+        self._schema = schema
+        self._config = config
+        self._spec = spec
+        self._plans = {plan.spec.name: plan for plan in SegmentPlan.of(schema, config, "", created_ms).columns}
+        for name in spec.erased:
+            if name not in self._plans or self._plans[name].spec.role is not FieldRole.DIMENSION:
+                raise InvalidConfigError(f"'{name}' is to be erased, which is no dimension of the table")
+
+    @cached_property
+    def _timeline(self) -> Timeline:
+        name = self._config.time_column
+        if name is None or name not in self._plans:
+            raise InvalidConfigError(
+                f"table {self._config.typed_name} has no time column, by which its rows were to be chosen"
+            )
+        return Timeline(self._plans[name].spec)
+
+    # which rows
+
+    def chosen(self, inputs: Sequence[KeptRows]) -> list[KeptRows]:
+        """Return the rows in the window that belong to this part of the work."""
+        window = self._spec.window
+        rows = list(inputs)
+        if window is not None:
+            rows = [KeptRows(r.segment, self._timeline.rows_within(r.segment, r.docs, window)) for r in rows]
+        part = self._spec.part
+        if part.count == 1:
+            return rows
+        return _divided(rows, self._part_of(rows) == part.number)
+
+    def _part_of(self, rows: Sequence[KeptRows]) -> Array:
+        """Return which part of the work each row belongs to: by the two key columns that have most values."""
+        columns = [c for c in self._key_columns(rows) if c.single_value]
+        encoded = sorted((column.encoded() for column in columns), key=lambda one: -len(one[0]))
+        total = sum(len(one.docs) for one in rows)
+        found = np.zeros(total, np.uint64)
+        for _, ids, _ in encoded[:2]:
+            found = (found ^ ids.astype(np.uint64)) * _ODD
+            found ^= found >> np.uint64(29)
+        return (found % np.uint64(self._spec.part.count)).astype(np.int64)
+
+    def partitions(self, rows: list[KeptRows]) -> Iterator[list[KeptRows]]:
+        """Yield the rows of each partition of the table, or all rows where it has none."""
+        plan = next((plan for plan in self._plans.values() if plan.partition is not None), None)
+        if plan is None or not self._spec.by_partition:
+            yield rows
+            return
+        assert plan.config.partition is not None
+        declared = plan.config.partition
+        function = partition_function(declared.function_name, declared.num_partitions, declared.function_config)
+        dictionary, ids, _ = KeptColumn(plan, rows).encoded()
+        data_type = plan.spec.data_type
+        if not len(ids):
+            return
+        of_values = function.partitions_of(Vector(data_type, to_values(dictionary, data_type)))
+        of_rows = of_values[ids]
+        for partition in np.unique(of_values).tolist():
+            yield _divided(rows, of_rows == partition)
+
+    # what becomes of them
+
+    def outputs(self, rows: list[KeptRows]) -> "Iterator[tuple[list[KeptRows], dict[str, KeptColumn | GivenColumn]]]":
+        """Yield the rows of each output segment, and its columns that are other than those of the rows."""
+        total = sum(len(one.docs) for one in rows)
+        size = self._spec.rows_max
+        if self._spec.merge_type is MergeType.CONCAT:
+            for begin in range(0, total, size):
+                kept = _divided(rows, _between(total, begin, begin + size))
+                yield kept, self._changed(kept)
+            return
+        groups = grouped(self._key_columns(rows), total)
+        order = np.argsort(groups.of_rows, kind="stable")
+        starts = np.searchsorted(groups.of_rows[order], np.arange(groups.count + 1))
+        for begin in range(0, groups.count, size):
+            end = min(begin + size, groups.count)
+            kept = _divided(rows, groups.first[begin:end])
+            given = self._changed(kept)
+            if self._spec.merge_type is MergeType.ROLLUP:
+                taking = np.sort(order[starts[begin] : starts[end]])
+                given |= self._aggregated(_divided(rows, taking), groups.of_rows[taking] - begin, end - begin)
+            yield kept, given
+
+    def _key_columns(self, rows: Sequence[KeptRows]) -> list[KeptColumn | GivenColumn]:
+        """Return the columns by which rows are alike."""
+        changed = self._changed(rows)
+        is_key = self._is_key if self._spec.merge_type is MergeType.ROLLUP else lambda _: True
+        plans = [plan for plan in self._plans.values() if is_key(plan.spec) and plan.spec.name not in self._spec.erased]
+        return [changed.get(plan.spec.name) or KeptColumn(plan, rows) for plan in plans]
+
+    @staticmethod
+    def _is_key(spec: FieldSpec) -> bool:
+        return spec.role is not FieldRole.METRIC
+
+    def _changed(self, rows: Sequence[KeptRows]) -> "dict[str, KeptColumn | GivenColumn]":
+        """Return the columns that are rounded or erased."""
+        changed: dict[str, KeptColumn | GivenColumn] = {
+            name: KeptColumn(self._plans[name], rows, erased=True) for name in self._spec.erased
+        }
+        if self._spec.round_ms:
+            plan = self._plans[self._timeline.spec.name]
+            nulls = KeptColumn(plan, rows).nulls()
+            changed[plan.spec.name] = GivenColumn(plan.spec, self._timeline.rounded(rows, self._spec.round_ms), nulls)
+        return changed
+
+    def _aggregated(self, rows: Sequence[KeptRows], groups: Array, num_groups: int) -> "dict[str, KeptColumn | GivenColumn]":
+        found: dict[str, KeptColumn | GivenColumn] = {}
+        for name, plan in self._plans.items():
+            if plan.spec.role is FieldRole.METRIC:
+                found[name] = self._metric(plan, rows, groups, num_groups)
+        return found
+
+    def _metric(self, plan: ColumnPlan, rows: Sequence[KeptRows], groups: Array, num_groups: int) -> GivenColumn:
+        column = KeptColumn(plan, rows)
+        values, _ = column.stored()
+        how = self._spec.metrics.get(plan.spec.name, MetricMerge())
+        of_groups = MetricRows(plan.spec, values, column.nulls(), groups, num_groups, lambda: self._timeline.millis(rows))
+        return merged(of_groups, how)
+
+
+def every_row(segment: ImmutableSegment, first: int = 0, last: int | None = None) -> KeptRows:
+    """Return the rows [first, last) of a segment, all of them unless told otherwise."""
+    return KeptRows(segment, np.arange(first, segment.num_docs if last is None else last, dtype=np.int32))
+
+
+def _between(total: int, first: int, last: int) -> Array:
+    return np.arange(min(first, total), min(last, total), dtype=np.int64)
+
+
+def _divided(rows: Sequence[KeptRows], chosen: Array) -> list[KeptRows]:
+    """Return those of the rows that are chosen: by their positions, ascending, or by a bool for each."""
+    positions = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+    found, begin = [], 0
+    for one in rows:
+        low, high = np.searchsorted(positions, (begin, begin + len(one.docs)))
+        found.append(KeptRows(one.segment, take(one.docs, positions[low:high] - begin)))
+        begin += len(one.docs)
+    return found
