@@ -245,7 +245,7 @@ def test_rows_of_different_partitions_come_apart_and_in_the_order_of_the_table(t
     [
         ("DISTINCTCOUNTHLLPLUS", "distinctcountrawhllplus", "distinctcounthllplus", (), {}),
         ("DISTINCTCOUNTULL", "distinctcountrawull", "distinctcountull", (), {}),
-        ("DISTINCTCOUNTRAWTHETASKETCH", "distinctcountrawthetasketch", "distinctcountthetasketch", (), {"nominalEntries": "999"}),
+        ("DISTINCTCOUNTRAWTHETASKETCH", "distinctcountrawthetasketch", "distinctcountthetasketch", (), {}),
         ("DISTINCTCOUNTCPCSKETCH", "distinctcountrawcpcsketch", "distinctcountcpcsketch", (), {"lgK": "12"}),
         ("PERCENTILEKLL", "percentilerawkll", "percentilekll", (50,), {"K": "200"}),
         ("PERCENTILETDIGEST", "percentilerawtdigest", "percentiletdigest", (50,), {"compressionFactor": "200"}),

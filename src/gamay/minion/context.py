@@ -16,6 +16,7 @@ from gamay.cluster.records.controllers import controller_url
 from gamay.cluster.records.records import SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.tasks.queue import Leased, TaskQueues
+from gamay.minion.pieces import Packed, PieceBuilder
 from gamay.minion.progress import AttemptProgress, TaskCancelledError
 from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
 from gamay.minion.rebuild import CONTROLLER_TIMEOUT_S, Input, Rebuild
@@ -64,9 +65,9 @@ class MinionAccess:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """One attempt at a subtask. folder: its own, gone afterwards. builder: has segments built, here or elsewhere.
+    """One attempt at a subtask. folder: its own, gone afterwards. builder, pieces: have segments built, here or elsewhere.
 
-    works_at_once: how many works of one subtask it is worth to have built side by side. factories: of what purges rows.
+    is_distributed: whether pieces are built side by side, on other machines. works_at_once: how many works of one subtask it is worth to have built side by side. factories: of what purges rows.
     """
 
     leased: Leased
@@ -76,6 +77,8 @@ class TaskContext:
     queues: TaskQueues
     clock: Clock
     builder: Builder
+    pieces: PieceBuilder
+    is_distributed: bool = False
     works_at_once: int = 1
     factories: PurgeFactories = NO_FACTORIES
 
@@ -126,9 +129,18 @@ class TaskContext:
         return self.builder(work, self.folder, self.progress)
 
     def upload(
-        self, built: Rebuilt, custom: Mapping[str, str], *, if_match: int | None = None, refresh_only: bool = False
+        self,
+        built: Rebuilt | Packed,
+        custom: Mapping[str, str],
+        *,
+        if_match: int | None = None,
+        refresh_only: bool = False,
+        table: str | None = None,
     ) -> None:
-        """Push a segment's archive. if_match: the CRC that the stored one must have. Raises as a push does."""
+        """Push a segment's archive. if_match: the CRC that the stored one must have. table: typed, if not the subtask's.
+
+        Raises as a push does.
+        """
         archive = Path(built.archive)
         headers: dict[str, Any] = custom_map_headers(custom)
         if if_match is not None:
@@ -137,10 +149,11 @@ class TaskContext:
             headers["REFRESH_ONLY"] = "true"
         self.progress.step(f"uploading {archive.name}, {archive.stat().st_size} bytes")
         self.confirm()
-        table_type = table_type_of(self.table)
+        table = table or self.table
+        table_type = table_type_of(table)
         assert table_type is not None
         with self.access.controller() as controller:
-            controller.upload_tar(self.table, archive, headers=headers, table_type=table_type.value)
+            controller.upload_tar(table, archive, headers=headers, table_type=table_type.value)
 
 
 Executor = Callable[[TaskContext], str]

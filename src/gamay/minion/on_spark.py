@@ -8,10 +8,10 @@ other runs: processes that were killed, and executors that had not heard yet of 
 import importlib.util
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.base.tls import TlsSettings
@@ -24,8 +24,10 @@ from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
+    from gamay.minion.pieces import Packed, Piece
     from gamay.minion.work import Rebuilt, Work
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -62,24 +64,16 @@ class SparkBuilder:
 
     def rebuild(self, work: "Work", folder: Path, progress: AttemptProgress) -> "Rebuilt":
         """See `Builder`. folder: named uniquely among all attempts of this minion. Raises ExecutorError when Spark fails."""
-        from gamay.minion.staged import ExecutorError, StagedRebuild, is_local, read_outcome, rebuild_staged
+        from gamay.minion.staged import StagedRebuild, is_local, read_outcome, rebuild_staged
         from gamay.minion.work import ARCHIVE_SUFFIX
-        from gamay.spark.building.execute import run_tasks
 
         progress.step(f"having segment {work.output} built by Spark at {self._settings.master}")
         uri = f"{self._folder}/{folder.name}{ARCHIVE_SUFFIX}"
         staged = StagedRebuild(work, uri, self._storage, self._tls)
         self._begin()
         try:
-            try:
-                session = self._running()
-                texts = run_tasks(session, [staged], rebuild_staged, f"building {work.output}", _Watch(progress))
-            except GamayError:
-                raise
-            except Exception as error:
-                reason = (str(error).strip() or repr(error)).splitlines()[0]
-                raise ExecutorError(f"segment {work.output} could not be built, for Spark failed: {reason}") from error
-            built = read_outcome(texts[0], work.output)
+            (text,) = self._run([staged], rebuild_staged, f"segment {work.output}", progress)
+            built = read_outcome(text, work.output)
             if not is_local(built):
                 return built
             progress.step(f"fetching segment {work.output} with {built.rows} of {built.rows_before} rows, CRC {built.crc}")
@@ -90,6 +84,42 @@ class SparkBuilder:
             self._remove(uri)
             with self._lock:
                 self._rebuilds -= 1
+
+    def build_pieces(self, pieces: "Sequence[Piece]", folder: Path, progress: AttemptProgress) -> "list[Packed]":
+        """See `gamay.minion.pieces.PieceBuilder`: a Spark task for each piece. folder, errors: as of `rebuild`."""
+        from gamay.minion.staged import StagedPiece, build_staged, read_pieces
+
+        what = f"the {len(pieces)} pieces of {progress.subtask}"
+        progress.step(f"having {what} built by Spark at {self._settings.master}")
+        uri = f"{self._folder}/{folder.name}"
+        staged = [StagedPiece(piece, uri, self._storage, self._tls) for piece in pieces]
+        self._begin()
+        try:
+            found = []
+            for text in self._run(staged, build_staged, what, progress):
+                for packed in read_pieces(text, what):
+                    progress.step(f"fetching segment {packed.name} with {packed.rows} rows, CRC {packed.crc}")
+                    archive = folder / Path(packed.archive).name
+                    Fetchers(self._storage).fetch(f"{uri}/{archive.name}", archive)
+                    found.append(replace(packed, archive=str(archive)))
+            return found
+        finally:
+            self._remove(uri)
+            with self._lock:
+                self._rebuilds -= 1
+
+    def _run(self, staged: "Sequence[T]", function: "Callable[[T], str]", what: str, progress: AttemptProgress) -> list[str]:
+        """Run a function on executors, and return what it tells of each. Raises ExecutorError when Spark fails."""
+        from gamay.minion.staged import ExecutorError
+        from gamay.spark.building.execute import run_tasks
+
+        try:
+            return run_tasks(self._running(), staged, function, f"building {what}", _Watch(progress))
+        except GamayError:
+            raise
+        except Exception as error:
+            reason = (str(error).strip() or repr(error)).splitlines()[0]
+            raise ExecutorError(f"{what} could not be built, for Spark failed: {reason}") from error
 
     def close(self) -> None:
         """End the session, if there is one, and remove what is left in the staging folder."""

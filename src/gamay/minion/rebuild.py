@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import orjson
 from pyroaring import BitMap
@@ -31,6 +32,17 @@ class Input:
     name: str
     rows: bytes
     crc: int | None
+
+
+class Origin(Protocol):
+    """Where segments are fetched: the typed table, the URL of a controller, and what it wants to see as `Authorization`."""
+
+    @property
+    def table(self) -> str: ...
+    @property
+    def controller(self) -> str: ...
+    @property
+    def auth_token(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,7 @@ def rebuild(
     with ExitStack() as opened:
         for given in work.inputs:
             step(f"downloading segment {given.name}")
-            segment = _fetch(work, given.name, folder, tls)
+            segment = fetch_segment(work, given.name, folder, tls)
             opened.callback(segment.close)
             if given.crc not in (None, segment.info.crc):
                 raise OtherCopyError(given.name, segment.info.crc)
@@ -93,11 +105,13 @@ def rebuild(
     return Rebuilt(str(archive), read_metadata(built).crc, rows, rows_before)
 
 
-def _fetch(work: Rebuild, name: str, folder: Path, tls: ssl.SSLContext | None) -> ImmutableSegment:
-    """Download a segment, compare its checksums, and open it."""
-    archive = download(work.controller, work.auth_token, work.table, name, folder, tls)
-    unpacked = unpack(archive, folder / "in" / name)
-    archive.unlink()
+def fetch_segment(work: Origin, name: str, folder: Path, tls: ssl.SSLContext | None) -> ImmutableSegment:
+    """Download a segment, unless it is in the folder already, compare its checksums, and open it."""
+    unpacked = folder / "in" / name
+    if not unpacked.exists():
+        archive = download(work.controller, work.auth_token, work.table, name, folder, tls)
+        unpack(archive, unpacked)
+        archive.unlink()
     return open_segment(unpacked)
 
 

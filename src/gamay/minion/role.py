@@ -2,6 +2,7 @@
 
 import os
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from gamay.base.clock import Clock
@@ -39,15 +40,22 @@ def task_worker(
 
     def run(leased: Leased, progress: AttemptProgress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
+        from gamay.minion.pieces import Packed, Piece, build_piece
         from gamay.minion.work import Rebuilt, Work
 
         def build_here(work: Work, folder: Path, progress: AttemptProgress) -> Rebuilt:
             return work.build(folder, progress.step, tls)
 
+        def build_pieces_here(pieces: Sequence[Piece], folder: Path, progress: AttemptProgress) -> list[Packed]:
+            return [packed for piece in pieces for packed in build_piece(piece, folder, progress.step, tls)]
+
         access = MinionAccess(registry, auth_token, tls, storage)
         builder = build_here if spark is None else spark.rebuild
         at_once = (os.cpu_count() or 1) if spark is None else _SPARK_WORKS
-        task = TaskContext(leased, progress, scratch, access, queues, clock, builder, at_once, factories)
+        pieces = build_pieces_here if spark is None else spark.build_pieces
+        task = TaskContext(
+            leased, progress, scratch, access, queues, clock, builder, pieces, spark is not None, at_once, factories
+        )
         return load_executor(leased.job.task_type)(task)
 
     return TaskWorker(

@@ -1,5 +1,7 @@
-"""What a Spark executor does of a rebuild: it builds, and puts the archive where the minion finds it."""
+"""What a Spark executor does of a work or a piece: it builds, and puts archives where the minion finds them."""
 
+import ssl
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import orjson
 
 from gamay.base.errors import GamayError
 from gamay.base.tls import TlsSettings
+from gamay.minion.pieces import Packed, Piece, build_piece
 from gamay.minion.rebuild import OtherCopyError
 from gamay.minion.work import Rebuilt, Work
 from gamay.spark.building.target import scratch_folder
@@ -30,24 +33,64 @@ class StagedRebuild:
     tls: TlsSettings | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StagedPiece:
+    """A piece for an executor. folder: a URI, where archives are to be put. storage: how file systems are reached."""
+
+    work: Piece
+    folder: str
+    storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
+    tls: TlsSettings | None = None
+
+
+def build_staged(staged: StagedPiece) -> str:
+    """Build a piece, and return what came of it as JSON: a list, or a failure as `rebuild_staged` tells it."""
+
+    def build(folder: Path, tls: ssl.SSLContext | None) -> list[dict[str, Any]]:
+        packed = build_piece(staged.work, folder, tls=tls)
+        for one in packed:
+            _store(Path(one.archive), f"{staged.folder}/{Path(one.archive).name}", staged.storage)
+        return [asdict(one) for one in packed]
+
+    return _told(build, staged.tls)
+
+
+def read_pieces(text: str, task: str) -> list[Packed]:
+    """Return what `build_staged` tells, with the archives' paths as they were on the executor. Raises as `read_outcome`."""
+    told: Any = orjson.loads(text)
+    _raise_failure(told, task)
+    return [Packed(**one) for one in told]
+
+
 def rebuild_staged(staged: StagedRebuild) -> str:
     """Do it, and return what came of it as JSON, failures too: Spark would try them again, and show them as its own."""
-    told: dict[str, Any]
+
+    def build(folder: Path, tls: ssl.SSLContext | None) -> dict[str, Any]:
+        built = staged.work.build(folder, lambda _: None, tls)
+        if is_local(built):
+            _store(Path(built.archive), staged.uri, staged.storage)
+        return asdict(built)
+
+    return _told(build, staged.tls)
+
+
+def _told(build: Callable[[Path, ssl.SSLContext | None], Any], settings: TlsSettings | None) -> str:
+    told: Any
     try:
-        tls = staged.tls.client_context() if staged.tls is not None else None
+        tls = settings.client_context() if settings is not None else None
         with scratch_folder() as folder:
-            built = staged.work.build(folder, lambda _: None, tls)
-            if is_local(built):
-                scheme = scheme_of(staged.uri)
-                access = Access(options=staged.storage.options_of(scheme))
-                retries = staged.storage.retries_of(scheme)
-                retries.call(f"storing {staged.uri}", lambda: put(Path(built.archive), staged.uri, access))
-        told = asdict(built)
+            told = build(folder, tls)
     except OtherCopyError as error:
         told = {"other": error.segment, "crc": error.crc}
     except Exception as error:  # noqa: BLE001 - it is raised again, by `read_outcome`
         told = {"error": str(error) if isinstance(error, GamayError | OSError) else repr(error)}
     return orjson.dumps(told).decode()
+
+
+def _store(archive: Path, uri: str, storage: StorageSettings) -> None:
+    scheme = scheme_of(uri)
+    access = Access(options=storage.options_of(scheme))
+    storage.retries_of(scheme).call(f"storing {uri}", lambda: put(archive, uri, access))
 
 
 def is_local(built: Rebuilt) -> bool:
@@ -61,8 +104,12 @@ def read_outcome(text: str, segment: str) -> Rebuilt:
     Raises OtherCopyError, and ExecutorError for what failed. segment: that was built.
     """
     told: dict[str, Any] = orjson.loads(text)
+    _raise_failure(told, f"segment {segment}")
+    return Rebuilt(**told)
+
+
+def _raise_failure(told: Any, what: str) -> None:
     if "error" in told:
-        raise ExecutorError(f"segment {segment} could not be built in a Spark executor: {told['error']}")
+        raise ExecutorError(f"{what} could not be built in a Spark executor: {told['error']}")
     if "other" in told:
         raise OtherCopyError(told["other"], told["crc"])
-    return Rebuilt(**told)

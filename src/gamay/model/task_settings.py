@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.cron import CronSchedule
@@ -224,8 +225,8 @@ def known_task_keys(task_type: str) -> tuple[str, ...]:
 
 
 def unknown_task_keys(task_type: str, given: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each key that a task type does not have."""
+    """Yield a sentence for each key that a task type does not have. In known keys `*` stands for a name."""
     known = (*COMMON_KEYS, *known_task_keys(task_type))
     for key in given:
-        if key not in known:
+        if not any(fnmatchcase(key, pattern) for pattern in known):
             yield f"task.taskTypeConfigsMap.{task_type}.{key} means nothing to this task.{nearest(key, known)}"

@@ -16,6 +16,7 @@ from gamay.cluster.records.broker_resource import BrokerResource, broker_tag
 from gamay.cluster.records.invariants import name_problem
 from gamay.cluster.records.records import Assignment, Role, SegmentRecord
 from gamay.cluster.store import paths
+from gamay.cluster.tasks.memory import forget_table
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.context import realtime_context
@@ -270,6 +271,7 @@ class TableManager:
         registry.delete_external_view(table)
         registry.delete_lineage(table)
         TaskQueues(registry.store, self.context.clock).cancel_table(table)
+        forget_table(registry.store, table)
         self._delete_instance_partitions(table)
         for url in list(self.context.deep_store.urls(table)):
             self.context.deep_store.discard(url, until_ms)

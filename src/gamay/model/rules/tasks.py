@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gamay.base.errors import InvalidConfigError
+from gamay.model.rules.merge_tasks import MERGE_TASK_RULES
 from gamay.model.rules.segment_generation import segment_generation
 from gamay.model.rules.segment_tasks import convert_to_raw, purge
 from gamay.model.rules.subject import TableRule, TableSubject, complaint
@@ -69,4 +70,4 @@ def _complaints(check: object) -> Iterator[str]:
         yield problem.removeprefix(": ")
 
 
-TASK_RULES: tuple[TableRule, ...] = (_common, _upsert_tasks, segment_generation, purge, convert_to_raw)
+TASK_RULES: tuple[TableRule, ...] = (_common, _upsert_tasks, segment_generation, purge, convert_to_raw, *MERGE_TASK_RULES)

@@ -1,0 +1,169 @@
+"""`MergeRollupTask`: the segments of a bucket of time become few, level by level, from short buckets to long ones.
+
+Of each level the buckets are done in their order. What is written before its tasks are made, the start of the first bucket
+that they are about, is where the next run begins: a bucket whose tasks failed is looked at again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import orjson
+
+from gamay.cluster.records.records import SegmentRecord
+from gamay.cluster.records.retention import last_completed, retention_ms
+from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
+from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
+from gamay.model.merge_task_settings import MERGE_ROLLUP, MERGE_ROLLUP_KEYS, MergeLevel, MergeRollupSettings
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType
+
+LEVEL_KEY = f"{MERGE_ROLLUP}.mergeLevel"
+_KEPT_APART = "shouldNotMerge"
+Partitions: TypeAlias = tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A stretch of time, and the segments with rows in it. spilled: whether one has rows outside, too."""
+
+    start_ms: int
+    records: tuple[SegmentRecord, ...]
+    spilled: bool
+
+
+class MergeRollupGenerator:
+    """Makes the subtasks of all levels that have none under way."""
+
+    task_type = MERGE_ROLLUP
+    keys = MERGE_ROLLUP_KEYS
+    max_tasks = 0
+
+    def plan(self, wanted: GeneratorInput) -> TaskPlan:
+        """Return a subtask for each group of segments of the next buckets."""
+        settings = MergeRollupSettings.of(wanted.given)
+        now_ms = wanted.clock.now_ms()
+        records = candidates(wanted, settings, now_ms)
+        if not records:
+            return TaskPlan()
+        memory = read_memory(wanted.registry.store, wanted.table, MERGE_ROLLUP)
+        busy = {config.get("mergeLevel") for config in wanted.working}
+        ranks = {level.name: rank for rank, level in enumerate(settings.levels)}
+        subtasks: list[Mapping[str, str]] = []
+        done_until: int | None = None  # what the level before has merged; None: it was the first
+        after = memory
+        for rank, level in enumerate(settings.levels):
+            start = _first_bucket(level, records, None if settings.process_all else memory.levels.get(level.name))
+            if level.name in busy:
+                done_until = start
+                continue
+            until = now_ms - level.form.buffer_ms
+            if done_until is not None and not settings.process_all:
+                until = min(until, done_until)
+            buckets = list(_next_buckets(level, rank, ranks, records, start, until))
+            done_until = buckets[0].start_ms if buckets else max(start, until // level.form.bucket_ms * level.form.bucket_ms)
+            after = after.with_level(level.name, buckets[0].start_ms if buckets else start)
+            subtasks += _subtasks(wanted.config, level, buckets, now_ms)
+        _remember(wanted, memory, after)
+        return TaskPlan(subtasks)
+
+
+def candidates(wanted: GeneratorInput, settings: MergeRollupSettings, now_ms: int) -> list[SegmentRecord]:
+    """Return the segments that may be merged, by time."""
+    records = wanted.completed_segments()
+    kept_ms = retention_ms(wanted.config)
+    oldest_ms = 0
+    if settings.retention_buffer_ms is not None and kept_ms is not None:
+        oldest_ms = now_ms - kept_ms + settings.retention_buffer_ms
+    last = last_completed(records) if wanted.config.table_type is TableType.REALTIME else set()
+    found = [
+        record
+        for record in records
+        if record.total_docs > 0
+        and record.start_time_ms >= 0
+        and record.end_time_ms >= oldest_ms
+        and record.custom.get(_KEPT_APART, "").lower() != "true"
+        and record.name not in last
+    ]
+    return sorted(found, key=lambda record: (record.start_time_ms, record.end_time_ms, record.name))
+
+
+def _first_bucket(level: MergeLevel, records: Sequence[SegmentRecord], watermark_ms: int | None) -> int:
+    bucket_ms = level.form.bucket_ms
+    return (records[0].start_time_ms if watermark_ms is None else watermark_ms) // bucket_ms * bucket_ms
+
+
+def _next_buckets(
+    level: MergeLevel, rank: int, ranks: Mapping[str, int], records: Sequence[SegmentRecord], start_ms: int, until_ms: int
+) -> Iterator[Bucket]:
+    """Yield the buckets with something to merge: so many as may be under way, one that spills over the last of them."""
+    found, bucket_ms = 0, level.form.bucket_ms
+    while start_ms + bucket_ms <= until_ms and found < level.parallel_buckets:
+        end_ms = start_ms + bucket_ms
+        inside = [r for r in records if r.start_time_ms < end_ms and r.end_time_ms >= start_ms]
+        done = [ranks.get(record.custom.get(LEVEL_KEY, ""), -1) for record in inside]
+        if inside and min(done) < rank and min(done) >= rank - 1:
+            spilled = any(r.start_time_ms < start_ms or r.end_time_ms >= end_ms for r in inside)
+            yield Bucket(start_ms, tuple(inside), spilled)
+            found += 1
+            if spilled:
+                return
+        later = [record.start_time_ms for record in records if record.end_time_ms >= end_ms]
+        if not later:
+            return
+        start_ms = max(end_ms, min(later) // bucket_ms * bucket_ms)
+
+
+def _subtasks(config: TableConfig, level: MergeLevel, buckets: Sequence[Bucket], now_ms: int) -> Iterator[Mapping[str, str]]:
+    number = 0
+    for bucket in buckets:
+        for partitions, group in by_partition(config, bucket.records).items():
+            for records in _cut(group, level.task_rows):
+                apart = "" if partitions is None else "_" + "_".join(map(str, partitions))
+                yield {
+                    **level.given,
+                    "tableName": config.typed_name,
+                    "segmentName": ",".join(record.name for record in records),
+                    "crc": ",".join(str(record.crc) for record in records),
+                    "mergeLevel": level.name,
+                    "segmentNamePrefix": f"merged_{level.name}_{now_ms}{apart}_{number}_{config.raw_name}",
+                }
+                number += 1
+
+
+def by_partition(config: TableConfig, records: Sequence[SegmentRecord]) -> dict[Partitions, list[SegmentRecord]]:
+    """Return segments by the one partition that they hold of each column; None: those that hold several, or say nothing."""
+    partitions = config.indexing.segment_partition
+    columns = [] if partitions is None else sorted(partitions.columns)
+    groups: dict[Partitions, list[SegmentRecord]] = {}
+    for record in records:
+        groups.setdefault(_partitions_of(record, columns), []).append(record)
+    return groups
+
+
+def _partitions_of(record: SegmentRecord, columns: Sequence[str]) -> Partitions:
+    known = orjson.loads(record.partition_metadata or "{}").get("columnPartitionMap") or {}
+    held: list[list[int]] = [known.get(column, {}).get("partitions") or [] for column in columns]
+    return tuple(one[0] for one in held) if held and all(len(one) == 1 for one in held) else None
+
+
+def _cut(records: Sequence[SegmentRecord], rows_max: int) -> Iterator[list[SegmentRecord]]:
+    """Yield groups of which each but the last has so many rows, or just got there."""
+    group: list[SegmentRecord] = []
+    rows = 0
+    for record in records:
+        group.append(record)
+        rows += record.total_docs
+        if rows >= rows_max:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group
+
+
+def _remember(wanted: GeneratorInput, before: TaskMemory, after: TaskMemory) -> None:
+    if after.levels != before.levels:
+        write_memory(wanted.registry.store, MERGE_ROLLUP, after)
+
+
+GENERATOR = MergeRollupGenerator()

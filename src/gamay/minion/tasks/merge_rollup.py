@@ -1,0 +1,41 @@
+"""`MergeRollupTask`: the segments of a bucket become few, in one step.
+
+The names of the new segments hold the time of the attempt, so whoever does the subtask again does not meet what the first
+one may have pushed; that one's replacement is reverted when the next begins, for both are of the same segments.
+"""
+
+from gamay.minion.context import TaskContext
+from gamay.minion.pieces import pieces_of
+from gamay.minion.rebuild import OtherCopyError
+from gamay.minion.replacing import inputs_of, piece_for, replace_segments
+from gamay.model.merge_task_settings import MergeRollupSettings
+from gamay.model.table.merging import MergeType
+
+
+def run(task: TaskContext) -> str:
+    """Do the subtask; when an input has changed since it was made, nothing is done, and said."""
+    config = task.config
+    level, names = config["mergeLevel"], config["segmentName"].split(",")
+    form = MergeRollupSettings.form_of(level, config)
+    records = inputs_of(task)
+    if isinstance(records, str):
+        return records
+    first_ms = min(record.start_time_ms for record in records) // form.bucket_ms * form.bucket_ms
+    last_ms = max(record.end_time_ms for record in records) + 1
+    window = first_ms, -(-last_ms // form.bucket_ms) * form.bucket_ms
+    whole = piece_for(task, task.table, f"{config['segmentNamePrefix']}_{task.clock.now_ms()}")
+    pieces = list(pieces_of(whole, records, form, window, apart=task.is_distributed))
+    try:
+        packed = task.pieces(pieces, task.folder, task.progress)
+    except OtherCopyError as error:
+        return f"{error}, which is another one: nothing is done"
+    rows, rows_before = sum(one.rows for one in packed), sum(record.total_docs for record in records)
+    if form.merge_type is MergeType.CONCAT and rows != rows_before:
+        raise RuntimeError(f"the new segments have {rows} rows, those of {task.table} that they replace {rows_before}")
+    changed = inputs_of(task)
+    if isinstance(changed, str):
+        return changed
+    task_type = task.leased.job.task_type
+    custom = {f"{task_type}.mergeLevel": level, f"{task_type}.time": str(task.clock.now_ms())}
+    replace_segments(task, task.table, names, packed, custom)
+    return f"{len(names)} segments with {rows_before} rows became {len(packed)} with {rows}"
