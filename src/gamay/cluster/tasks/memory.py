@@ -42,7 +42,7 @@ def read_memory(store: MetadataStore, table: str, task_type: str) -> TaskMemory:
     node = store.get(path)
     if node is None:
         return TaskMemory(table)
-    return replace(read_record(path, node.value, _memory_of), version=node.version)
+    return replace(read_record(path, node.value, _memory_of, table), version=node.version)
 
 
 def write_memory(store: MetadataStore, task_type: str, memory: TaskMemory) -> TaskMemory:
