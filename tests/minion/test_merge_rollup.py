@@ -1,14 +1,13 @@
 """MergeRollupTask in a running cluster: two levels, and the same answers at every moment."""
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import pytest
+from tests.steady import steady
 
 from gamay.embedded import EmbeddedCluster
 
@@ -100,27 +99,6 @@ class Merging:
         record = self.rest("GET", f"/tasks/{TYPE}/{TABLE}/metadata")
         return {level: (int(ms) - T0) // DAY for level, ms in record["mapFields"]["watermarkMap"].items()}
 
-    @contextmanager
-    def always(self, sql: str) -> Iterator[None]:
-        """Have a query give the same answer all the time."""
-        expected, wrong, ended = self.query(sql), [], threading.Event()
-
-        def ask() -> None:
-            while not ended.wait(0.01):
-                found = self.query(sql)
-                if found != expected:
-                    wrong.append(found)
-
-        thread = threading.Thread(target=ask)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-        assert wrong == []
-        assert self.query(sql) == expected
-
 
 @pytest.fixture
 def make_merging(tmp_path: Path) -> Iterator[Callable[..., Merging]]:
@@ -147,7 +125,7 @@ def test_two_levels_with_the_same_answers_all_the_time(
     merging.push(T0 + 2 * DAY - 10, T0 + 2 * DAY + 10)  # of the second day, and the third
     eventually(lambda: merging.query("SELECT COUNT(*) FROM t") == [[7 * 20]])
     before = list(merging.segments())
-    with merging.always("SELECT COUNT(*), SUM(n), MIN(ts), MAX(ts) FROM t"):
+    with steady(lambda: merging.query("SELECT COUNT(*), SUM(n), MIN(ts), MAX(ts) FROM t")):
         (first,) = merging.schedule(eventually)
         assert first == "COMPLETED: 3 segments with 60 rows became 3 with 60"  # of 25 rows at most
         assert merging.watermarks() == {"1day": 0, "2days": 0}
@@ -156,7 +134,9 @@ def test_two_levels_with_the_same_answers_all_the_time(
         assert second == "COMPLETED: 4 segments with 80 rows became 4 with 80"  # the third day's rows apart
         assert merging.watermarks() == {"1day": 1, "2days": 0}
         assert set(merging.levels()) == {"1day"}
-    with merging.always("SELECT SUM(n), city, FLOOR(ts / 86400000) FROM t GROUP BY 2, 3 ORDER BY 3, 2 LIMIT 100"):
+    with steady(
+        lambda: merging.query("SELECT SUM(n), city, FLOOR(ts / 86400000) FROM t GROUP BY 2, 3 ORDER BY 3, 2 LIMIT 100")
+    ):
         (third,) = merging.schedule(eventually)
         assert third == "COMPLETED: 6 segments with 130 rows became 1 with 6"
     assert merging.levels() == ["1day", "2days"]
@@ -166,7 +146,7 @@ def test_two_levels_with_the_same_answers_all_the_time(
     # what comes late is merged with what was merged before
     merging.push(T0 + DAY, T0 + DAY + 100)
     eventually(lambda: merging.query("SELECT SUM(n) FROM t") == [[8 * 190.0]])
-    with merging.always("SELECT SUM(n) FROM t"):
+    with steady(lambda: merging.query("SELECT SUM(n) FROM t")):
         assert merging.schedule(eventually) == ["COMPLETED: 2 segments with 26 rows became 2 with 26"]
         assert merging.schedule(eventually) == []  # the watermark of the second level is behind it
         body = {"taskType": TYPE, "tableName": "t", "taskName": "all", "taskConfigs": {"mode": "processAll"}}

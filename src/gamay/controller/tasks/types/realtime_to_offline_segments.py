@@ -1,0 +1,85 @@
+"""`RealtimeToOfflineSegmentsTask`: the rows of one bucket of time after the other go into the OFFLINE half of a table."""
+
+from collections.abc import Sequence
+
+from gamay.base.errors import InvalidConfigError
+from gamay.cluster.records.records import SegmentRecord
+from gamay.cluster.records.retention import last_completed
+from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
+from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
+from gamay.model.merge_task_settings import REALTIME_TO_OFFLINE, REALTIME_TO_OFFLINE_KEYS, RealtimeToOfflineSettings
+from gamay.model.table.table_name import TableType, typed_table_name
+
+
+class RealtimeToOfflineGenerator:
+    """Makes one subtask for a table, of the bucket after the watermark; none while one is under way."""
+
+    task_type = REALTIME_TO_OFFLINE
+    keys = REALTIME_TO_OFFLINE_KEYS
+    max_tasks = 1
+
+    def plan(self, wanted: GeneratorInput) -> TaskPlan:
+        """Return the next bucket that has rows, once all of them are in completed segments."""
+        settings = RealtimeToOfflineSettings.of(wanted.given)
+        if wanted.working:
+            return TaskPlan()
+        offline = typed_table_name(wanted.config.raw_name, TableType.OFFLINE)
+        if wanted.registry.get_table_config(offline) is None:
+            raise InvalidConfigError(f"{REALTIME_TO_OFFLINE} needs the table {offline}, where the rows go: create it")
+        records = [record for record in wanted.completed_segments() if record.total_docs > 0 and record.start_time_ms >= 0]
+        if not records:
+            return TaskPlan()
+        bucket_ms = settings.form.bucket_ms
+        until_ms = wanted.clock.now_ms() - settings.form.buffer_ms
+        found = next_window(records, _watermark(wanted, offline, records, bucket_ms), bucket_ms, until_ms)
+        if found is None:
+            return TaskPlan()
+        start_ms, inside = found
+        config = {
+            **wanted.given,
+            "tableName": wanted.table,
+            "segmentName": ",".join(record.name for record in inside),
+            "crc": ",".join(str(record.crc) for record in inside),
+            "windowStartMs": str(start_ms),
+            "windowEndMs": str(start_ms + bucket_ms),
+        }
+        return TaskPlan([config])
+
+
+def next_window(
+    records: Sequence[SegmentRecord], start_ms: int, bucket_ms: int, until_ms: int
+) -> tuple[int, list[SegmentRecord]] | None:
+    """Return the first bucket from `start_ms` on with rows: its start and segments. None where it is not over yet.
+
+    until_ms: it must end by then. It is not over while it overlaps the last completed segment of a stream's partition and
+    that one ends before it: more of its rows may be consumed at this moment.
+    """
+    last = last_completed(records)
+    while start_ms + bucket_ms <= until_ms:
+        end_ms = start_ms + bucket_ms
+        inside = [record for record in records if record.start_time_ms < end_ms and record.end_time_ms >= start_ms]
+        if any(record.name in last and record.end_time_ms < end_ms for record in inside):
+            return None
+        if inside:
+            return start_ms, sorted(inside, key=lambda record: (record.start_time_ms, record.end_time_ms, record.name))
+        later = [record.start_time_ms for record in records if record.start_time_ms >= end_ms]
+        if not later:
+            return None
+        start_ms += (min(later) - start_ms) // bucket_ms * bucket_ms
+    return None
+
+
+def _watermark(wanted: GeneratorInput, offline: str, records: Sequence[SegmentRecord], bucket_ms: int) -> int:
+    """Return where to go on; the first time where the rows begin, or where those that OFFLINE shows end."""
+    store = wanted.registry.store
+    known = read_memory(store, wanted.table, REALTIME_TO_OFFLINE)
+    if known.whole is not None:
+        return known.whole
+    shown = wanted.registry.get_lineage(offline).writers.get(REALTIME_TO_OFFLINE)
+    first_ms = min(record.start_time_ms for record in records) // bucket_ms * bucket_ms
+    start_ms = first_ms if shown is None else max(first_ms, shown.number)
+    write_memory(store, REALTIME_TO_OFFLINE, TaskMemory(wanted.table, start_ms, version=known.version))
+    return start_ms
+
+
+GENERATOR = RealtimeToOfflineGenerator()

@@ -1,0 +1,75 @@
+"""`RealtimeToOfflineSegmentsTask`: the rows of a window of time, from the REALTIME half of a table into its OFFLINE half.
+
+The window is shown in the OFFLINE table together with a note that it is, in one step of that table's lineage; the watermark
+of the task follows. An attempt that dies between the two leaves the note, by which the next one knows that the watermark
+alone is missing; of two attempts that both believe that the subtask is theirs, one is refused. So no row comes twice.
+"""
+
+from dataclasses import replace
+
+from gamay.base.errors import ConflictError
+from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
+from gamay.minion.context import TaskContext
+from gamay.minion.pieces import pieces_of
+from gamay.minion.rebuild import OtherCopyError
+from gamay.minion.replacing import inputs_of, piece_for, replace_segments
+from gamay.model.merge_task_settings import REALTIME_TO_OFFLINE, RealtimeToOfflineSettings
+from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
+
+
+def run(task: TaskContext) -> str:
+    """Do the subtask; a window that was moved, or whose segments have changed, is left alone, and that is said."""
+    config, store = task.config, task.access.registry.store
+    window = int(config["windowStartMs"]), int(config["windowEndMs"])
+    offline = typed_table_name(raw_table_name(task.table), TableType.OFFLINE)
+    memory = read_memory(store, task.table, REALTIME_TO_OFFLINE)
+    if memory.whole is None or memory.whole > window[0]:
+        return f"the watermark is {memory.whole}, behind the window's start {window[0]}: the window was moved before"
+    if _is_shown(task, offline, window):
+        _advance(task, memory, window[1])
+        return f"{offline} shows the window already: the watermark is {window[1]} now"
+    told = _move(task, offline, window)
+    if told is None:
+        return "a segment of the window has changed: nothing is done"
+    _advance(task, memory, window[1])
+    return f"{told}: the watermark is {window[1]} now"
+
+
+def _move(task: TaskContext, offline: str, window: tuple[int, int]) -> str | None:
+    """Build the segments of a window and show them; return what was done, None when an input has changed."""
+    settings = RealtimeToOfflineSettings.of(task.config)
+    records = inputs_of(task)
+    if isinstance(records, str):
+        return None
+    prefix = settings.prefix or raw_table_name(task.table)
+    whole = piece_for(task, offline, f"{prefix}_{task.clock.now_ms()}")
+    pieces = list(pieces_of(whole, records, settings.form, window, apart=task.is_distributed))
+    try:
+        packed = task.pieces(pieces, task.folder, task.progress)
+    except OtherCopyError:
+        return None
+    if packed:
+        stamp = {f"{REALTIME_TO_OFFLINE}.time": str(task.clock.now_ms())}
+        custom = stamp | {f"{REALTIME_TO_OFFLINE}.{key}": task.config[key] for key in ("windowStartMs", "windowEndMs")}
+        try:
+            replace_segments(task, offline, (), packed, custom, (REALTIME_TO_OFFLINE, window[1]))
+        except ConflictError:
+            if not _is_shown(task, offline, window):
+                raise
+            return f"another attempt showed the window in {offline}"
+    return f"{sum(one.rows for one in packed)} rows of {len(records)} segments are in {len(packed)} of {offline}"
+
+
+def _is_shown(task: TaskContext, offline: str, window: tuple[int, int]) -> bool:
+    shown = task.access.registry.get_lineage(offline).writers.get(REALTIME_TO_OFFLINE)
+    return shown is not None and shown.number >= window[1]
+
+
+def _advance(task: TaskContext, memory: TaskMemory, watermark_ms: int) -> None:
+    """Store the watermark in place of what was read at the start. Raises ConflictError when it was set back meanwhile."""
+    try:
+        write_memory(task.access.registry.store, REALTIME_TO_OFFLINE, replace(memory, whole=watermark_ms))
+    except ConflictError:
+        now = read_memory(task.access.registry.store, task.table, REALTIME_TO_OFFLINE)
+        if now.whole is None or now.whole < watermark_ms:
+            raise
