@@ -14,10 +14,12 @@ from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import NotFoundError
+from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.minion import on_spark, staged
 from gamay.minion.file_build import FileBuild
 from gamay.minion.on_spark import SparkBuilder
+from gamay.minion.pieces import Piece, build_piece, pieces_of
 from gamay.minion.progress import AttemptProgress, TaskCancelledError
 from gamay.minion.purge import Purge
 from gamay.minion.purgers import NO_FACTORIES
@@ -25,6 +27,8 @@ from gamay.minion.rebuild import Input, OtherCopyError, Rebuild, rebuild
 from gamay.minion.rewrite import StoredSegment
 from gamay.minion.spark_settings import SparkSettings
 from gamay.minion.staged import ExecutorError
+from gamay.model.merge_task_settings import MergeRollupSettings
+from gamay.segment.process.spec import ProcessSpec
 from gamay.segment.read.reader import open_segment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.spark.building.segment_task import FileTask
@@ -231,3 +235,33 @@ def test_segments_of_files_are_built_by_spark(minion, files, tmp_path):
     with pytest.raises(ExecutorError, match=r"more/c.csv, record 1: column 'day': 'x' is not a valid INT"):
         minion.rebuild(FileBuild(file, file.uri, target, StorageSettings()))
     assert minion.left() == []
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("merge_type", ["CONCAT", "ROLLUP"])
+def test_pieces_of_one_task_are_built_side_by_side(minion, spark, tmp_path, merge_type):
+    given = {"bucketTimePeriod": "2d", "bufferTimePeriod": "0d", "mergeType": merge_type, "maxNumRecordsPerSegment": "30"}
+    form = MergeRollupSettings.form_of("x", given)
+    records = [
+        SegmentRecord(name, crc, 50, (19_000 + number) * DAY, (19_000 + number) * DAY)
+        for number, (name, crc) in enumerate(minion.crcs.items())
+    ]
+    window = 19_000 * DAY, 19_004 * DAY
+    whole = Piece(TABLE, (), "merged", ProcessSpec(), 1, *minion._documents, minion.controller.url)
+    pieces = list(pieces_of(whole, records, form, window, apart=True))
+    assert [len(piece.inputs) for piece in pieces] == ([1] * 6 if merge_type == "CONCAT" else [2, 2, 2, 2, 1, 1])
+    folder = tmp_path / "attempt"
+    folder.mkdir()
+    there = minion.builder.build_pieces(pieces, folder, AttemptProgress("Task_X_1_0", SYSTEM_CLOCK, 60))
+    (tmp_path / "here").mkdir()
+    here = [packed for piece in pieces for packed in build_piece(piece, tmp_path / "here")]
+    assert [(one.name, one.crc, one.rows) for one in there] == [(one.name, one.crc, one.rows) for one in here]
+    assert all(Path(one.archive).is_file() and one.rows <= 30 for one in there)
+    assert minion.left() == []
+    undivided = pieces_of(whole, records, form, window, apart=False)
+    alone = [
+        packed for piece in undivided for packed in build_piece(replace(piece, name=f"o{piece.name}"), tmp_path / "here")
+    ]
+    assert sum(one.rows for one in alone) == sum(one.rows for one in there)
