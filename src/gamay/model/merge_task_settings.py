@@ -137,10 +137,9 @@ class MergeRollupSettings:
 
     @classmethod
     def form_of(cls, name: str, given: Mapping[str, str]) -> MergeForm:
-        """Return what is made of rows by a level whose settings are `MergeLevel.given`."""
-        return MergeForm.of(
-            TaskSettings(MERGE_ROLLUP, {f"{name}.{key}": value for key, value in given.items()}), f"{name}.", None, None
-        )
+        """Return what is made of rows by a level whose settings are `MergeLevel.given`. Raises InvalidConfigError."""
+        own = {key if key.endswith(_TYPE) else f"{name}.{key}": value for key, value in given.items()}
+        return MergeForm.of(TaskSettings(MERGE_ROLLUP, own), f"{name}.", None, None)
 
 
 def _is_of_level(key: str) -> bool:
