@@ -72,3 +72,20 @@ def test_a_boundary_that_is_fixed() -> None:
     assert fixed.difference_ms == 9 * DAY - 12345
     assert boundary_of(schema, config_of(), [], 12345) == replace(fixed, difference_ms=None)
     assert fixed_boundary_ms({}) == fixed_boundary_ms({"HYBRID_TABLE_TIME_BOUNDARY": "x"}) == 0
+
+
+def test_a_boundary_parts_no_period_to_which_times_were_rounded() -> None:
+    schema, end = schema_of("LONG", "1:MILLISECONDS:EPOCH"), 9 * DAY + 5 * HOUR + 7
+
+    def value(*rounded: tuple[int, int]) -> int:
+        boundary = boundary_of(schema, config_of(), [end], 0, rounded)
+        assert boundary is not None
+        return int(boundary.value)
+
+    assert value() == end - DAY
+    assert value((end, HOUR)) == 8 * DAY + 5 * HOUR - 1
+    assert value((end, HOUR), (end, 2 * HOUR)) == 8 * DAY + 4 * HOUR - 1
+    assert value((7 * DAY, DAY)) == end - DAY  # which is before it, with all its rows
+    assert value((8 * DAY, DAY)) == 8 * DAY - 1
+    assert value((end, HOUR), (8 * DAY + 4 * HOUR, DAY)) == 8 * DAY - 1
+    assert boundary_of(schema, config_of(), [end], 12345, [(end, HOUR)]) == boundary_of(schema, config_of(), [end], 12345)

@@ -17,7 +17,7 @@ TYPE = "RealtimeToOfflineSegmentsTask"
 DAY = 86_400_000
 BASE = 19_675 * DAY
 PER_DAY = 50
-SETTINGS = {"bucketTimePeriod": "1d", "bufferTimePeriod": "2d", "maxNumRecordsPerSegment": "30"}
+SETTINGS = {"bucketTimePeriod": "1d", "bufferTimePeriod": "2d", "mergeType": "rollup", "roundBucketTimePeriod": "6h"}
 
 
 class Hybrid:
@@ -103,7 +103,7 @@ def test_windows_are_moved_once_wherever_an_attempt_dies(hybrid: Hybrid, monkeyp
     assert (hybrid.schedule(), hybrid.watermark()) == ("", 7)
     assert (hybrid.total("t_OFFLINE"), hybrid.total("t")) == (moved(7), whole)
     rows = hybrid.realtime.ask("SELECT COUNT(*), MIN(ts), MAX(ts) FROM t_OFFLINE")["resultTable"]["rows"]
-    assert rows == [[7 * PER_DAY, BASE, BASE + 7 * DAY - DAY // PER_DAY]]
+    assert rows == [[7 * 4 * 7, BASE, BASE + 7 * DAY - DAY // 4]]  # for each day, quarter of it, and s
 
 
 def move_with_deaths(hybrid: Hybrid, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[Any, str, bool]]) -> None:

@@ -6,11 +6,13 @@ them. An attempt that was given up and does not know it yet ends nothing: what c
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import lcm
 
 import orjson
 
 from gamay.base.errors import GamayError, NotFoundError
 from gamay.cluster.records.records import LineageState, SegmentRecord
+from gamay.cluster.records.time_boundary import ROUNDED_KEY, rounded_ms
 from gamay.minion.context import TaskContext
 from gamay.minion.pieces import Packed, Piece
 from gamay.model.table.table_name import raw_table_name, table_type_of
@@ -40,6 +42,16 @@ def inputs_of(task: TaskContext) -> list[SegmentRecord] | str:
             return f"segment {name} is {now}: nothing is done"
         found.append(record)
     return found
+
+
+def stamp(task: TaskContext, records: Sequence[SegmentRecord], round_ms: int, **entries: str) -> dict[str, str]:
+    """Return the custom map of segments made of others: when that was, what their times are rounded to, and more."""
+    task_type = task.leased.job.task_type
+    custom = {f"{task_type}.{key}": value for key, value in entries.items()} | {
+        f"{task_type}.time": str(task.clock.now_ms())
+    }
+    period = lcm(*(period for period in (round_ms, *(rounded_ms(record.custom) for record in records)) if period))
+    return custom | ({ROUNDED_KEY: str(period)} if period > 1 else {})
 
 
 def replace_segments(

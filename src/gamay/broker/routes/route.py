@@ -155,6 +155,7 @@ class RouteBuilder:
                 parsed,
                 (one.end_time_ms for one in stats if one.stats.num_docs != 0),
                 fixed_boundary_ms(ideal.simple),
+                ((one.end_time_ms, one.rounded_ms) for one in stats if one.rounded_ms),
             ),
             min(new_until, default=None),
             latest,

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+import orjson
+
 from gamay.cluster.records.column_stats import decode_bounds, partitions_of_stream
 from gamay.cluster.records.llc_name import partition_of
 from gamay.cluster.records.records import IN_PROGRESS
+from gamay.cluster.records.time_boundary import ROUNDED_KEY, rounded_ms
 from gamay.cluster.store.znrecord import ZNRecord
 from gamay.query.prune.by_records import ColumnRange, SegmentRecordStats
 
@@ -15,7 +18,8 @@ _NO_RANGE: ColumnRange = (None, None, None)
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """stats: for pruning. end_time_ms: -1 when unknown. new_until_ms: until then servers may take to load it.
+    """stats: for pruning. end_time_ms: -1 when unknown. rounded_ms: see `time_boundary.ROUNDED_KEY`, 0 for none.
+    new_until_ms: until then servers may take to load it.
 
     was_served: whether a server had it at any time; then its absence is a failure, however new it is. is_held: whether
     servers may have it still, whatever the records say; not once the table was switched off. partition: the one it
@@ -30,6 +34,7 @@ class SegmentFacts:
     is_held: bool = False
     partition: int | None = None
     consumed: Mapping[str, ColumnRange] = field(default_factory=dict)
+    rounded_ms: int = 0
 
     def from_stream(self, num_partitions: int) -> SegmentRecordStats:
         """Return what is known of the rows that a consuming segment has or will have.
@@ -68,6 +73,8 @@ def _facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
     # what a record does not tell is unknown and never prunes
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
     facts = SegmentFacts(stats, end_ms, since_ms + new_ms)
+    if ROUNDED_KEY in fields.get("custom.map", ""):
+        facts.rounded_ms = rounded_ms(orjson.loads(fields["custom.map"]))
     if fields.get("segment.realtime.status") == IN_PROGRESS:
         partitions = partitions_of_stream(fields.get("segment.partition.metadata", ""))
         consumed = {column: (None, None, partition) for column, partition in partitions.items()}

@@ -2,10 +2,14 @@
 
 Each row is read once: of the OFFLINE half those up to the boundary, of the REALTIME half those behind it. The boundary lies
 one push interval before the end of the newest offline segment, for the newest interval may still be incomplete.
+
+Times that a task has rounded down may lie before a boundary of which the row was behind. So the boundary is the last moment
+of a period that rounding leaves alone, in those segments that reach it.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import lcm
 
 from gamay.model.schema.datetime_format import DateTimeKind
 from gamay.model.schema.schema import Schema
@@ -15,6 +19,9 @@ from gamay.model.units import TimeUnit
 
 IDEAL_STATE_KEY = "HYBRID_TABLE_TIME_BOUNDARY"
 """The field of an OFFLINE table's ideal state that fixes the boundary, in milliseconds."""
+
+ROUNDED_KEY = "roundedToMs"
+"""The entry of a segment's custom map that tells to multiples of which period its times were rounded down."""
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -40,11 +47,24 @@ def fixed_boundary_ms(simple_fields: Mapping[str, str]) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def boundary_of(schema: Schema, config: TableConfig, end_times_ms: Iterable[int], fixed_ms: int = 0) -> TimeBoundary | None:
+def rounded_ms(custom: Mapping[str, str]) -> int:
+    """Return to which period the times of a segment were rounded down, 0 for none."""
+    text = custom.get(ROUNDED_KEY, "")
+    return int(text) if text.isdigit() else 0
+
+
+def boundary_of(
+    schema: Schema,
+    config: TableConfig,
+    end_times_ms: Iterable[int],
+    fixed_ms: int = 0,
+    rounded: Iterable[tuple[int, int]] = (),
+) -> TimeBoundary | None:
     """Return the boundary of a table; None when it has no time column, or nothing says where the OFFLINE half ends.
 
     config: of the OFFLINE table. end_times_ms: the last times of its segments that have rows and can be read; those below 0
-    are unknown. fixed_ms: a boundary that is fixed by hand, 0 for none.
+    are unknown. fixed_ms: a boundary that is fixed by hand, 0 for none. rounded: of segments whose times were rounded down,
+    the last time and the period.
     """
     column = config.time_column
     if column is None or column not in schema.column_names:
@@ -58,12 +78,22 @@ def boundary_of(schema: Schema, config: TableConfig, end_times_ms: Iterable[int]
         if last_ms < 0:
             return None
         in_days = field.format.kind is DateTimeKind.EPOCH and field.format.unit is TimeUnit.DAYS
-        millis = last_ms - (_HOUR_MS if _is_hourly(config) and not in_days else _DAY_MS)
+        millis = _aligned(last_ms - (_HOUR_MS if _is_hourly(config) and not in_days else _DAY_MS), list(rounded))
     value = field.format.from_millis(millis)
     if isinstance(value, str) and not field.data_type.is_text:
         value = int(value)
     difference_ms = last_ms - field.format.to_millis(value) if last_ms >= 0 else None
     return TimeBoundary(column, millis, str(value) if field.data_type.is_text else value, field.data_type, difference_ms)
+
+
+def _aligned(millis: int, rounded: list[tuple[int, int]]) -> int:
+    """Return the last moment up to `millis` that ends a period of every segment that reaches it."""
+    while True:
+        step = lcm(*(period for end_ms, period in rounded if period > 0 and end_ms + period > millis))
+        lower = (millis + 1) // step * step - 1
+        if lower == millis:
+            return millis
+        millis = lower
 
 
 def _is_hourly(config: TableConfig) -> bool:

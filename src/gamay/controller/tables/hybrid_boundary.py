@@ -5,7 +5,7 @@ from dataclasses import replace
 from gamay.base.errors import NotFoundError
 from gamay.cluster.records.records import ONLINE, Assignment
 from gamay.cluster.records.registry import Registry
-from gamay.cluster.records.time_boundary import IDEAL_STATE_KEY, TimeBoundary, boundary_of, fixed_boundary_ms
+from gamay.cluster.records.time_boundary import IDEAL_STATE_KEY, TimeBoundary, boundary_of, fixed_boundary_ms, rounded_ms
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
 
@@ -64,6 +64,7 @@ def _present_boundary(registry: Registry, offline: str, fixed_ms: int = 0) -> Ti
         return None
     hidden = registry.get_lineage(offline).hidden_segments()
     loaded = [name for name, states in view.states.items() if ONLINE in states.values() and name not in hidden]
-    records = registry.get_segments(offline, loaded).values()
+    records = list(registry.get_segments(offline, loaded).values())
     ends_ms = [record.end_time_ms for record in records if record.total_docs != 0]
-    return boundary_of(stored_schema(schema), stored_table_config(config), ends_ms, fixed_ms)
+    rounded = [(record.end_time_ms, rounded_ms(record.custom)) for record in records]
+    return boundary_of(stored_schema(schema), stored_table_config(config), ends_ms, fixed_ms, rounded)

@@ -7,7 +7,7 @@ one may have pushed; that one's replacement is reverted when the next begins, fo
 from gamay.minion.context import TaskContext
 from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
-from gamay.minion.replacing import inputs_of, piece_for, replace_segments
+from gamay.minion.replacing import inputs_of, piece_for, replace_segments, stamp
 from gamay.model.merge_task_settings import MergeRollupSettings
 from gamay.model.table.merging import MergeType
 
@@ -35,7 +35,5 @@ def run(task: TaskContext) -> str:
     changed = inputs_of(task)
     if isinstance(changed, str):
         return changed
-    task_type = task.leased.job.task_type
-    custom = {f"{task_type}.mergeLevel": level, f"{task_type}.time": str(task.clock.now_ms())}
-    replace_segments(task, task.table, names, packed, custom)
+    replace_segments(task, task.table, names, packed, stamp(task, records, form.round_ms, mergeLevel=level))
     return f"{len(names)} segments with {rows_before} rows became {len(packed)} with {rows}"

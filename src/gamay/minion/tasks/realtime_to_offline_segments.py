@@ -12,7 +12,7 @@ from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.minion.context import TaskContext
 from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
-from gamay.minion.replacing import inputs_of, piece_for, replace_segments
+from gamay.minion.replacing import inputs_of, piece_for, replace_segments, stamp
 from gamay.model.merge_task_settings import REALTIME_TO_OFFLINE, RealtimeToOfflineSettings
 from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
 
@@ -49,8 +49,8 @@ def _move(task: TaskContext, offline: str, window: tuple[int, int]) -> str | Non
     except OtherCopyError:
         return None
     if packed:
-        stamp = {f"{REALTIME_TO_OFFLINE}.time": str(task.clock.now_ms())}
-        custom = stamp | {f"{REALTIME_TO_OFFLINE}.{key}": task.config[key] for key in ("windowStartMs", "windowEndMs")}
+        times = {"windowStartMs": str(window[0]), "windowEndMs": str(window[1])}
+        custom = stamp(task, records, settings.form.round_ms, **times)
         try:
             replace_segments(task, offline, (), packed, custom, (REALTIME_TO_OFFLINE, window[1]))
         except ConflictError:
