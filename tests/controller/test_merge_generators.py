@@ -12,7 +12,7 @@ from gamay.cluster.records.records import DONE, SegmentRecord
 from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.cluster.tasks.memory import TaskMemory, forget_table, read_memory, write_memory
 from gamay.controller.tasks.generators import generators
-from gamay.controller.tasks.types.merge_rollup import LEVEL_KEY, _cut, _next_buckets, by_partition
+from gamay.controller.tasks.types.merge_rollup import LEVEL_KEY, _at_once, _cut, _next_buckets, by_partition
 from gamay.controller.tasks.types.realtime_to_offline_segments import next_window
 from gamay.model.merge_task_settings import MergeRollupSettings, RealtimeToOfflineSettings
 from gamay.model.rules.validation import validate_table_config
@@ -42,11 +42,11 @@ def record(name: str, first_day: float, last_day: float, level: str = "", partit
 
 
 def buckets(level: int, records: list[SegmentRecord], start: float, until: float, parallel: int = 1) -> list[Any]:
-    given = {**LEVELS, "day.maxNumParallelBuckets": str(parallel)}
-    levels = MergeRollupSettings.of(given).levels
+    levels = MergeRollupSettings.of(LEVELS).levels
     ranks = {one.name: rank for rank, one in enumerate(levels)}
     found = _next_buckets(levels[level], level, ranks, records, int(start * DAY), int(until * DAY))
-    return [(one.start_ms / DAY, [r.name for r in one.records]) for one in found]
+    chosen = _at_once(list(found), parallel)
+    return [(one.start_ms / DAY, [r.name for r in one.records]) for one in chosen]
 
 
 def test_buckets_are_merged_in_their_order_once_they_are_over() -> None:

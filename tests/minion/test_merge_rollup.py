@@ -1,5 +1,6 @@
 """MergeRollupTask in a running cluster: two levels, and the same answers at every moment."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,14 @@ class Merging:
         record = self.rest("GET", f"/tasks/{TYPE}/{TABLE}/metadata")
         return {level: (int(ms) - T0) // DAY for level, ms in record["mapFields"]["watermarkMap"].items()}
 
+    def gauges(self) -> dict[str, dict[str, int]]:
+        """Return the gauges of merging, by the end of their names and the level."""
+        found: dict[str, dict[str, int]] = {}
+        pattern = r'pinot_controller_mergeRollupTask(\w+){[^}]*mergeLevel="(\w+)"[^}]*} (\d+)'
+        for name, level, value in re.findall(pattern, self.ask("GET", "/metrics").text):
+            found.setdefault(name, {})[level] = int(value)
+        return found
+
 
 @pytest.fixture
 def make_merging(tmp_path: Path) -> Iterator[Callable[..., Merging]]:
@@ -130,6 +139,10 @@ def test_two_levels_with_the_same_answers_all_the_time(
         assert first == "COMPLETED: 3 segments with 60 rows became 3 with 60"  # of 25 rows at most
         assert merging.watermarks() == {"1day": 0, "2days": 0}
         assert merging.levels() == ["", "", "", "", *["1day"] * 3]
+        assert merging.gauges() == {
+            "DelayInNumBuckets": {"1day": 2, "2days": 1},
+            "NumBucketsToProcess": {"1day": 3, "2days": 0},
+        }
         (second,) = merging.schedule(eventually)
         assert second == "COMPLETED: 4 segments with 80 rows became 4 with 80"  # the third day's rows apart
         assert merging.watermarks() == {"1day": 1, "2days": 0}

@@ -12,6 +12,8 @@ from gamay.cluster.store.znrecord import ZNRecord, encode, read_record
 
 _WATERMARK = "watermarkMs"
 _WATERMARKS = "watermarkMap"
+_DELAYS = "delayInNumBuckets"
+_WAITING = "numBucketsToProcess"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +21,30 @@ class TaskMemory:
     """Watermarks of a typed table, in milliseconds: before them all is done.
 
     whole: None where there is none. levels: by name. version: of the node that was read, None where there is none.
+    delays, waiting: of each level when tasks were made last, by how many buckets its watermark was behind, and how many
+    buckets had something to do.
     """
 
     table: str
     whole: int | None = None
     levels: Mapping[str, int] = field(default_factory=dict)
     version: int | None = None
+    delays: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
-    def with_level(self, level: str, watermark_ms: int) -> "TaskMemory":
-        """Return a copy with the watermark of one level."""
-        return replace(self, levels={**self.levels, level: watermark_ms})
+    def with_level(self, level: str, watermark_ms: int, delay: int = 0, waiting: int = 0) -> "TaskMemory":
+        """Return a copy with the watermark of one level, its `delays` and `waiting`."""
+        return replace(
+            self,
+            levels={**self.levels, level: watermark_ms},
+            delays={**self.delays, level: delay},
+            waiting={**self.waiting, level: waiting},
+        )
 
     def to_record(self) -> ZNRecord:
         simple = {} if self.whole is None else {_WATERMARK: str(self.whole)}
-        maps = {_WATERMARKS: {level: str(ms) for level, ms in self.levels.items()}} if self.levels else {}
+        by_level = {_WATERMARKS: self.levels, _DELAYS: self.delays, _WAITING: self.waiting}
+        maps = {name: {level: str(n) for level, n in found.items()} for name, found in by_level.items() if found}
         return ZNRecord(self.table, simple, maps)
 
 
@@ -64,5 +76,7 @@ def forget_table(store: MetadataStore, table: str) -> None:
 
 def _memory_of(record: ZNRecord) -> TaskMemory:
     whole = record.simple.get(_WATERMARK)
-    levels = {level: int(text) for level, text in record.maps.get(_WATERMARKS, {}).items()}
-    return TaskMemory(record.id, None if whole is None else int(whole), levels)
+    levels, delays, waiting = (
+        {level: int(text) for level, text in record.maps.get(name, {}).items()} for name in (_WATERMARKS, _DELAYS, _WAITING)
+    )
+    return TaskMemory(record.id, None if whole is None else int(whole), levels, None, delays, waiting)

@@ -6,11 +6,13 @@ from itertools import chain
 
 from gamay.base.metrics import Measured
 from gamay.cluster.records.registry import Registry
+from gamay.cluster.tasks.memory import read_memory
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import SubtaskState
 from gamay.controller.context import TableConfigs
 from gamay.controller.rebalance.jobs import RebalanceJobs
 from gamay.controller.tasks.history import read_history
+from gamay.model.merge_task_settings import MERGE_ROLLUP
 from gamay.model.table.table_config import TableConfig
 
 _FAILED = (SubtaskState.TASK_ERROR, SubtaskState.TIMED_OUT)
@@ -29,7 +31,9 @@ def measure_tasks(queues: TaskQueues, tables: TableConfigs, now_ms: int) -> Iter
     for task_type in queues.types():
         yield from _queue(task_type, _states(queues, task_type))
     for table in tables.names():
-        yield from _generation(queues, tables.get(table), now_ms)
+        config = tables.get(table)
+        yield from _generation(queues, config, now_ms)
+        yield from _merging(queues, config)
 
 
 def _states(queues: TaskQueues, task_type: str) -> Mapping[SubtaskState, int]:
@@ -52,6 +56,20 @@ def _queue(task_type: str, states: Mapping[SubtaskState, int]) -> Iterator[Measu
         ("percentMinionSubtasksInError", 100 * failed / total if total else 0, "The same, of all subtasks of these jobs"),
     ):
         yield Measured(f"pinot_controller_{name}", value, text, labels)
+
+
+def _merging(queues: TaskQueues, config: TableConfig) -> Iterator[Measured]:
+    """Yield how far behind the levels of a table's merges are, as it was when tasks were made last."""
+    if config.task is None or MERGE_ROLLUP not in config.task.task_types:
+        return
+    table = config.typed_name
+    memory = read_memory(queues.store, table, MERGE_ROLLUP)
+    for name, text, found in (
+        ("mergeRollupTaskDelayInNumBuckets", "Buckets by which a level's watermark is behind", memory.delays),
+        ("mergeRollupTaskNumBucketsToProcess", "Buckets of a level with something to merge", memory.waiting),
+    ):
+        for level, value in sorted(found.items()):
+            yield Measured(f"pinot_controller_{name}", value, text, {"table": table, "mergeLevel": level})
 
 
 def _generation(queues: TaskQueues, config: TableConfig, now_ms: int) -> Iterator[Measured]:

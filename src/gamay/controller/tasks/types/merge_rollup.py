@@ -60,9 +60,12 @@ class MergeRollupGenerator:
             until = now_ms - level.form.buffer_ms
             if done_until is not None and not settings.process_all:
                 until = min(until, done_until)
-            buckets = list(_next_buckets(level, rank, ranks, records, start, until))
+            every = list(_next_buckets(level, rank, ranks, records, start, until))
+            buckets = _at_once(every, level.parallel_buckets)
             done_until = buckets[0].start_ms if buckets else max(start, until // level.form.bucket_ms * level.form.bucket_ms)
-            after = after.with_level(level.name, buckets[0].start_ms if buckets else start)
+            watermark = buckets[0].start_ms if buckets else start
+            delay = (min(now_ms - level.form.buffer_ms, records[-1].end_time_ms) - watermark) // level.form.bucket_ms
+            after = after.with_level(level.name, watermark, max(delay, 0), len(every))
             subtasks += _subtasks(wanted.config, level, buckets, now_ms)
         _remember(wanted, memory, after)
         return TaskPlan(subtasks)
@@ -96,22 +99,25 @@ def _first_bucket(level: MergeLevel, records: Sequence[SegmentRecord], watermark
 def _next_buckets(
     level: MergeLevel, rank: int, ranks: Mapping[str, int], records: Sequence[SegmentRecord], start_ms: int, until_ms: int
 ) -> Iterator[Bucket]:
-    """Yield the buckets with something to merge: so many as may be under way, one that spills over the last of them."""
-    found, bucket_ms = 0, level.form.bucket_ms
-    while start_ms + bucket_ms <= until_ms and found < level.parallel_buckets:
+    """Yield the buckets with something to merge."""
+    bucket_ms = level.form.bucket_ms
+    while start_ms + bucket_ms <= until_ms:
         end_ms = start_ms + bucket_ms
         inside = [r for r in records if r.start_time_ms < end_ms and r.end_time_ms >= start_ms]
         done = [ranks.get(record.custom.get(LEVEL_KEY, ""), -1) for record in inside]
         if inside and min(done) < rank and min(done) >= rank - 1:
             spilled = any(r.start_time_ms < start_ms or r.end_time_ms >= end_ms for r in inside)
             yield Bucket(start_ms, tuple(inside), spilled)
-            found += 1
-            if spilled:
-                return
         later = [record.start_time_ms for record in records if record.end_time_ms >= end_ms]
         if not later:
             return
         start_ms = max(end_ms, min(later) // bucket_ms * bucket_ms)
+
+
+def _at_once(buckets: Sequence[Bucket], most: int) -> Sequence[Bucket]:
+    """Return the first buckets, one that spills over the last of them: the next shares a segment with it."""
+    spilled = next((n for n, bucket in enumerate(buckets) if bucket.spilled), len(buckets))
+    return buckets[: min(most, spilled + 1)]
 
 
 def _subtasks(config: TableConfig, level: MergeLevel, buckets: Sequence[Bucket], now_ms: int) -> Iterator[Mapping[str, str]]:
@@ -162,7 +168,7 @@ def _cut(records: Sequence[SegmentRecord], rows_max: int) -> Iterator[list[Segme
 
 
 def _remember(wanted: GeneratorInput, before: TaskMemory, after: TaskMemory) -> None:
-    if after.levels != before.levels:
+    if after != before:
         write_memory(wanted.registry.store, MERGE_ROLLUP, after)
 
 
