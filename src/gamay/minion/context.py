@@ -67,7 +67,8 @@ class MinionAccess:
 class TaskContext:
     """One attempt at a subtask. folder: its own, gone afterwards. builder, pieces: have segments built, here or elsewhere.
 
-    is_distributed: whether pieces are built side by side, on other machines. works_at_once: how many works of one subtask it is worth to have built side by side. factories: of what purges rows.
+    is_distributed: whether pieces are built side by side, on other machines. works_at_once: how many works of one subtask it
+    is worth to have built side by side. factories: of what purges rows.
     """
 
     leased: Leased

@@ -54,8 +54,12 @@ def _name_free_keys(sections: dict[str, dict[str, Any]]) -> None:
 
 
 def _with_keys(form: Mapping[str, Any], names: Sequence[str], sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return a form of any keys with some that are named; in these `*` stands for a name."""
     sections["Setting"] = form["additionalProperties"]
-    return {**form, "properties": {name: {"$ref": "#/$defs/Setting"} for name in names}}
+    setting = {"$ref": "#/$defs/Setting"}
+    named = {**form, "properties": {name: setting for name in names if "*" not in name}}
+    patterns = {f"^{'.+'.join(map(re.escape, name.split('*')))}$": setting for name in names if "*" in name}
+    return {**named, "patternProperties": patterns} if patterns else named
 
 
 def _form(form: Form, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -6,25 +6,12 @@ from itertools import pairwise
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.table.merging import MergeType, MetricMerge
-from gamay.model.task_settings import TaskSettings
+from gamay.model.task_settings import MERGE_LEVEL_KEYS, MERGE_ROLLUP, REALTIME_TO_OFFLINE, TaskSettings
 
-MERGE_ROLLUP = "MergeRollupTask"
-REALTIME_TO_OFFLINE = "RealtimeToOfflineSegmentsTask"
 FROM_WATERMARK, PROCESS_ALL = "PROCESSFROMWATERMARK", "PROCESSALL"
 
 _TYPE = ".aggregationType"
 _PARAMETERS = "aggregationFunctionParameters."
-_LEVEL_KEYS = (
-    "bucketTimePeriod", "bufferTimePeriod", "mergeType", "roundBucketTimePeriod", "maxNumRecordsPerTask",
-    "maxNumRecordsPerSegment", "maxNumParallelBuckets", "eraseDimensionValues",
-)  # fmt: skip
-MERGE_ROLLUP_KEYS = (
-    "mode", "retentionExpiryBufferPeriod", f"*{_TYPE}", *(f"*.{key}" for key in _LEVEL_KEYS), f"*.{_PARAMETERS}*.*",
-)  # fmt: skip
-REALTIME_TO_OFFLINE_KEYS = (
-    "bucketTimePeriod", "bufferTimePeriod", "mergeType", "collectorType", "roundBucketTimePeriod", "maxNumRecordsPerSegment",
-    "segmentNamePrefix", "eraseDimensionValues", f"*{_TYPE}", f"{_PARAMETERS}*.*",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +131,7 @@ class MergeRollupSettings:
 
 def _is_of_level(key: str) -> bool:
     rest = key.partition(".")[2]
-    return rest in _LEVEL_KEYS or rest.startswith(_PARAMETERS)
+    return rest in MERGE_LEVEL_KEYS or rest.startswith(_PARAMETERS)
 
 
 def _level(settings: TaskSettings, name: str) -> MergeLevel:

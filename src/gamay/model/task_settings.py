@@ -14,6 +14,8 @@ SEGMENT_GENERATION = "SegmentGenerationAndPushTask"
 REFRESH_SEGMENT = "RefreshSegmentTask"
 PURGE = "PurgeTask"
 CONVERT_TO_RAW = "ConvertToRawIndexTask"
+MERGE_ROLLUP = "MergeRollupTask"
+REALTIME_TO_OFFLINE = "RealtimeToOfflineSegmentsTask"
 INPUT_FILE = "input.data.file.uri"
 """What tells the file that a segment was made of, among the custom entries of its record."""
 COMMON_KEYS = ("schedule", "tableMaxNumTasks", "minionInstanceTag", "allowDownloadFromServer", "push.mode")
@@ -35,6 +37,19 @@ _KEYS: dict[str, tuple[str, ...]] = {UPSERT_COMPACTION: _COMPACTION_KEYS, UPSERT
 _KEYS[REFRESH_SEGMENT] = ()
 _KEYS[PURGE] = ("lastPurgeTimeThresholdPeriod", "purgeColumn", "purgeValues", "purgeValuesURI")
 _KEYS[CONVERT_TO_RAW] = ("columnsToConvert",)
+# `*` stands for the name of a level or a metric
+MERGE_LEVEL_KEYS = (
+    "bucketTimePeriod", "bufferTimePeriod", "mergeType", "roundBucketTimePeriod", "maxNumRecordsPerTask",
+    "maxNumRecordsPerSegment", "maxNumParallelBuckets", "eraseDimensionValues",
+)  # fmt: skip
+_KEYS[MERGE_ROLLUP] = (
+    "mode", "retentionExpiryBufferPeriod", "*.aggregationType", *(f"*.{key}" for key in MERGE_LEVEL_KEYS),
+    "*.aggregationFunctionParameters.*.*",
+)  # fmt: skip
+_KEYS[REALTIME_TO_OFFLINE] = (
+    "bucketTimePeriod", "bufferTimePeriod", "mergeType", "collectorType", "roundBucketTimePeriod", "maxNumRecordsPerSegment",
+    "segmentNamePrefix", "eraseDimensionValues", "*.aggregationType", "aggregationFunctionParameters.*.*",
+)  # fmt: skip
 _KEYS[SEGMENT_GENERATION] = ()  # `ingestionConfig.batchIngestionConfig.batchConfigMaps` say the rest
 
 

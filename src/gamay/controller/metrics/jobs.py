@@ -12,8 +12,8 @@ from gamay.cluster.tasks.records import SubtaskState
 from gamay.controller.context import TableConfigs
 from gamay.controller.rebalance.jobs import RebalanceJobs
 from gamay.controller.tasks.history import read_history
-from gamay.model.merge_task_settings import MERGE_ROLLUP
 from gamay.model.table.table_config import TableConfig
+from gamay.model.task_settings import MERGE_ROLLUP
 
 _FAILED = (SubtaskState.TASK_ERROR, SubtaskState.TIMED_OUT)
 

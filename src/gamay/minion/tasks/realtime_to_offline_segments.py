@@ -13,8 +13,9 @@ from gamay.minion.context import TaskContext
 from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
 from gamay.minion.replacing import inputs_of, piece_for, replace_segments, stamp
-from gamay.model.merge_task_settings import REALTIME_TO_OFFLINE, RealtimeToOfflineSettings
+from gamay.model.merge_task_settings import RealtimeToOfflineSettings
 from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
+from gamay.model.task_settings import REALTIME_TO_OFFLINE
 
 
 def run(task: TaskContext) -> str:

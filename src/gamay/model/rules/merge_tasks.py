@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.merge_task_settings import (
-    MERGE_ROLLUP,
-    REALTIME_TO_OFFLINE,
     MergeForm,
     MergeRollupSettings,
     RealtimeToOfflineSettings,
@@ -14,6 +12,7 @@ from gamay.model.rules.subject import TableRule, TableSubject
 from gamay.model.schema.schema import Schema
 from gamay.model.table.merging import MergeFunction, MergeType
 from gamay.model.table.table_name import TableType
+from gamay.model.task_settings import MERGE_ROLLUP, REALTIME_TO_OFFLINE
 from gamay.model.types import FieldRole
 
 

@@ -14,9 +14,10 @@ from gamay.cluster.records.records import SegmentRecord
 from gamay.cluster.records.retention import last_completed, retention_ms
 from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
-from gamay.model.merge_task_settings import MERGE_ROLLUP, MERGE_ROLLUP_KEYS, MergeLevel, MergeRollupSettings
+from gamay.model.merge_task_settings import MergeLevel, MergeRollupSettings
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
+from gamay.model.task_settings import MERGE_ROLLUP, known_task_keys
 
 LEVEL_KEY = f"{MERGE_ROLLUP}.mergeLevel"
 _KEPT_APART = "shouldNotMerge"
@@ -36,7 +37,7 @@ class MergeRollupGenerator:
     """Makes the subtasks of all levels that have none under way."""
 
     task_type = MERGE_ROLLUP
-    keys = MERGE_ROLLUP_KEYS
+    keys = known_task_keys(MERGE_ROLLUP)
     max_tasks = 0
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:

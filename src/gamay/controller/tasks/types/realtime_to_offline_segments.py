@@ -7,15 +7,16 @@ from gamay.cluster.records.records import SegmentRecord
 from gamay.cluster.records.retention import last_completed
 from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
-from gamay.model.merge_task_settings import REALTIME_TO_OFFLINE, REALTIME_TO_OFFLINE_KEYS, RealtimeToOfflineSettings
+from gamay.model.merge_task_settings import RealtimeToOfflineSettings
 from gamay.model.table.table_name import TableType, typed_table_name
+from gamay.model.task_settings import REALTIME_TO_OFFLINE, known_task_keys
 
 
 class RealtimeToOfflineGenerator:
     """Makes one subtask for a table, of the bucket after the watermark; none while one is under way."""
 
     task_type = REALTIME_TO_OFFLINE
-    keys = REALTIME_TO_OFFLINE_KEYS
+    keys = known_task_keys(REALTIME_TO_OFFLINE)
     max_tasks = 1
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
