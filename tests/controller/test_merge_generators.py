@@ -8,11 +8,11 @@ import pytest
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ConflictError, InvalidConfigError
-from gamay.cluster.records.records import DONE, SegmentRecord
+from gamay.cluster.records.records import DONE, Lineage, LineageEntry, LineageState, SegmentRecord
 from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.cluster.tasks.memory import TaskMemory, forget_table, read_memory, write_memory
 from gamay.controller.tasks.generators import generators
-from gamay.controller.tasks.types.merge_rollup import LEVEL_KEY, _at_once, _cut, _next_buckets, by_partition
+from gamay.controller.tasks.types.merge_rollup import LEVEL_KEY, _at_once, _cut, _next_buckets, being_replaced, by_partition
 from gamay.controller.tasks.types.realtime_to_offline_segments import next_window
 from gamay.model.merge_task_settings import MergeRollupSettings, RealtimeToOfflineSettings
 from gamay.model.rules.validation import validate_table_config
@@ -87,6 +87,15 @@ def test_tasks_are_cut_by_partition_and_rows() -> None:
     assert [[r.name for r in group] for group in _cut(records, 15)] == [["a", "b"], ["c", "d"]]
     assert [len(group) for group in _cut(records, 5)] == [1, 1, 1, 1]
     assert [len(group) for group in _cut(records, 30)] == [3, 1]
+
+
+def test_segments_that_somebody_replaces_are_left_alone() -> None:
+    def entry(name: str, *after: str, state: LineageState = LineageState.IN_PROGRESS) -> LineageEntry:
+        return LineageEntry(name, (f"of {name}",), after, state, 0)
+
+    entries = [entry("a", "new"), entry("b"), entry("c", "merged_1"), entry("d", "merged_1", "new")]
+    lineage = Lineage("t", {one.id: one for one in (*entries, entry("e", "new", state=LineageState.REVERTED))})
+    assert being_replaced(lineage) == {"of a", "of b", "of d"}
 
 
 def test_a_window_is_moved_once_its_rows_are_complete() -> None:

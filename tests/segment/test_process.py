@@ -109,6 +109,8 @@ def made_of(
     written = list(process([every_row(s) for s in inputs], SCHEMA, config, spec, "o{}".format, out, T0))
     opened = [open_segment(one.folder) for one in written]
     assert [segment.num_docs for segment in opened] == [one.num_rows for one in written]
+    if spec.window is None and spec.part.count == 1:
+        assert sum(one.rows_before for one in written) == sum(segment.num_docs for segment in inputs)
     return opened
 
 
@@ -289,3 +291,40 @@ def test_what_cannot_be_aggregated_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InvalidConfigError, match=problem):
             MetricMerge.parse(name, parameters)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "fmt", "values", "rounded"),
+    [
+        ("LONG", "1:MILLISECONDS:EPOCH", [T0 + 5, T0 + HOUR, T0 + 2 * HOUR - 1], [T0, T0 + HOUR, T0 + HOUR]),
+        ("LONG", "1:HOURS:EPOCH", [472_222, 472_223], [472_222, 472_223]),
+        ("INT", "5:MINUTES:EPOCH", [5_666_665, 5_666_676], [5_666_664, 5_666_676]),
+        ("TIMESTAMP", "TIMESTAMP", [T0 + 5, T0 + HOUR], [T0, T0 + HOUR]),
+        ("STRING", "1:MINUTES:SIMPLE_DATE_FORMAT:yyyy-MM-dd HH:mm", ["2023-11-14 22:13"] * 2, ["2023-11-14 22:00"] * 2),
+        ("LONG", "1:MINUTES:SIMPLE_DATE_FORMAT:yyyyMMddHHmm", [202311142213, 202311142359], [202311142200, 202311142300]),
+        ("STRING", "1:SECONDS:EPOCH", ["1700000001", "1699999201"], ["1699999200", "1699999200"]),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["RAW", "DICTIONARY"])
+def test_rounded_times_are_as_if_they_had_come_so(
+    tmp_path: Path, data_type: str, fmt: str, values: list[Any], rounded: list[Any], encoding: str
+) -> None:
+    times = {"name": "ts", "dataType": data_type, "format": fmt, "granularity": "1:MILLISECONDS"}
+    schema = Schema.from_json({"schemaName": "t", "dateTimeFieldSpecs": [times]}).value
+    fields = {"name": "ts", "encodingType": encoding}
+    if data_type == "TIMESTAMP":
+        fields |= {"indexTypes": ["TIMESTAMP"], "timestampConfig": {"granularities": ["DAY"]}}
+    document = table_config().to_json() | {"tableIndexConfig": {}, "fieldConfigList": [fields]}
+    config = TableConfig.from_json(document).value
+
+    def built(times: list[Any], name: str) -> ImmutableSegment:
+        builder = SegmentBuilder(schema, config, name, tmp_path / name, clock=ManualClock(T0))
+        for batch in pa.table({"ts": times}).to_batches():
+            builder.append(Pipeline(schema, config).apply(batch))
+        return open_segment(builder.build())
+
+    segment, expected = built(values, "in"), built(rounded, "o0")
+    spec = ProcessSpec(round_ms=HOUR, window=(0, 1 << 50))
+    (written,) = process([every_row(segment)], schema, config, spec, "o{}".format, tmp_path / "out", T0)
+    assert (written.folder / "columns.bin").read_bytes() == (tmp_path / "o0/o0/columns.bin").read_bytes()
+    assert open_segment(written.folder).info == expected.info

@@ -56,12 +56,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A segment that was built: its name, the path of its archive, its CRC and rows."""
+    """A segment that was built: its name, the path of its archive, its CRC and rows, and how many rows became these."""
 
     name: str
     archive: str
     crc: int
     rows: int
+    rows_before: int
 
 
 PieceBuilder = Callable[[Sequence[Piece], Path, AttemptProgress], list[Packed]]
@@ -131,5 +132,6 @@ def build_piece(
             name = made.folder.name
             step(f"packing segment {name} with {made.num_rows} rows")
             archive = pack(made.folder, folder / f"{name}{ARCHIVE_SUFFIX}")
-            packed.append(Packed(name, str(archive), read_metadata(made.folder).crc, made.num_rows))
+            crc = read_metadata(made.folder).crc
+            packed.append(Packed(name, str(archive), crc, made.num_rows, made.rows_before))
     return packed

@@ -10,7 +10,7 @@ from math import lcm
 
 import orjson
 
-from gamay.base.errors import GamayError, NotFoundError
+from gamay.base.errors import ConflictError, GamayError, NotFoundError
 from gamay.cluster.records.records import LineageState, SegmentRecord
 from gamay.cluster.records.time_boundary import ROUNDED_KEY, rounded_ms
 from gamay.minion.context import TaskContext
@@ -64,8 +64,8 @@ def replace_segments(
 ) -> None:
     """Push segments of a typed table, and show them in place of others, at once.
 
-    custom: entries of their records' custom maps. batch: see `ControllerClient.end_replaces`; ConflictError says that it has
-    been shown. Raises as pushes do, and TaskCancelledError; then nothing is shown.
+    custom: entries of their records' custom maps. batch: see `ControllerClient.end_replaces`. Raises ConflictError when
+    that has been shown, or an input has changed meanwhile; as pushes do, and TaskCancelledError. Then nothing is shown.
     """
     kind = table_type_of(table)
     assert kind is not None
@@ -75,6 +75,8 @@ def replace_segments(
     try:
         for packed in incoming:
             task.upload(packed, custom, table=table)
+        if isinstance(changed := inputs_of(task), str):
+            raise ConflictError(changed)
         task.progress.step(f"waiting until servers have the {len(incoming)} new segments of {table}")
         task.confirm()
         with task.access.controller() as controller:

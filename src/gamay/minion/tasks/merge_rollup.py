@@ -9,7 +9,6 @@ from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
 from gamay.minion.replacing import inputs_of, piece_for, replace_segments, stamp
 from gamay.model.merge_task_settings import MergeRollupSettings
-from gamay.model.table.merging import MergeType
 
 
 def run(task: TaskContext) -> str:
@@ -29,11 +28,13 @@ def run(task: TaskContext) -> str:
         packed = task.pieces(pieces, task.folder, task.progress)
     except OtherCopyError as error:
         return f"{error}, which is another one: nothing is done"
-    rows, rows_before = sum(one.rows for one in packed), sum(record.total_docs for record in records)
-    if form.merge_type is MergeType.CONCAT and rows != rows_before:
-        raise RuntimeError(f"the new segments have {rows} rows, those of {task.table} that they replace {rows_before}")
+    rows_before = sum(record.total_docs for record in records)
+    if (found := sum(one.rows_before for one in packed)) != rows_before:
+        raise RuntimeError(
+            f"{found} of the {rows_before} rows of {len(names)} segments are in the new ones: nothing is replaced"
+        )
     changed = inputs_of(task)
     if isinstance(changed, str):
         return changed
     replace_segments(task, task.table, names, packed, stamp(task, records, form.round_ms, mergeLevel=level))
-    return f"{len(names)} segments with {rows_before} rows became {len(packed)} with {rows}"
+    return f"{len(names)} segments with {rows_before} rows became {len(packed)} with {sum(one.rows for one in packed)}"

@@ -35,10 +35,11 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A segment that was written."""
+    """A segment that was written. rows_before: how many rows became its rows."""
 
     folder: Path
     num_rows: int
+    rows_before: int
 
 
 def process(
@@ -59,9 +60,9 @@ def process(
     rows = work.chosen(inputs)
     number = 0
     for part in work.partitions(rows):
-        for kept, given in work.outputs(part):
+        for kept, given, rows_before in work.outputs(part):
             folder = write_kept(kept, schema, config, name(number), out_dir, created_ms, given)
-            yield Written(folder, sum(len(one.docs) for one in kept))
+            yield Written(folder, sum(len(one.docs) for one in kept), rows_before)
             number += 1
 
 
@@ -100,13 +101,12 @@ class _Work:
         return _divided(rows, self._part_of(rows) == part.number)
 
     def _part_of(self, rows: Sequence[KeptRows]) -> Array:
-        """Return which part of the work each row belongs to: by the two key columns that have most values."""
-        columns = [c for c in self._key_columns(rows) if c.single_value]
-        encoded = sorted((column.encoded() for column in columns), key=lambda one: -len(one[0]))
-        total = sum(len(one.docs) for one in rows)
-        found = np.zeros(total, np.uint64)
-        for _, ids, _ in encoded[:2]:
-            found = (found ^ ids.astype(np.uint64)) * _ODD
+        """Return which part of the work each row belongs to: by the two columns with most values of those that stay."""
+        columns = [c for c in self._key_columns(rows) if isinstance(c, KeptColumn) and c.single_value]
+        most = sorted(columns, key=lambda column: -_cardinality(rows, column.name))[:2]
+        found = np.zeros(sum(len(one.docs) for one in rows), np.uint64)
+        for column in most:
+            found = (found ^ column.encoded()[1].astype(np.uint64)) * _ODD
             found ^= found >> np.uint64(29)
         return (found % np.uint64(self._spec.part.count)).astype(np.int64)
 
@@ -130,14 +130,14 @@ class _Work:
 
     # what becomes of them
 
-    def outputs(self, rows: list[KeptRows]) -> "Iterator[tuple[list[KeptRows], dict[str, KeptColumn | GivenColumn]]]":
-        """Yield the rows of each output segment, and its columns that are other than those of the rows."""
+    def outputs(self, rows: list[KeptRows]) -> "Iterator[tuple[list[KeptRows], dict[str, KeptColumn | GivenColumn], int]]":
+        """Yield the rows of each output segment, its columns that are other than those of the rows, and `rows_before`."""
         total = sum(len(one.docs) for one in rows)
         size = self._spec.rows_max
         if self._spec.merge_type is MergeType.CONCAT:
             for begin in range(0, total, size):
                 kept = _divided(rows, _between(total, begin, begin + size))
-                yield kept, self._changed(kept)
+                yield kept, self._changed(kept), min(size, total - begin)
             return
         groups = grouped(self._key_columns(rows), total)
         order = np.argsort(groups.of_rows, kind="stable")
@@ -149,7 +149,7 @@ class _Work:
             if self._spec.merge_type is MergeType.ROLLUP:
                 taking = np.sort(order[starts[begin] : starts[end]])
                 given |= self._aggregated(_divided(rows, taking), groups.of_rows[taking] - begin, end - begin)
-            yield kept, given
+            yield kept, given, int(starts[end] - starts[begin])
 
     def _key_columns(self, rows: Sequence[KeptRows]) -> list[KeptColumn | GivenColumn]:
         """Return the columns by which rows are alike."""
@@ -191,6 +191,16 @@ class _Work:
 def every_row(segment: ImmutableSegment, first: int = 0, last: int | None = None) -> KeptRows:
     """Return the rows [first, last) of a segment, all of them unless told otherwise."""
     return KeptRows(segment, np.arange(first, segment.num_docs if last is None else last, dtype=np.int32))
+
+
+def _cardinality(rows: Sequence[KeptRows], column: str) -> int:
+    """Return about how many values a column has; those of a segment without a dictionary may all differ."""
+    total = 0
+    for one in rows:
+        meta = one.segment.info.columns.get(column)
+        known = 1 if meta is None else meta.stats.cardinality
+        total += one.segment.num_docs if known is None else known
+    return total
 
 
 def _between(total: int, first: int, last: int) -> Array:

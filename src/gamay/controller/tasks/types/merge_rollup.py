@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import orjson
 
-from gamay.cluster.records.records import SegmentRecord
+from gamay.cluster.records.records import Lineage, LineageState, SegmentRecord
 from gamay.cluster.records.retention import last_completed, retention_ms
 from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
@@ -21,6 +21,7 @@ from gamay.model.task_settings import MERGE_ROLLUP, known_task_keys
 
 LEVEL_KEY = f"{MERGE_ROLLUP}.mergeLevel"
 _KEPT_APART = "shouldNotMerge"
+_PREFIX = "merged_"
 Partitions: TypeAlias = tuple[int, ...] | None
 
 
@@ -80,6 +81,7 @@ def candidates(wanted: GeneratorInput, settings: MergeRollupSettings, now_ms: in
     if settings.retention_buffer_ms is not None and kept_ms is not None:
         oldest_ms = now_ms - kept_ms + settings.retention_buffer_ms
     last = last_completed(records) if wanted.config.table_type is TableType.REALTIME else set()
+    taken = being_replaced(wanted.registry.get_lineage(wanted.table))
     found = [
         record
         for record in records
@@ -88,8 +90,20 @@ def candidates(wanted: GeneratorInput, settings: MergeRollupSettings, now_ms: in
         and record.end_time_ms >= oldest_ms
         and record.custom.get(_KEPT_APART, "").lower() != "true"
         and record.name not in last
+        and record.name not in taken
     ]
     return sorted(found, key=lambda record: (record.start_time_ms, record.end_time_ms, record.name))
+
+
+def being_replaced(lineage: Lineage) -> set[str]:
+    """Return the segments that somebody else is about to replace; what dead attempts at merges left open does not count."""
+    return {
+        name
+        for entry in lineage.entries.values()
+        if entry.state is LineageState.IN_PROGRESS
+        and not (entry.segments_to and all(new.startswith(_PREFIX) for new in entry.segments_to))
+        for name in entry.segments_from
+    }
 
 
 def _first_bucket(level: MergeLevel, records: Sequence[SegmentRecord], watermark_ms: int | None) -> int:
@@ -133,7 +147,7 @@ def _subtasks(config: TableConfig, level: MergeLevel, buckets: Sequence[Bucket],
                     "segmentName": ",".join(record.name for record in records),
                     "crc": ",".join(str(record.crc) for record in records),
                     "mergeLevel": level.name,
-                    "segmentNamePrefix": f"merged_{level.name}_{now_ms}{apart}_{number}_{config.raw_name}",
+                    "segmentNamePrefix": f"{_PREFIX}{level.name}_{now_ms}{apart}_{number}_{config.raw_name}",
                 }
                 number += 1
 
