@@ -12,7 +12,7 @@ def steady(ask: Callable[[], Any]) -> Iterator[None]:
     expected, wrong, ended = ask(), [], threading.Event()
 
     def repeat() -> None:
-        while not ended.wait(0.01):
+        while not ended.wait(0.03):
             found = ask()
             if found != expected:
                 wrong.append(found)
