@@ -1,6 +1,8 @@
 """What MergeRollupTask and RealtimeToOfflineSegmentsTask find to do, from records alone; and what their settings may be."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -12,7 +14,15 @@ from gamay.cluster.records.records import DONE, Lineage, LineageEntry, LineageSt
 from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.cluster.tasks.memory import TaskMemory, forget_table, read_memory, write_memory
 from gamay.controller.tasks.generators import generators
-from gamay.controller.tasks.types.merge_rollup import LEVEL_KEY, _at_once, _cut, _next_buckets, being_replaced, by_partition
+from gamay.controller.tasks.types.merge_rollup import (
+    LEVEL_KEY,
+    _at_once,
+    _cut,
+    _next_buckets,
+    being_replaced,
+    by_partition,
+    candidates,
+)
 from gamay.controller.tasks.types.realtime_to_offline_segments import next_window
 from gamay.model.merge_task_settings import MergeRollupSettings, RealtimeToOfflineSettings
 from gamay.model.rules.validation import validate_table_config
@@ -217,3 +227,47 @@ def test_keys_of_no_task_are_told() -> None:
     assert not [one for one in without_effect(table("MergeRollupTask", LEVELS)) if "taskTypeConfigsMap" in one]
     (told,) = without_effect(table("MergeRollupTask", {**LEVELS, "day.bucketTime": "1d"}))
     assert told.startswith("task.taskTypeConfigsMap.MergeRollupTask.day.bucketTime means nothing to this task.")
+
+
+@dataclass
+class Known:
+    """Stands for what a generator may look at."""
+
+    config: TableConfig
+    records: list[SegmentRecord]
+    lineage: Lineage
+
+    def completed_segments(self) -> list[SegmentRecord]:
+        return self.records
+
+    @property
+    def table(self) -> str:
+        return self.config.typed_name
+
+    @property
+    def registry(self) -> Any:
+        return SimpleNamespace(get_lineage=lambda _: self.lineage)
+
+
+def test_which_segments_may_be_merged() -> None:
+    retention = {"retentionTimeUnit": "DAYS", "retentionTimeValue": "10"}
+    segments = {"timeColumnName": "ts", "replication": "1", **retention}
+    records = [
+        record("late", 8, 9),
+        record("early", 7, 8),
+        record("old", 1, 2),
+        replace(record("empty", 7, 8), total_docs=0),
+        replace(record("timeless", 0, 0), start_time_ms=-1, end_time_ms=-1),
+        replace(record("apart", 7, 8), custom={"shouldNotMerge": "True"}),
+        record("t__0__0__20260101T0000Z", 7, 8),
+        record("t__0__1__20260101T0000Z", 8, 9),
+    ]
+
+    def found(task_type: str, **given: str) -> list[str]:
+        known: Any = Known(table(task_type, {}, segmentsConfig=segments), records, Lineage("t"))
+        return [one.name for one in candidates(known, MergeRollupSettings.of({**LEVELS, **given}), 12 * DAY)]
+
+    first, last = (f"t__0__{n}__20260101T0000Z" for n in range(2))
+    assert found("MergeRollupTask") == ["old", "early", first, "late", last]
+    assert found("RealtimeToOfflineSegmentsTask") == ["old", "early", first, "late"]  # of a REALTIME table
+    assert found("MergeRollupTask", retentionExpiryBufferPeriod="1d") == ["early", first, "late", last]
