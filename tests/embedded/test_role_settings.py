@@ -22,7 +22,7 @@ from gamay.minion.purgers import PurgeFactories
 from gamay.minion.spark_settings import SparkSettings
 from gamay.model.table.upsert_defaults import ServerDefaults
 from gamay.roles.membership import AUTO_JOIN, claim_instance_id, join, set_shutting_down
-from gamay.roles.settings import RoleSettings, known_keys, load_settings, log_format_in
+from gamay.roles.settings import RoleSettings, known_keys, load_settings, log_format_in, read_purging
 
 ZK = {"zk": "zk:2181/gamay"}
 SPARK, STAGING = "gamay.minion.spark.master", "gamay.minion.spark.staging.uri"
@@ -111,6 +111,10 @@ def test_a_minions_file_names_what_purges_rows(tmp_path: Path) -> None:
     assert found == PurgeFactories(("operator:not_", "math:sqrt"), ("math:nothing",))
     with pytest.raises(InvalidConfigError, match=r"'gamay.minion.record.modifiers' .* 'nothing'"):
         found.check()
+    with pytest.raises(InvalidConfigError, match=r"'gamay.minion.record.modifiers' .* 'nothing'"):
+        read_purging(file)
+    file.write_text("gamay.minion.record.purgers=operator:not_\n")
+    assert read_purging(file) == PurgeFactories(("operator:not_",))
     assert load_settings(Role.MINION, None, ZK).purge == PurgeFactories()
 
 

@@ -46,7 +46,8 @@ def run_cluster(
     from gamay.broker.flight.port import DEFAULT_FLIGHT_PORT, is_installed, usual_port
     from gamay.cluster.records.records import Role
     from gamay.embedded.cluster import EmbeddedCluster
-    from gamay.roles.settings import read_access, read_limits, read_storage
+    from gamay.minion.purgers import NO_FACTORIES
+    from gamay.roles.settings import read_access, read_limits, read_purging, read_storage
 
     wants_flight, flight_port = flight
     if wants_flight and flight_port is None:
@@ -58,6 +59,7 @@ def run_cluster(
     limits = None if config_file is None else read_limits(config_file)
     storage = None if config_file is None else read_storage(config_file)
     server_storage = None if config_file is None else read_storage(config_file, Role.SERVER)
+    purge = NO_FACTORIES if config_file is None else read_purging(config_file)
     encrypted = _tls_settings(tls)
     stopped = _stop_signals()
     send_last_spans = spans.configure("all", str(data_dir))
@@ -71,6 +73,7 @@ def run_cluster(
         limits=limits,
         storage=storage,
         server_storage=server_storage,
+        purge=purge,
     ) as cluster:
         print(f"controller  {cluster.controller_url}   (web console; REST interface: {cluster.controller_url}/help)")
         print(f"broker      {cluster.broker_url}")

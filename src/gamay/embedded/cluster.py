@@ -24,6 +24,7 @@ from gamay.controller.api.app import create_app
 from gamay.embedded.core import HOST, LocalCluster
 from gamay.minion.app import minion_app
 from gamay.minion.metrics import minion_history
+from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
 from gamay.query.limits.queue import QueryQueue
 from gamay.roles.memory import process_tasks, use_one_allocator
 from gamay.roles.switching import switch_threads_often
@@ -47,6 +48,7 @@ class EmbeddedCluster:
     HTTP interface; everybody who reaches it, unless it says otherwise. tls: with a certificate, which must be for
     `localhost`, all ports are encrypted. limits: of requests to each port. storage: how files that users
     name are fetched. server_storage: how the server fetches segments that are not in the deep store.
+    purge: what the minion purges rows by, beside what installed packages have.
     Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
     flight_port: where the broker speaks Flight SQL, None for nowhere; `flight_url` tells.
     Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
@@ -70,6 +72,7 @@ class EmbeddedCluster:
         limits: RequestLimits | None = None,
         storage: StorageSettings | None = None,
         server_storage: StorageSettings | None = None,
+        purge: PurgeFactories = NO_FACTORIES,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = RANDOM_IDS,
     ) -> None:
@@ -108,6 +111,7 @@ class EmbeddedCluster:
                 tls=others,
                 storage=storage,
                 server_storage=server_storage,
+                purge=purge,
                 threads=threads,
                 clock=clock,
                 ids=ids,

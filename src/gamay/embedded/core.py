@@ -23,6 +23,7 @@ from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.controller.tables.tables import DEFAULT_TENANT
 from gamay.embedded.local_completion import LocalCompletion
 from gamay.ingest.stream.spi import StreamContext
+from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
 from gamay.model.task_settings import DEFAULT_TAG
 from gamay.query.limits.budget import ProcessBudget
 from gamay.roles.controller_role import ControllerRole
@@ -71,6 +72,7 @@ class LocalCluster:
         tls: ssl.SSLContext | None = None,
         storage: StorageSettings | None = None,
         server_storage: StorageSettings | None = None,
+        purge: PurgeFactories = NO_FACTORIES,
         threads: int | None = None,
         verify_on_use: bool = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -112,7 +114,7 @@ class LocalCluster:
         )
         self.context, self.schemas, self.tables = self.controller.context, self.controller.schemas, self.controller.tables
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
-        self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token, storage)
+        self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token, storage, purge)
         role = self._server_role(server, ids, threads, verify_on_use, Fetchers(server_storage, tls))
         self.server, self._executor = role.instance, role.executor
         # without ports nobody but this process can ask: it has no broker instance that tables could be assigned to
@@ -235,11 +237,15 @@ class LocalCluster:
             consuming=partial(consuming_resources, server, self.layout, streams, completion, self.clock, ids),
         )
 
-    def _minion(self, port: int, ids: Ids, token: str, storage: StorageSettings | None) -> "TaskWorker":
+    def _minion(
+        self, port: int, ids: Ids, token: str, storage: StorageSettings | None, purge: PurgeFactories
+    ) -> "TaskWorker":
         from gamay.minion.role import task_worker  # `gamay.connect` has none
 
         name = self._register(Role.MINION, port, (DEFAULT_TAG,))
-        return task_worker(name, self.registry, self.layout.minion, self.clock, ids, token, self._tls, storage=storage)
+        return task_worker(
+            name, self.registry, self.layout.minion, self.clock, ids, token, self._tls, storage=storage, factories=purge
+        )
 
     def _register_server(self, port: int | None) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""

@@ -356,6 +356,14 @@ def read_limits(config_file: Path) -> RequestLimits:
     return RequestLimits(**found)
 
 
+def read_purging(config_file: Path) -> PurgeFactories:
+    """Return what the minion of an embedded cluster purges rows by, by a properties file. Raises InvalidConfigError."""
+    given = _properties(config_file)
+    found = PurgeFactories(_names(given.get(PURGERS, "")), _names(given.get(MODIFIERS, "")))
+    found.check()
+    return found
+
+
 def log_format_in(config_file: Path | None) -> LogFormat:
     """Return how a properties file wants the log written, before the rest of it is read. Raises InvalidConfigError."""
     text = None if config_file is None else _properties(config_file).get(LOG_FORMAT)
