@@ -24,7 +24,7 @@ from gamay.query.arithmetic import Arithmetic, is_arithmetic
 from gamay.query.columns.operations import truth
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import SPARSE, DocSet, doc_mask
-from gamay.query.view.matches import AllDocs, Block, DocIds, DocList
+from gamay.query.view.matches import AllDocs, Block, DocIds, DocList, flagged_docs
 from gamay.query.view.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
@@ -268,10 +268,10 @@ def must_be_of_rows(error: QueryError) -> None:
 
 def rows_within(scan: Scan, wanted: Mask, first: int) -> Mask:
     """Return where a scan holds among the wanted ones of the rows from `first` on; it looks at no others."""
-    rows = np.flatnonzero(wanted)
+    docs = flagged_docs(wanted, first)
     out = np.zeros(len(wanted), np.bool_)
-    if len(rows):
-        out[rows] = scan.mask_at((rows + first).astype(np.int32))
+    if len(docs):
+        out[docs - first] = scan.mask_at(docs)
     return out
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from gamay.base import guard
 from gamay.base.arrays import Array
-from gamay.functions.expression import Column, Expression
-from gamay.functions.vector import take_rows
+from gamay.functions.expression import Column, Expression, column_names
+from gamay.functions.vector import EncodedVector, take_rows
 from gamay.kernels.rows.masks import mask_groups
-from gamay.kernels.tuning import DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
+from gamay.kernels.tuning import CACHED_ENTRIES_MAX, DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
 from gamay.query.arithmetic import is_arithmetic
 from gamay.query.groupby.explode import Exploded
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
@@ -35,12 +35,14 @@ _STATE_BYTES = 8
 class DirectPlan:
     """keys: one for each GROUP BY expression. masked: whether blocks may come with a mask to apply.
 
+    scattered: whether a row's values lie anywhere in large dictionaries, so that a mask pays only where it keeps most rows.
     exploded: whether rows stand in several groups because a key is multi-value.
     """
 
     keys: tuple[CodedKey, ...]
     states: StatePlan
     masked: bool
+    scattered: bool
     exploded: bool
 
     @property
@@ -80,7 +82,13 @@ def plan_direct(
     plain = all(isinstance(a, Column) or (states.is_narrow and is_arithmetic(a)) for a in states.arguments)
     unfiltered = states.filters == (None,)
     masked = isinstance(matches, DocMask | DocScan) and plain and not exploded and unfiltered and states.is_bounded
-    return DirectPlan(tuple(coded), states, masked, exploded)
+    return DirectPlan(tuple(coded), states, masked, are_scattered(states.arguments, probe), exploded)
+
+
+def are_scattered(arguments: Sequence[Expression], probe: Evaluate) -> bool:
+    """Tell whether values of columns that are aggregated are looked up in dictionaries that no near cache holds."""
+    columns = [probe(Column(name)) for name in {name for argument in arguments for name in column_names(argument)}]
+    return any(isinstance(column, EncodedVector) and len(column.dictionary) > CACHED_ENTRIES_MAX for column in columns)
 
 
 class DirectGroups:
@@ -96,14 +104,15 @@ class DirectGroups:
 
     def add(self, block: Block, reader: Reader) -> None:
         """Add the rows of a block."""
-        if self._plan.masked and isinstance(block, DocMask):
+        plan = self._plan
+        if plan.masked and isinstance(block, DocMask) and (block.keeps_most or not plan.scattered):
             span = reader(block.span)
             groups = self._groups(block.span, reader)
             num_groups = self._numbering.num_groups
             chosen = np.empty(len(groups), unsigned_for(num_groups + SPARE_GROUPS))
             mask_groups(groups, block.flags, num_groups, chosen)
             self._states.update(chosen, span, len(groups))
-        elif self._plan.exploded:
+        elif plan.exploded:
             self._add_exploded(reader(block), len(block))
         else:
             self._states.update(self._groups(block, reader), reader(block), len(block))

@@ -22,7 +22,7 @@ from gamay.functions.aggregate_spi import Partial
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import Operand, Vector
 from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
-from gamay.query.groupby.direct import DirectGroups, DirectPlan, plan_direct
+from gamay.query.groupby.direct import DirectGroups, DirectPlan, are_scattered, plan_direct
 from gamay.query.groupby.explode import is_list
 from gamay.query.groupby.growing import GrowingGroups
 from gamay.query.groupby.merge import merge_group_tables
@@ -106,6 +106,7 @@ def aggregate_segment(
     plan = plan_states(plain, count_rows=plain is not aggregates)
     rows = _block_rows(matches, plan.arguments, reader)
     only_adds, is_bounded = plan.only_adds, plan.is_bounded
+    is_scattered = only_adds and are_scattered(plan.arguments, probe)
 
     holders: list[guard.Holder] = []
 
@@ -121,7 +122,7 @@ def aggregate_segment(
 
         for block in piece.blocks(rows, max_block_rows()) if is_bounded else _paced(piece, rows, count_memory):
             options.check()
-            if only_adds and isinstance(block, DocMask):
+            if only_adds and isinstance(block, DocMask) and (block.keeps_most or not is_scattered):
                 states.update_kept(block, reader(block.span))
             else:
                 states.update(None, reader(block), len(block))

@@ -8,7 +8,7 @@ from pyroaring import BitMap
 
 from gamay.base.arrays import Mask
 from gamay.kernels.rows.filter import mark_docs
-from gamay.query.view.matches import AllDocs, DocList, DocMask, Matches
+from gamay.query.view.matches import AllDocs, DocList, DocMask, Matches, flagged_docs
 
 # from one doc in so many on, flags for all rows are cheaper than a list of doc ids
 SPARSE = 8
@@ -104,7 +104,7 @@ def complement(docs: DocSet, num_docs: int) -> DocSet:
 def doc_ids(docs: BitMap | DocFlags) -> "np.ndarray[Any, np.dtype[np.int32]]":
     """Return the docs of a bitmap, or those with a flag: int32, ascending."""
     if isinstance(docs, DocFlags):
-        return np.flatnonzero(docs.mask).astype(np.int32)
+        return flagged_docs(docs.mask, 0, docs.count)
     return np.frombuffer(docs.to_array(), np.uint32).view(np.int32)
 
 

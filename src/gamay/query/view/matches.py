@@ -132,7 +132,12 @@ class DocMask:
 
     def docs(self) -> DocIds:
         """Return the doc ids, ascending."""
-        return (np.flatnonzero(self.mask) + self.start).astype(np.int32)
+        return flagged_docs(self.mask, self.start, self.kept)
+
+    @property
+    def keeps_most(self) -> bool:
+        """Whether so many rows match that looking at all of them costs less than cutting them out, whatever that takes."""
+        return len(self) * 4 >= len(self.mask) * 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,16 +192,23 @@ def as_block(matches: Matches) -> AllDocs | DocList:
     return matches if isinstance(matches, AllDocs | DocList) else DocList(matches.docs())
 
 
+def flagged_docs(mask: Mask, start: int = 0, kept: int | None = None) -> DocIds:
+    """Return `start + i` for each i whose flag is set, ascending. kept: how many these are, if that is known."""
+    flags = np.ascontiguousarray(mask).view(np.uint8)
+    words = flags[: len(flags) // 8 * 8].view(np.uint64)
+    if not words.flags.aligned:  # a part of a larger mask, from anywhere on
+        return flagged_docs(mask.copy(), start, kept)
+    docs = np.empty((int(np.count_nonzero(mask)) if kept is None else kept) + 1, np.int32)
+    return docs[: masked_docs(flags, words, start, docs)]
+
+
 def _blocks_of_mask(start: int, mask: Mask, rows: int, matching: int) -> "Iterator[Block]":
     if matching == 0:
         return
     if matching == len(mask):
         yield from AllDocs(start, start + matching).blocks(rows)
     elif matching * SPARSE_MASK < len(mask):
-        docs = np.empty(matching + 1, np.int32)
-        flags = mask.view(np.uint8)
-        masked_docs(flags, flags[: len(flags) // 8 * 8].view(np.uint64), start, docs)
-        yield from DocList(docs[:matching]).blocks(rows)
+        yield from DocList(flagged_docs(mask, start, matching)).blocks(rows)
     elif len(mask) <= rows:
         yield DocMask(start, mask, matching)
     else:
