@@ -91,12 +91,8 @@ class EmbeddedCluster:
         self._warm = Warming()
         try:
             ports = {"controller": controller_port, "broker": broker_port, "server": server_port, "minion": minion_port}
+            _check_apart(ports)
             for name, port in ports.items():
-                taken = [other for other in list(ports)[: len(self._http)] if ports[other] == port]
-                if port and taken:
-                    raise InvalidConfigError(
-                        f"the {name} cannot listen on port {port} beside the {taken[0]}; choose another"
-                    )
                 self._http.append(HttpServer(name, port, host, own))
             if flight_port is not None:
                 self._flight = FlightPort(flight_port, host, tls, [http.port for http in self._http])
@@ -229,6 +225,15 @@ class EmbeddedCluster:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+
+def _check_apart(ports: Mapping[str, int]) -> None:
+    """Raise InvalidConfigError where two roles are to listen on one port."""
+    taken: dict[int, str] = {}
+    for name, port in ports.items():
+        if port and port in taken:
+            raise InvalidConfigError(f"the {name} cannot listen on port {port} beside the {taken[port]}; choose another")
+        taken[port] = name
 
 
 def _histories_of(core: LocalCluster) -> dict[Role, MetricsHistory]:
