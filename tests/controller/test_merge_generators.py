@@ -97,6 +97,7 @@ def test_tasks_are_cut_by_partition_and_rows() -> None:
     assert [[r.name for r in group] for group in _cut(records, 15)] == [["a", "b"], ["c", "d"]]
     assert [len(group) for group in _cut(records, 5)] == [1, 1, 1, 1]
     assert [len(group) for group in _cut(records, 30)] == [3, 1]
+    assert [len(group) for group in _cut(records * 2000, 1 << 40)] == [4000, 4000]
 
 
 def test_segments_that_somebody_replaces_are_left_alone() -> None:

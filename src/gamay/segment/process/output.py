@@ -19,7 +19,6 @@ from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.table.merging import MergeType, MetricMerge
 from gamay.model.table.table_config import TableConfig
 from gamay.model.types import FieldRole
-from gamay.segment.encode.partition import partition_function
 from gamay.segment.encode.storage_form import to_values
 from gamay.segment.process.alike import grouped
 from gamay.segment.process.metrics import MetricRows, merged
@@ -111,22 +110,19 @@ class _Work:
         return (found % np.uint64(self._spec.part.count)).astype(np.int64)
 
     def partitions(self, rows: list[KeptRows]) -> Iterator[list[KeptRows]]:
-        """Yield the rows of each partition of the table, or all rows where it has none."""
-        plan = next((plan for plan in self._plans.values() if plan.partition is not None), None)
-        if plan is None or not self._spec.by_partition:
+        """Yield the rows of each partition of the table, by all columns that part it; all rows where none does."""
+        found: Array | None = None
+        for plan in self._plans.values() if self._spec.by_partition else ():
+            if plan.partition is not None:
+                dictionary, ids, _ = KeptColumn(plan, rows).encoded()
+                values = Vector(plan.spec.data_type, to_values(dictionary, plan.spec.data_type))
+                of_rows = plan.partition.partitions_of(values)[ids].astype(np.int64)
+                found = of_rows if found is None else found * plan.partition.num_partitions + of_rows
+        if found is None:
             yield rows
             return
-        assert plan.config.partition is not None
-        declared = plan.config.partition
-        function = partition_function(declared.function_name, declared.num_partitions, declared.function_config)
-        dictionary, ids, _ = KeptColumn(plan, rows).encoded()
-        data_type = plan.spec.data_type
-        if not len(ids):
-            return
-        of_values = function.partitions_of(Vector(data_type, to_values(dictionary, data_type)))
-        of_rows = of_values[ids]
-        for partition in np.unique(of_values).tolist():
-            yield _divided(rows, of_rows == partition)
+        for partition in np.unique(found).tolist():
+            yield _divided(rows, found == partition)
 
     # what becomes of them
 

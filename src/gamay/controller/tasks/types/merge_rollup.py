@@ -22,6 +22,7 @@ from gamay.model.task_settings import MERGE_ROLLUP, known_task_keys
 LEVEL_KEY = f"{MERGE_ROLLUP}.mergeLevel"
 _KEPT_APART = "shouldNotMerge"
 _PREFIX = "merged_"
+_SEGMENTS_MAX = 4000  # of a subtask, whose record has their names
 Partitions: TypeAlias = tuple[int, ...] | None
 
 
@@ -169,13 +170,13 @@ def _partitions_of(record: SegmentRecord, columns: Sequence[str]) -> Partitions:
 
 
 def _cut(records: Sequence[SegmentRecord], rows_max: int) -> Iterator[list[SegmentRecord]]:
-    """Yield groups of which each but the last has so many rows, or just got there."""
+    """Yield groups of which each but the last has so many rows, or just got there, or as many segments as it may name."""
     group: list[SegmentRecord] = []
     rows = 0
     for record in records:
         group.append(record)
         rows += record.total_docs
-        if rows >= rows_max:
+        if rows >= rows_max or len(group) == _SEGMENTS_MAX:
             yield group
             group, rows = [], 0
     if group:
