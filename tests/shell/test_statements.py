@@ -65,3 +65,10 @@ def test_set_is_an_option() -> None:
     with pytest.raises(InvalidConfigError, match="Did you mean 'numGroupsLimit'"):
         option_of("SET numGroupLimit = 5")
     assert option_of("SELECT 1") is None
+
+
+def test_settings_before_an_insert_belong_to_it() -> None:
+    text = "SELECT 1; SET recordReader.prop.delimiter = ';'; -- a\nINSERT INTO t FROM FILE '/in/'; SET timeoutMs = 5; SELECT"
+    first, second, third, fourth = split(text)
+    assert (second.text, second.line) == ("SET recordReader.prop.delimiter = ';'; -- a\nINSERT INTO t FROM FILE '/in/'", 1)
+    assert [one.text for one in (first, third, fourth)] == ["SELECT 1", "SET timeoutMs = 5", "SELECT"]

@@ -12,6 +12,7 @@ _PIECE = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}|(?P<open>{_OPEN}
 _SET = re.compile(
     r"""\s*SET\s+(?P<name>\w+|"\w+"|'\w+'|`\w+`)\s*=\s*(?P<value>'(?:[^']|'')*'|[^\s;]+)\s*\Z""", re.IGNORECASE
 )
+_ANY_SET = re.compile(r"(?i)SET\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ def split(text: str) -> list[Statement]:
 
     >>> [one.text for one in split("SELECT ';' FROM t; -- a; b\\n.tables\\nSELECT 2")]
     ["SELECT ';' FROM t", '.tables', 'SELECT 2']
+
+    SET before an INSERT is a setting of the task that this makes, no option of queries, so it is a part of the statement.
+
+    >>> [one.text for one in split("SELECT 1; SET inputFormat = 'csv'; INSERT INTO t FROM FILE '/in/';")]
+    ['SELECT 1', "SET inputFormat = 'csv'; INSERT INTO t FROM FILE '/in/'"]
     """
     found: list[Statement] = []
     begin: int | None = None
@@ -58,7 +64,20 @@ def split(text: str) -> list[Statement]:
             end = position
     if begin is not None:
         found.append(_statement(text, begin, end, is_closed=False))
-    return found
+    return _with_settings(text, found)
+
+
+def _with_settings(text: str, found: list[Statement]) -> list[Statement]:
+    """Return statements of which each INSERT has the SETs before it."""
+    joined: list[Statement] = []
+    for one in found:
+        begin = one
+        if one.text[:6].upper() == "INSERT":
+            while joined and _ANY_SET.match(joined[-1].text):
+                begin = joined.pop()
+        whole = text[begin.start : one.start + len(one.text)]
+        joined.append(Statement(whole, begin.start, begin.line, one.is_closed))
+    return joined
 
 
 def _statement(text: str, begin: int, end: int, *, is_closed: bool) -> Statement:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from gamay.base.errors import QueryError
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Lexeme, TokenKind, lex
+from gamay.sql.text.lexer import COMMENT, STRING, Lexeme, TokenKind, lex
 
-_BEGIN = re.compile(r"(?is)\s*+(?:set\s[^;]*+;\s*+)*+insert\s")
+_SPACE = rf"(?:\s|{COMMENT})*+"
+_BEGIN = re.compile(rf"(?i){_SPACE}(?:set\s(?:{STRING}|[^;'])*+;{_SPACE})*+insert\s")
 
 
 @dataclass(frozen=True, slots=True)
