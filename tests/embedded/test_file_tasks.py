@@ -178,7 +178,8 @@ def test_files_are_inserted_by_sql(shared: Fed) -> None:
     shared.write("../more/x.csv", 3)
     shared.write("../more/y.tsv", 4)
     more = "SET recordReader.prop.multiValueDelimiter = ';'; -- of the reader\n"
-    text = f"SET inputFormat = 'csv'; SET taskName = 'mine'; {more} INSERT INTO trips FROM FILE '{folder}', FILE '{folder}/../more/'"
+    insert = f"INSERT INTO trips FROM FILE '{folder}', FILE '{folder}/../more/'"
+    text = f"SET inputFormat = 'csv'; SET taskName = 'mine'; {more} {insert}"
     answer = api.query(text + "; SET includeFileNamePattern = 'glob:**/*.csv'")
     jobs = [f"Task_{TYPE}_mine{end}" for end in ("", "_1")]
     assert answer["resultTable"]["dataSchema"]["columnNames"] == ["tableName", "taskJobName"]
