@@ -207,6 +207,8 @@ def test_files_are_inserted_by_sql(shared: Fed) -> None:
         ({"inputDirURI": "s3://other/in/"}, "begins with nothing that gamay.ingest.allowed_uris names"),
         ({"inputDirURI": "{in}", "outputDirURI": "/tmp/out"}, "outputDirURI is '/tmp/out', a folder of one machine"),
         ({"inputDirURI": "{in}", "outputDirURI": "s3://other/out"}, "gamay.ingest.allowed_uris"),
+        ({"inputDirURI": "{in}", "outputDirURI": "http://["}, "outputDirURI: Invalid IPv6 URL"),
+        ({"inputDirURI": "{in}", "includeFileNamePattern": "glob:[{"}, "No task was generated"),
         ({"inputDirURI": "{in}", "inputFormat": "thrift"}, "inputFormat 'thrift' cannot be read; it must be one of csv"),
         ({"inputDirURI": "{in}", "includeFileNamePatern": "glob:*"}, "Did you mean 'includeFileNamePattern'"),
         ({"inputDirURI": "{in}", "includeFileNamePattern": "*.csv"}, "must begin with glob: or regex:"),

@@ -176,9 +176,9 @@ def glob_regex(glob: str) -> str:
                 out.append("[^/]*")
             case "?":
                 out.append("[^/]")
-            case _ if part.startswith("{"):
+            case _ if part.startswith("{") and len(part) > 1:
                 out.append("(?:" + "|".join(glob_regex(p) for p in part[1:-1].split(",")) + ")")
-            case _ if part.startswith("["):
+            case _ if part.startswith("[") and len(part) > 1:
                 out.append("[^" + part[2:] if part[1] == "!" else part)
             case _:
                 out.append(re.escape(part))

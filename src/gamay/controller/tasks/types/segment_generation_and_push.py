@@ -74,7 +74,7 @@ def _asked_for(wanted: GeneratorInput, given: Mapping[str, str]) -> Iterator[Map
 def _files(wanted: GeneratorInput, settings: BatchSettings, where: str) -> list[InputFile]:
     """List the files of a map, once it is certain that segments can be made of them."""
     if settings.output_uri is not None:
-        if local_path(settings.output_uri) is not None:
+        if _is_local(settings.output_uri):
             raise InvalidConfigError(
                 f"{where}.outputDirURI is '{settings.output_uri}', a folder of one machine; leave it out, and segments are "
                 "sent to the controller, or give a URI that controllers and servers reach"
@@ -88,6 +88,13 @@ def _files(wanted: GeneratorInput, settings: BatchSettings, where: str) -> list[
     return named_files(
         wanted.fetchers, f"{where}.inputDirURI", settings.input_uri, settings.include, settings.exclude
     )  # fmt: skip
+
+
+def _is_local(uri: str) -> bool:
+    try:
+        return local_path(uri) is not None
+    except ValueError:
+        return False  # it is no URI, as the check of those that are allowed says
 
 
 def _format_of(settings: BatchSettings, file: InputFile) -> str:
