@@ -23,12 +23,12 @@ def change_segment(
 ) -> str:
     """Have the segment of a subtask changed and pushed, with entries for its record, and say what came of it.
 
-    work: how. told: what is said of what was built. is_request: somebody relies on it being done, not on a time at which it
-    was looked at: what is as it was is not pushed for its entries, and ConflictError is raised for another segment.
-    Raises as the work and as `TaskContext.upload`.
+    work: how. told: what is said of what was built. is_request: somebody relies on it being done, whatever the segment was
+    when the subtask was made: what is as it should be is not pushed for its entries, and SegmentChangedError is raised for a
+    segment that is replaced meanwhile. Raises as the work and as `TaskContext.upload`.
     """
     try:
-        said = _change(task, work, custom, told, pushes_unchanged=not is_request)
+        said = _change(task, work, custom, told, is_request=is_request)
         if is_request:
             _check_not_replaced(task)
         return said
@@ -48,12 +48,13 @@ def _change(
     custom: Mapping[str, str],
     told: Callable[[Rebuilt], str],
     *,
-    pushes_unchanged: bool,
+    is_request: bool,
 ) -> str:
-    name, crc = task.config["segmentName"], int(task.config["crc"])
+    name = task.config["segmentName"]
     record = task.record(name)
     if record is None:
         raise SegmentChangedError(f"segment {name} is gone")
+    crc = record.crc if is_request else int(task.config["crc"])
     if record.crc != crc:
         raise SegmentChangedError(f"segment {name} has CRC {record.crc} now, not {crc}")
     schema, config = task.documents()
@@ -64,8 +65,8 @@ def _change(
         built = task.builder(work(stored), task.folder, task.progress)
     except OtherCopyError as error:
         raise SegmentChangedError(f"{error}, not {crc}") from error
-    if built.is_changed or pushes_unchanged:
-        replace_segment(task, built, custom)
+    if built.is_changed or not is_request:
+        replace_segment(task, built, custom, crc)
     return told(built)
 
 
@@ -77,13 +78,13 @@ def _check_not_replaced(task: TaskContext) -> None:
             raise SegmentChangedError(f"segment {name} is replaced by {', '.join(entry.segments_to[:3])}")
 
 
-def replace_segment(task: TaskContext, built: Rebuilt, custom: Mapping[str, str]) -> None:
-    """Push a segment in place of the one that the subtask knows.
+def replace_segment(task: TaskContext, built: Rebuilt, custom: Mapping[str, str], crc: int) -> None:
+    """Push a segment in place of the one with a CRC.
 
     Raises SegmentChangedError when that was replaced or deleted meanwhile, and as `TaskContext.upload`.
     """
     try:
-        task.upload(built, custom, if_match=int(task.config["crc"]), refresh_only=True)
+        task.upload(built, custom, if_match=crc, refresh_only=True)
     except GamayError as error:
         if error.http_status in (_PRECONDITION_FAILED, _GONE):
             raise SegmentChangedError(f"segment {task.config['segmentName']} was replaced or deleted meanwhile") from error

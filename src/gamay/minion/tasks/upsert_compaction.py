@@ -29,7 +29,7 @@ def run(task: TaskContext) -> str:
         return f"{error}, not {crc}: it is left alone"
     custom = {f"{task.leased.job.task_type}.time": str(task.clock.now_ms())}
     try:
-        replace_segment(task, built, custom)
+        replace_segment(task, built, custom, crc)
     except SegmentChangedError as error:
         return f"{error}: it is left alone"
     return f"segment {name} has {built.rows} rows, {built.rows_before - built.rows} fewer than before"
