@@ -35,6 +35,7 @@ def tables() -> Iterator[Any]:
             "raw": pa.array(rng.integers(0, 4, ROWS) / 2, mask=mask(0.3)),
             "word": pa.array(words[rng.integers(0, 5, ROWS)], mask=mask(0.1)),
             "rawword": pa.array(words[rng.integers(0, 5, ROWS)]),
+            "wide": pa.array(rng.integers(0, 30_000, ROWS), mask=mask(0.3)),
             "many": pa.array([f"k{number % 5000}" for number in rng.permutation(ROWS)]),
         }
     )
@@ -63,4 +64,24 @@ def test_a_text_that_is_computed_is_a_first_key(tables: Any) -> None:
     db, duck = tables
     for key in ("UPPER(many) DESC", "UPPER(word) NULLS LAST", "few NULLS LAST, UPPER(many)", "CONCAT(rawword, many) DESC"):
         query = f"SELECT id FROM t ORDER BY {key}, id LIMIT 20"
+        assert db.sql(query).rows() == duck.execute(query).fetchall(), query
+
+
+COLUMNS = st.sampled_from(("few", "real", "raw", "word", "rawword", "many", "wide", "id"))
+LISTS = st.lists(COLUMNS, min_size=1, max_size=2, unique=True)
+
+
+@settings(max_examples=40)
+@given(LISTS, st.lists(DIRECTIONS, min_size=2, max_size=2), WHERES, st.sampled_from([1, 10, 1000, 20_000]))
+def test_the_first_distinct_rows_are_those_of_duckdb(
+    tables: Any, keys: list[str], directions: list[str], where: str, limit: int
+) -> None:
+    db, duck = tables
+    order = ", ".join(f"{place} {direction}" for place, direction in enumerate(directions[: len(keys)], 1))
+    query = f"SELECT DISTINCT {', '.join(keys)} FROM t {where} ORDER BY {order} LIMIT {limit}"
+    assert db.sql(query).rows() == duck.execute(query).fetchall(), query
+    if len(keys) == 2:  # the second one decides, and the first settles ties
+        query = (
+            f"SELECT DISTINCT {', '.join(keys)} FROM t {where} ORDER BY 2 {directions[0]}, 1 {directions[1]} LIMIT {limit}"
+        )
         assert db.sql(query).rows() == duck.execute(query).fetchall(), query

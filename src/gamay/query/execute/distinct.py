@@ -10,6 +10,7 @@ from gamay.functions.expression import Column
 from gamay.functions.vector import EncodedVector
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.context import ExecutionContext
+from gamay.query.execute.distinct_order import FirstKey
 from gamay.query.groupby.merge import merge_group_tables
 from gamay.query.groupby.ordering import first_groups
 from gamay.query.groupby.segment import GroupOptions, group_segment
@@ -64,15 +65,20 @@ def _distinct(context: ExecutionContext, segment: QuerySegment) -> GroupTable:
         context.count(filtered, segment.num_docs, known.num_groups)
         return known
     options = GroupOptions(CODES_MAX, context.deadline.check, what="distinct rows")
+    first_key = FirstKey.of(context.asked(segment), segment) if bound.order_by else None
     table: GroupTable | None = None
     scanned = 0
-    for step in _steps(filtered.matches(), is_ordered=bool(bound.order_by)):
+    for step in _steps(filtered.matches(), is_ordered=bool(bound.order_by), is_bounded=first_key is not None):
+        matches = step if first_key is None else first_key.with_a_chance(step)
         table = _merged(
-            table, group_segment(context.asked(segment).rows, (), step, segment_reader(segment), context.pool, options)
+            table, group_segment(context.asked(segment).rows, (), matches, segment_reader(segment), context.pool, options)
         )
         scanned += filtered.walked(step)
-        if bound.order_by and table.num_groups > max(limit, _UNTRIMMED_GROUPS):
+        is_bounded = first_key is not None and first_key.leaves_out
+        if bound.order_by and table.num_groups > (limit if is_bounded else max(limit, _UNTRIMMED_GROUPS)):
             table = first_groups(bound, table, limit)
+            if first_key is not None:
+                first_key.learn(table)
         elif not bound.order_by and table.num_groups >= limit:
             break
     assert table is not None
@@ -98,15 +104,18 @@ def _dictionary_values(context: ExecutionContext, segment: QuerySegment) -> Grou
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)
 
 
-def _steps(matches: Matches, *, is_ordered: bool) -> list[Matches]:
-    """Cut the matches in pieces, which grow where the search may end early; at least one piece."""
+def _steps(matches: Matches, *, is_ordered: bool, is_bounded: bool) -> list[Matches]:
+    """Cut the matches in pieces, which grow where the search may end early, or the first rows bound the others.
+
+    There is at least one piece.
+    """
     pieces: list[Matches] = []
     rest: Matches = matches
-    rows, growth = (_ORDERED_STEP_ROWS, 1) if is_ordered else (_FIRST_STEP_ROWS, _STEP_GROWTH)
+    rows = _ORDERED_STEP_ROWS if is_ordered and not is_bounded else _FIRST_STEP_ROWS
     while span_of(rest) > rows:
         first, rest = cut(rest, rows)
         pieces.append(first)
-        rows *= growth
+        rows = min(rows * _STEP_GROWTH, _ORDERED_STEP_ROWS) if is_ordered else rows * _STEP_GROWTH
     return [*pieces, rest]
 
 
