@@ -44,7 +44,7 @@ def test_an_instance_that_does_not_answer_is_named_beside_the_others(
     watch.allowed.append("404")
     page.route("**/liveinstances", lambda route: route.fulfill(json={"instances": ["Server_gone_1", SERVER]}))
     page.get_by_role("tab", name="Metrics").click()
-    expect(page.get_by_role("list", name="Instances that did not answer")).to_contain_text("Server_gone_1: Failed to find")
+    expect(page.get_by_role("list", name="Instances that did not answer")).to_contain_text("instance: Server_gone_1")
     expect(page.get_by_role("heading", name="Memory", exact=True)).to_be_visible()
     added = httpx.post(f"{console.controller_url}/instances", json={"host": "h", "port": "1", "type": "SERVER"})
     assert added.status_code == 200
