@@ -25,6 +25,7 @@ from gamay.controller.tasks.types.merge_rollup import (
 )
 from gamay.controller.tasks.types.realtime_to_offline_segments import next_window
 from gamay.model.merge_task_settings import MergeRollupSettings, RealtimeToOfflineSettings
+from gamay.model.rules.merge_tasks import check_merge_task
 from gamay.model.rules.validation import validate_table_config
 from gamay.model.rules.without_effect import without_effect
 from gamay.model.schema.schema import Schema
@@ -272,3 +273,11 @@ def test_which_segments_may_be_merged() -> None:
     assert found("MergeRollupTask") == ["old", "early", first, "late", last]
     assert found("RealtimeToOfflineSegmentsTask") == ["old", "early", first, "late"]  # of a REALTIME table
     assert found("MergeRollupTask", retentionExpiryBufferPeriod="1d") == ["early", first, "late", last]
+
+
+def test_tasks_that_users_ask_for_are_held_to_the_same_rules() -> None:
+    keyed = table("RealtimeToOfflineSegmentsTask", {}, upsertConfig={"mode": "FULL"})
+    for task_type, given in (("MergeRollupTask", LEVELS), ("RealtimeToOfflineSegmentsTask", {})):
+        with pytest.raises(InvalidConfigError, match="not for tables with upsertConfig"):
+            check_merge_task(keyed, SCHEMA, task_type, given)
+    check_merge_task(table("RealtimeToOfflineSegmentsTask", {}), SCHEMA, "MergeRollupTask", LEVELS)

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gamay.base.clock import Clock
+from gamay.base.errors import NotFoundError
 from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.cluster.records.records import CONSUMING, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.controller.context import Servers
+from gamay.model.schema.schema import Schema
+from gamay.model.table.stored import stored_schema
 from gamay.model.table.table_config import TableConfig
 from gamay.storage.fetchers import Fetchers
 
@@ -42,6 +45,13 @@ class GeneratorInput:
     def table(self) -> str:
         """The typed name."""
         return self.config.typed_name
+
+    def schema(self) -> Schema:
+        """Return the table's schema. Raises NotFoundError."""
+        document = self.registry.get_schema(self.config.raw_name)
+        if document is None:
+            raise NotFoundError(f"schema '{self.config.raw_name}' does not exist")
+        return stored_schema(document)
 
     def completed_segments(self) -> list[SegmentRecord]:
         """Return the segments that are complete, named in the ideal state, and consumed by nobody, by name."""

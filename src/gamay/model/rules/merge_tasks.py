@@ -1,6 +1,7 @@
 """What must be true of the tasks that merge segments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.merge_task_settings import (
@@ -11,6 +12,8 @@ from gamay.model.merge_task_settings import (
 from gamay.model.rules.subject import TableRule, TableSubject
 from gamay.model.schema.schema import Schema
 from gamay.model.table.merging import MergeFunction, MergeType
+from gamay.model.table.sections import TaskConfig
+from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import MERGE_ROLLUP, REALTIME_TO_OFFLINE
 from gamay.model.types import FieldRole
@@ -82,3 +85,10 @@ def _metrics(schema: Schema, form: MergeForm, where: str) -> Iterator[str]:
 
 
 MERGE_TASK_RULES: tuple[TableRule, ...] = (_merge_rollup, _realtime_to_offline)
+
+
+def check_merge_task(config: TableConfig, schema: Schema, task_type: str, given: Mapping[str, str]) -> None:
+    """Raise InvalidConfigError where a table may not have a merge task of these settings, whatever its config says."""
+    subject = TableSubject(replace(config, task=TaskConfig({task_type: given})), schema)
+    for problem in (problem for rule in MERGE_TASK_RULES for problem in rule(subject)):
+        raise InvalidConfigError(problem)

@@ -1,9 +1,7 @@
 """`ConvertToRawIndexTask`: columns that the table's config stores without dictionary lose those that segments have."""
 
-from gamay.base.errors import NotFoundError
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
 from gamay.model.segment_task_settings import columns_to_convert
-from gamay.model.table.stored import stored_schema
 from gamay.model.task_settings import CONVERT_TO_RAW, known_task_keys
 
 _COLUMNS = f"{CONVERT_TO_RAW}.columns"
@@ -18,10 +16,7 @@ class ConvertToRawIndexGenerator:
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
         """Return the segments by name."""
-        document = wanted.registry.get_schema(wanted.config.raw_name)
-        if document is None:
-            raise NotFoundError(f"schema '{wanted.config.raw_name}' does not exist")
-        columns = columns_to_convert(wanted.given, wanted.config, stored_schema(document))
+        columns = columns_to_convert(wanted.given, wanted.config, wanted.schema())
         busy = {subtask["segmentName"] for subtask in wanted.working}
         chosen = [
             record

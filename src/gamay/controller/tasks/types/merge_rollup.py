@@ -15,6 +15,7 @@ from gamay.cluster.records.retention import last_completed, retention_ms
 from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
 from gamay.model.merge_task_settings import MergeLevel, MergeRollupSettings
+from gamay.model.rules.merge_tasks import check_merge_task
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import MERGE_ROLLUP, known_task_keys
@@ -44,6 +45,7 @@ class MergeRollupGenerator:
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
         """Return a subtask for each group of segments of the next buckets."""
+        check_merge_task(wanted.config, wanted.schema(), MERGE_ROLLUP, wanted.given)
         settings = MergeRollupSettings.of(wanted.given)
         now_ms = wanted.clock.now_ms()
         records = candidates(wanted, settings, now_ms)

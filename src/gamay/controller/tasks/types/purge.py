@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
 from gamay.model.segment_task_settings import PurgeSettings
-from gamay.model.table.stored import stored_schema
 from gamay.model.task_settings import PURGE, TaskSettings, known_task_keys
 from gamay.query.layout.chosen_rows import values_of_texts
 
@@ -60,10 +59,7 @@ def _told(wanted: GeneratorInput, settings: PurgeSettings) -> Mapping[str, str]:
     """Return what subtasks are told of the list of values. Raises InvalidConfigError for one that cannot be."""
     if settings.column is None:
         return {}
-    document = wanted.registry.get_schema(wanted.config.raw_name)
-    if document is None:
-        raise NotFoundError(f"schema '{wanted.config.raw_name}' does not exist")
-    schema = stored_schema(document)
+    schema = wanted.schema()
     if settings.column not in schema:
         raise InvalidConfigError(f"purgeColumn names the column '{settings.column}', which the schema does not have")
     if settings.values_uri is None:

@@ -8,6 +8,7 @@ from gamay.cluster.records.retention import last_completed
 from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
 from gamay.model.merge_task_settings import RealtimeToOfflineSettings
+from gamay.model.rules.merge_tasks import check_merge_task
 from gamay.model.table.table_name import TableType, typed_table_name
 from gamay.model.task_settings import REALTIME_TO_OFFLINE, known_task_keys
 
@@ -21,6 +22,7 @@ class RealtimeToOfflineGenerator:
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
         """Return the next bucket that has rows, once all of them are in completed segments."""
+        check_merge_task(wanted.config, wanted.schema(), REALTIME_TO_OFFLINE, wanted.given)
         settings = RealtimeToOfflineSettings.of(wanted.given)
         if wanted.working:
             return TaskPlan()

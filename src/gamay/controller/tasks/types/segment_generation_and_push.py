@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import orjson
 
-from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.input_files import InputFile, named_files
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan
@@ -16,7 +16,6 @@ from gamay.ingest.job.segment_names import segment_name_generator
 from gamay.ingest.read.readers import data_formats, format_of, format_of_class
 from gamay.model.batch_settings import BatchSettings, is_batch_key, nearest_batch_key
 from gamay.model.rules.segment_generation import BATCH_MAPS
-from gamay.model.table.stored import stored_schema
 from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import COMMON_KEYS, INPUT_FILE, SEGMENT_GENERATION, known_task_keys
 from gamay.storage.files import local_path
@@ -80,10 +79,7 @@ def _files(wanted: GeneratorInput, settings: BatchSettings, where: str) -> list[
                 "sent to the controller, or give a URI that controllers and servers reach"
             )
         wanted.fetchers.check_key(f"{where}.outputDirURI", settings.output_uri)
-    document = wanted.registry.get_schema(wanted.config.raw_name)
-    if document is None:
-        raise NotFoundError(f"schema '{wanted.config.raw_name}' does not exist")
-    schema = stored_schema(document)
+    schema = wanted.schema()
     segment_name_generator(settings.name_type, settings.name_configs, schema, wanted.config)
     return named_files(
         wanted.fetchers, f"{where}.inputDirURI", settings.input_uri, settings.include, settings.exclude
