@@ -189,6 +189,7 @@ REFRESH = {"ingestionConfig": {"batchIngestionConfig": {"segmentIngestionType": 
     [
         ({}, {}, "has no level: set LEVEL.bucketTimePeriod"),
         ({"day.bucketTimePeriod": "1d"}, {}, "day.bufferTimePeriod is missing"),
+        ({"a day.bucketTimePeriod": "1d"}, {}, "the level 'a day' becomes a part of segments' names"),
         ({**LEVELS, "day.bucketTimePeriod": "0d"}, {}, "day.bucketTimePeriod must be longer than nothing"),
         ({**LEVELS, "day.bucketTimePeriod": "7d"}, {}, "the levels day and week have buckets of the same length"),
         ({**LEVELS, "day.roundBucketTimePeriod": "5h"}, {}, "'5h' does not divide day.bucketTimePeriod '1d'"),
@@ -212,6 +213,7 @@ def test_wrong_settings_of_merge_rollup_are_refused(given: dict[str, str], parts
     ("given", "parts", "problem"),
     [
         ({"bucketTimePeriod": "x"}, {}, "not a period"),
+        ({"segmentNamePrefix": "a/b"}, {}, "segmentNamePrefix 'a/b' becomes a part"),
         ({"mergeType": "CONCAT", "collectorType": "CONCAT"}, {}, "set one of them"),
         ({}, {"tableType": "OFFLINE"}, "is set in the REALTIME table"),
     ],

@@ -1,5 +1,6 @@
 """The settings of the tasks that merge segments, `MergeRollupTask` and `RealtimeToOfflineSegmentsTask`, read and judged."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,6 +12,7 @@ from gamay.model.task_settings import MERGE_LEVEL_KEYS, MERGE_ROLLUP, REALTIME_T
 FROM_WATERMARK, PROCESS_ALL = "PROCESSFROMWATERMARK", "PROCESSALL"
 
 _TYPE = ".aggregationType"
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _PARAMETERS = "aggregationFunctionParameters."
 
 
@@ -109,6 +111,8 @@ class MergeRollupSettings:
                 f"{_where(settings)} has no level: set LEVEL.bucketTimePeriod and LEVEL.bufferTimePeriod, as in "
                 "1day.bucketTimePeriod"
             )
+        for name in names:
+            _check_part_of_name(f"{_where(settings)}: the level", name)
         levels = sorted((_level(settings, name) for name in names), key=lambda level: level.form.bucket_ms)
         for one, other in pairwise(levels):
             if one.form.bucket_ms == other.form.bucket_ms:
@@ -127,6 +131,11 @@ class MergeRollupSettings:
         """Return what is made of rows by a level whose settings are `MergeLevel.given`. Raises InvalidConfigError."""
         own = {key if key.endswith(_TYPE) else f"{name}.{key}": value for key, value in given.items()}
         return MergeForm.of(TaskSettings(MERGE_ROLLUP, own), f"{name}.", None, None)
+
+
+def _check_part_of_name(where: str, text: str) -> None:
+    if not _NAME.fullmatch(text):
+        raise InvalidConfigError(f"{where} '{text}' becomes a part of segments' names: use letters, digits, _ and -")
 
 
 def _is_of_level(key: str) -> bool:
@@ -160,5 +169,8 @@ class RealtimeToOfflineSettings:
         settings = TaskSettings(REALTIME_TO_OFFLINE, given)
         if {"mergeType", "collectorType"} <= settings.given.keys():
             raise InvalidConfigError(f"{_where(settings)} has mergeType and collectorType, its older name: set one of them")
+        prefix = settings.given.get("segmentNamePrefix", "").strip()
+        if prefix:
+            _check_part_of_name(f"{_where(settings)}.segmentNamePrefix", prefix)
         key = "collectorType" if "collectorType" in settings.given else "mergeType"
-        return cls(MergeForm.of(settings, "", "1d", "2d", key), settings.given.get("segmentNamePrefix", "").strip())
+        return cls(MergeForm.of(settings, "", "1d", "2d", key), prefix)
