@@ -125,7 +125,7 @@ def polled(ask: Callable[[], Any]) -> Iterator[list[Any]]:
     over = threading.Event()
 
     def poll() -> None:
-        while not over.is_set():
+        while not over.wait(0.01):
             answer = ask()
             if not seen or seen[-1] != answer:
                 seen.append(answer)
