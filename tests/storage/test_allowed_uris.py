@@ -33,6 +33,12 @@ def is_allowed(allowed: AllowedUris, uri: str) -> bool:
         return False
 
 
+@pytest.mark.parametrize("uri", ["\0", "/a/\0.csv", "file:///a%00.csv", "/" + "a" * 5000])
+def test_what_no_file_can_be_called_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidConfigError, match="Unsupported URI"):
+        AllowedUris(["file:///a/"]).check(uri)
+
+
 def test_nothing_is_allowed_by_default(folder: Path) -> None:
     files = [f"file://{folder}/allowed/a%20b.txt", str(folder / "allowed" / "a b.txt"), "a.txt"]
     for uri in (

@@ -99,7 +99,10 @@ class AllowedUris:
     def _local(self, uri: str) -> str:
         path = local_path(uri)
         assert path is not None
-        real = path.resolve()  # what a link or `..` leads to counts
+        try:
+            real = path.resolve()  # what a link or `..` leads to counts
+        except (ValueError, OSError) as error:
+            raise InvalidConfigError(f"Unsupported URI: {uri!r} can be no file: {error}") from None
         for entry in self._entries:
             if entry.scheme == "file" and path.is_absolute() and real.is_relative_to(Path(entry.folder).resolve()):
                 return str(real)
