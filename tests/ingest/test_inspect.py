@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import InvalidConfigError, RecordError
 from gamay.ingest import inspect
 from gamay.ingest.inspect import Inspection, inspect_file, inspect_topic
 from gamay.ingest.stream.config import StreamConfig
@@ -93,3 +95,21 @@ def test_a_topic_is_told_of_by_its_first_messages(tmp_path: Path) -> None:
     assert found.schema.field("at").to_json()["format"] == "1:MILLISECONDS:EPOCH"
     assert (found.rows, column(found, "n")["min"], column(found, "n")["max"]) == (2, 1.0, 2.5)
     assert "not a JSON object" in found.undecodable[0]
+
+
+def test_damaged_arrow_files_are_refused_before_they_are_read_beyond_their_ends(tmp_path: Path) -> None:
+    offsets = pa.py_buffer(np.array([0, 1, 1 << 30, 3], np.int32).tobytes())
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"abc")])
+    batch = pa.record_batch([texts], ["city"])
+    with pa.ipc.new_file(tmp_path / "t.arrow", batch.schema) as sink:
+        sink.write_batch(batch)
+    with pytest.raises(RecordError, match=r"t\.arrow cannot be read as Arrow"):
+        inspect_file("t", str(tmp_path / "t.arrow"), "arrow")
+
+
+def test_names_of_columns_that_are_no_text_are_damage(tmp_path: Path) -> None:
+    orc.write_table(pa.table({"city": ["Oslo"]}), tmp_path / "t.orc")
+    damaged = (tmp_path / "t.orc").read_bytes().replace(b"city", b"c\xdaty")
+    (tmp_path / "t.orc").write_bytes(damaged)
+    with pytest.raises(RecordError, match=r"t\.orc cannot be read as ORC"):
+        inspect_file("t", str(tmp_path / "t.orc"), "orc")

@@ -34,7 +34,10 @@ class ColumnarReader(FileReader):
 
     def _next(self, batches: Iterator[pa.RecordBatch], rows_before: int) -> pa.RecordBatch | None:
         try:
-            return next(batches, None)
+            batch = next(batches, None)
+            if batch is not None:
+                _ = batch.schema.names  # which are text only when somebody asks
+            return batch
         except (pa.ArrowException, OSError, ValueError) as error:
             if rows_before == 0:
                 raise RecordError(f"{self.file} cannot be read as {self._what}: {error}") from error
@@ -47,6 +50,15 @@ def _sliced(batches: Any) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for start in range(0, batch.num_rows, BATCH_ROWS):
             yield batch.slice(start, BATCH_ROWS)
+
+
+def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose buffers hold what they should: those of a damaged file would be read beyond their ends.
+
+    Raises ArrowInvalid.
+    """
+    batch.validate(full=True)
+    return batch
 
 
 def parquet_reader(uri: str, log: ErrorLog) -> ColumnarReader:
@@ -104,8 +116,8 @@ def arrow_reader(uri: str, log: ErrorLog) -> ColumnarReader:
         stream.seek(0)
         if magic == b"ARROW1":
             file = pa.ipc.open_file(stream)
-            yield from _sliced(file.get_batch(i) for i in range(file.num_record_batches))
+            yield from _sliced(_valid(file.get_batch(i)) for i in range(file.num_record_batches))
         else:
-            yield from _sliced(pa.ipc.open_stream(stream))
+            yield from _sliced(map(_valid, pa.ipc.open_stream(stream)))
 
     return ColumnarReader(uri, log, "Arrow", batches)
