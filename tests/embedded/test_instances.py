@@ -122,6 +122,7 @@ def test_expired_deleted_segments_are_removed_by_the_periodic_task(trips: Any, m
         "BrokerResourceValidationManager",
         "MemoryRelease",
         "MemoryTrim",
+        "MetricsHistory",
         "RealtimeSegmentValidationManager",
         "RebalanceChecker",
         "RetentionManager",

@@ -126,3 +126,9 @@ def test_round_trip(tmp_path_factory, objects, layout):
         for name, value in written.items():
             text = json.dumps(value, ensure_ascii=False)
             assert row[name] == value or row[name] == text or (isinstance(value, str) and row[name] == value)
+
+
+def test_a_name_of_a_field_that_is_no_text_is_damage_of_its_line(read):
+    rows, errors, _ = read(b'{"a": 1}\n{"\xf8": 2}\n{"a": 3}\n')
+    assert [row["a"] for row in rows] == [1, 3]
+    assert errors == ["line 2"]

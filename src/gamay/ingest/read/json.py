@@ -108,7 +108,8 @@ class JsonReader(FileReader):
                 read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
                 parse_options=pa_json.ParseOptions(explicit_schema=hints),
             )
-        except pa.ArrowInvalid:
+            _ = table.column_names  # which Arrow does not look at
+        except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
         batches = table.combine_chunks().to_batches()
         return batches[0] if batches else None
