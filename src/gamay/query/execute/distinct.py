@@ -26,7 +26,8 @@ from gamay.sql.options.option_values import number
 _FIRST_STEP_ROWS = 1 << 14
 _STEP_GROWTH = 4
 # a DISTINCT with ORDER BY keeps no more than it needs after each step; fewer groups are merged faster than put in order
-_ORDERED_STEP_ROWS = 1 << 20
+_STEP_ROWS_MAX = 1 << 20
+_BOUNDING_ROWS = 16
 _UNTRIMMED_GROUPS = 1 << 14
 
 
@@ -68,7 +69,10 @@ def _distinct(context: ExecutionContext, segment: QuerySegment) -> GroupTable:
     first_key = FirstKey.of(context.asked(segment), segment) if bound.order_by else None
     table: GroupTable | None = None
     scanned = 0
-    for step in _steps(filtered.matches(), is_ordered=bool(bound.order_by), is_bounded=first_key is not None):
+    first_rows = _FIRST_STEP_ROWS
+    if bound.order_by:  # few rows are to bound the others, but enough of them to have most of the first
+        first_rows = _STEP_ROWS_MAX if first_key is None else min(max(first_rows, _BOUNDING_ROWS * limit), _STEP_ROWS_MAX)
+    for step in _steps(filtered.matches(), first_rows):
         matches = step if first_key is None else first_key.with_a_chance(step)
         table = _merged(
             table, group_segment(context.asked(segment).rows, (), matches, segment_reader(segment), context.pool, options)
@@ -104,18 +108,15 @@ def _dictionary_values(context: ExecutionContext, segment: QuerySegment) -> Grou
     return GroupTable((EncodedVector(np.arange(size, dtype=np.int32), dictionary.values),), (), size)
 
 
-def _steps(matches: Matches, *, is_ordered: bool, is_bounded: bool) -> list[Matches]:
-    """Cut the matches in pieces, which grow where the search may end early, or the first rows bound the others.
-
-    There is at least one piece.
-    """
+def _steps(matches: Matches, first_rows: int) -> list[Matches]:
+    """Cut the matches in pieces that grow from so many rows on; at least one piece."""
     pieces: list[Matches] = []
     rest: Matches = matches
-    rows = _ORDERED_STEP_ROWS if is_ordered and not is_bounded else _FIRST_STEP_ROWS
+    rows = first_rows
     while span_of(rest) > rows:
         first, rest = cut(rest, rows)
         pieces.append(first)
-        rows = min(rows * _STEP_GROWTH, _ORDERED_STEP_ROWS) if is_ordered else rows * _STEP_GROWTH
+        rows = max(rows, min(rows * _STEP_GROWTH, _STEP_ROWS_MAX))
     return [*pieces, rest]
 
 
