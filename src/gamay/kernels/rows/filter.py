@@ -44,6 +44,13 @@ def mark_id_range(ids: Array, first: int, last: int, out: Array) -> None:
     _BY_WIDTH[ids.itemsize](ids.view(kind), kind(first), kind(last - first), out)
 
 
+@kernel
+def mark_between(values: Array, low: Any, high: Any, out: Array) -> None:
+    """Set out[i] = low <= values[i] <= high, all of them of one type of numbers; NaN lies nowhere."""
+    for i in range(values.size):
+        out[i] = (values[i] >= low) & (values[i] <= high)
+
+
 @inlined
 def _rows_in_range(ids: Array, first: Any, span: Any, kind: Any, out: Array) -> Any:
     """Write the rows with kind(ids[i] - first) <= span; 64 rows of which none is in the range cost a few instructions."""

@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 from gamay.base.arrays import Mask
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, numpy_dtype
+from gamay.kernels.rows.filter import mark_between
 from gamay.model.types import DataType
 from gamay.query.bind.predicate import In, Range
 from gamay.query.columns.constants import values_of
 
 Test: TypeAlias = Callable[[Vector], Mask]
 
+_COMPARED_AT_ONCE = frozenset({DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE})
 # a few comparisons of a whole column beat one look-up in a sorted set
 _COMPARED = 4
 
@@ -36,6 +38,8 @@ def in_test(predicate: In, data_type: DataType) -> Test:
 def range_test(predicate: Range, data_type: DataType) -> Test:
     """Return the test of values for comparisons and BETWEEN."""
     text = isinstance(predicate.lower if predicate.lower is not None else predicate.upper, str | bytes)
+    if (closed := _closed(predicate, data_type)) is not None:
+        return _between(*closed)
     tests: list[Test] = []
     if predicate.lower is not None:
         tests.append(
@@ -54,6 +58,35 @@ def range_test(predicate: Range, data_type: DataType) -> Test:
     return lambda vector: tests[0](vector) & tests[1](vector)
 
 
+def _closed(predicate: Range, data_type: DataType) -> tuple[Any, Any] | None:
+    """Return the least and the greatest number of a range with two bounds; None for others, and for bounds at the ends."""
+    if data_type not in _COMPARED_AT_ONCE or predicate.lower is None or predicate.upper is None:
+        return None
+    dtype = numpy_dtype(data_type)
+    if dtype.kind != "f" and (isinstance(predicate.lower, float) or isinstance(predicate.upper, float)):
+        return None
+    low, high = dtype.type(predicate.lower), dtype.type(predicate.upper)
+    if dtype.kind == "f":
+        if not (np.isfinite(low) and np.isfinite(high)):
+            return None
+        ends = dtype.type(np.inf)
+        low = low if predicate.lower_inclusive else np.nextafter(low, ends)
+        return low, high if predicate.upper_inclusive else np.nextafter(high, -ends)
+    if low == np.iinfo(dtype).max or high == np.iinfo(dtype).min:
+        return None
+    one = dtype.type(1)
+    return low if predicate.lower_inclusive else low + one, high if predicate.upper_inclusive else high - one
+
+
+def _between(low: Any, high: Any) -> Test:
+    def test(vector: Vector) -> Mask:
+        out = np.empty(len(vector.values), np.bool_)
+        mark_between(vector.values, low, high, out)
+        return out
+
+    return test
+
+
 def _flags(answer: pa.Array) -> Mask:
     flags: Mask = answer.to_numpy(zero_copy_only=False)
     return np.array(flags, np.bool_)
@@ -64,15 +97,23 @@ def _in_numbers(values: Sequence[LiteralValue], data_type: DataType) -> Test:
     numbers = np.array([value for value in values if value == value], numpy_dtype(data_type))
 
     def test(vector: Vector) -> Mask:
-        if len(numbers) <= _COMPARED or data_type is DataType.BIG_DECIMAL:
+        if len(numbers) == 1:
+            mask = _marks(vector.values == numbers[0])
+        elif len(numbers) <= _COMPARED or data_type is DataType.BIG_DECIMAL:
             mask = np.zeros(len(vector.values), np.bool_)
             for number in numbers:
-                mask |= (vector.values == number).astype(np.bool_)
+                mask |= _marks(vector.values == number)
         else:
             mask = np.isin(vector.values, numbers)
         return mask | np.isnan(vector.values) if has_nan else mask
 
     return test
+
+
+def _marks(compared: Any) -> Mask:
+    """Return a comparison's flags as bool, which those of decimals are not."""
+    marks: Mask = compared.astype(np.bool_, copy=False)
+    return marks
 
 
 def _constant(value: LiteralValue, data_type: DataType) -> Any:
@@ -85,12 +126,20 @@ def _lower_bound(value: LiteralValue, inclusive: bool, data_type: DataType) -> T
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
         # written as a negation, NaN counts as greater than the bound
         return (lambda vector: ~(vector.values < bound)) if inclusive else (lambda vector: ~(vector.values <= bound))
-    return (lambda v: (v.values >= bound).astype(bool)) if inclusive else (lambda v: (v.values > bound).astype(bool))
+    return (
+        (lambda v: (v.values >= bound).astype(bool, copy=False))
+        if inclusive
+        else (lambda v: (v.values > bound).astype(bool, copy=False))
+    )
 
 
 def _upper_bound(value: LiteralValue, inclusive: bool, data_type: DataType) -> Test:
     bound = _constant(value, data_type)
-    return (lambda v: (v.values <= bound).astype(bool)) if inclusive else (lambda v: (v.values < bound).astype(bool))
+    return (
+        (lambda v: (v.values <= bound).astype(bool, copy=False))
+        if inclusive
+        else (lambda v: (v.values < bound).astype(bool, copy=False))
+    )
 
 
 def _text_bound(value: LiteralValue, inclusive: bool, data_type: DataType, *, lower: bool) -> Test:
