@@ -84,7 +84,16 @@ class Session:
 
     def load_all(self) -> None:
         """Have all code loaded, which stays."""
-        for page in ("tables", "new-table", "cluster", "query"):
+        tabs = ("segments", "queries", "advice", "rebalance", "config")
+        pages = (
+            "tables",
+            *(f"tables/trips/{tab}" for tab in tabs),
+            "new-table",
+            "cluster",
+            "cluster/metrics",
+            "cluster/logs",
+        )
+        for page in (*pages, "query"):
             self.page.goto(f"{self.watch.origin}/#/{page}")
             self.page.wait_for_timeout(500)
         for sql in QUERIES:
