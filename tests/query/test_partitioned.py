@@ -273,7 +273,7 @@ def test_ordered_distinct_rows_need_no_more_memory_than_the_answer(segments: Any
         run = Run(segments, folder, 150_000, disk=0)
         expected = Run(segments, folder, NO_LIMIT).rows(asked)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distinct, "_ORDERED_STEP_ROWS", 300)
+            patch.setattr(distinct, "_STEP_ROWS_MAX", 300)
             patch.setattr(distinct, "_UNTRIMMED_GROUPS", 100)
             assert run.rows(asked, servers=2, on_wire=True) == expected
         assert len(expected) == 20
