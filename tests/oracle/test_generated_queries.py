@@ -14,7 +14,7 @@ import pytest
 from tests.seeds import by_first, chunks, count_of
 
 # an eighth of what the variable says, with nulls and without
-QUERIES = max(300, count_of("GAMAY_GENERATED_QUERIES", 0) // 8)
+QUERIES = max(150, count_of("GAMAY_GENERATED_QUERIES", 0) // 8)
 CHUNK = 150
 VARIANTS = ("plain", "indexed", "raw", "consuming")
 
