@@ -20,6 +20,7 @@ import gamay
 
 WORKER = Path(__file__).with_name("kill_worker.py")
 ROWS = 200
+KILLS = count_of("GAMAY_KILLS", 3)
 
 
 def run_and_kill(arguments: list[str], rng: random.Random) -> list[str]:
@@ -35,15 +36,9 @@ def run_and_kill(arguments: list[str], rng: random.Random) -> list[str]:
     return [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
 
-@pytest.fixture(params=[2, pytest.param(count_of("GAMAY_KILLS", 6), marks=pytest.mark.slow)])
-def rounds(request: pytest.FixtureRequest) -> int:
-    count: int = request.param
-    return count
-
-
 @pytest.mark.chaos
 def test_acknowledged_pushes_survive(
-    tmp_path: Path, open_api: Callable[[Path], Any], make_segment: Callable[..., Path], rounds: int
+    tmp_path: Path, open_api: Callable[[Path], Any], make_segment: Callable[..., Path]
 ) -> None:
     rng = random.Random(7)
     data_dir = tmp_path / "data"
@@ -52,7 +47,7 @@ def test_acknowledged_pushes_survive(
     first.stop()
     archives = [str(make_segment(f"trips_{i}", [i] * ROWS)) for i in range(60)]
     acknowledged: set[str] = set()
-    for _ in range(rounds):
+    for _ in range(KILLS):
         start = min(len(acknowledged), len(archives) - 10)
         lines = run_and_kill(["push", str(data_dir), str(start), *archives], rng)
         acknowledged |= {line.strip() for line in lines} - {"end"}
@@ -70,7 +65,7 @@ def test_acknowledged_pushes_survive(
 
 
 @pytest.mark.chaos
-def test_acknowledged_appends_survive(tmp_path: Path, rounds: int) -> None:
+def test_acknowledged_appends_survive(tmp_path: Path) -> None:
     rng = random.Random(11)
     data_dir = tmp_path / "data"
     schema = {
@@ -79,7 +74,7 @@ def test_acknowledged_appends_survive(tmp_path: Path, rounds: int) -> None:
     with gamay.connect(data_dir) as database:
         database.create_table("numbers", pa.table({"batch": [-1] * 10, "n": list(range(10))}), schema=schema)
     acknowledged = {-1}
-    for _ in range(rounds):
+    for _ in range(KILLS):
         lines = run_and_kill(["append", str(data_dir), str(max(acknowledged) + 1000)], rng)
         acknowledged |= {int(line) for line in lines}
         with gamay.connect(data_dir) as database:
