@@ -14,6 +14,7 @@ from gamay.model.types import DataType
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FEW = 10_000  # values
+_FEW_TIMES = 16
 _AS_THEY_ARE = frozenset({DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN})
 # the span that datetime can express, in milliseconds
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -82,7 +83,7 @@ def _python_scalars(data_type: DataType, values: Any) -> list[Any]:
 
 
 def _datetimes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> list[Any]:
-    if len(values) and values.min() >= _FIRST_MS and values.max() <= _LAST_MS:
+    if len(values) > _FEW_TIMES and values.min() >= _FIRST_MS and values.max() <= _LAST_MS:
         # NumPy makes timedeltas ten times as fast as their constructor
         return list(map(_EPOCH.__add__, values.astype("m8[ms]").astype("m8[us]").tolist()))
     return [_EPOCH + timedelta(milliseconds=ms) if _FIRST_MS <= ms <= _LAST_MS else ms for ms in values.tolist()]

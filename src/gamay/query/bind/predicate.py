@@ -112,15 +112,15 @@ def negation(part: Filter) -> Filter:
 def conjunction(parts: Sequence[Filter]) -> Filter:
     """Return the filter that holds when all parts do: flattened, without constants and repeats."""
     flat = dict.fromkeys(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
-    if NOTHING in flat or any(_is_denied(part, flat) for part in flat):
+    if NOTHING in flat or any(_is_denied(part, flat) for part in flat if type(part) is Not):
         return NOTHING
     flat.pop(EVERYTHING, None)
     return And(tuple(flat)) if len(flat) > 1 else next(iter(flat), EVERYTHING)
 
 
-def _is_denied(part: Filter, others: Container[Filter]) -> bool:
+def _is_denied(part: Not, others: Container[Filter]) -> bool:
     """Whether a part is the complement of another one, but for expressions: `rand() < 0.5` may hold once and then not."""
-    return isinstance(part, Not) and not isinstance(part.part, Test) and part.part in others
+    return not isinstance(part.part, Test) and part.part in others
 
 
 def disjunction(parts: list[Filter]) -> Filter:

@@ -82,7 +82,8 @@ def plan_direct(
     plain = all(isinstance(a, Column) or (states.is_narrow and is_arithmetic(a)) for a in states.arguments)
     unfiltered = states.filters == (None,)
     masked = isinstance(matches, DocMask | DocScan) and plain and not exploded and unfiltered and states.is_bounded
-    return DirectPlan(tuple(coded), states, masked, are_scattered(states.arguments, probe), exploded)
+    scattered = masked and are_scattered(states.arguments, probe)
+    return DirectPlan(tuple(coded), states, masked, scattered, exploded)
 
 
 def are_scattered(arguments: Sequence[Expression], probe: Evaluate) -> bool:

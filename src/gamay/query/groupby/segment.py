@@ -106,7 +106,8 @@ def aggregate_segment(
     plan = plan_states(plain, count_rows=plain is not aggregates)
     rows = _block_rows(matches, plan.arguments, reader)
     only_adds, is_bounded = plan.only_adds, plan.is_bounded
-    is_scattered = only_adds and are_scattered(plan.arguments, probe)
+    may_mask = only_adds and isinstance(matches, DocMask | DocScan)
+    is_scattered = may_mask and are_scattered(plan.arguments, probe)
 
     holders: list[guard.Holder] = []
 
