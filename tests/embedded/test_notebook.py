@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -495,6 +496,27 @@ def test_what_is_left_out_is_told(db: Database, tmp_path: Path) -> None:
         )
     db.create_table("long", {"s": ["x" * 600]}, if_exists="replace")
     assert len(db.sql("SELECT s FROM long")["s"][0]) == 600
+
+
+def test_headers_with_spaces_become_columns(db: Database, tmp_path: Path) -> None:
+    """Of all types, in each form of data, and when rows are appended by the one name or the other."""
+    (tmp_path / "orders.csv").write_text("Order ID,Unit  price,Day placed\n1,2.5,2024-01-02\n2,,2024-01-03\n")
+    with pytest.warns(UserWarning, match=r"\"Order ID\" is 'Order_ID', \"Unit  price\" is 'Unit_price'"):
+        db.create_table("orders", tmp_path / "orders.csv", if_exists="replace")
+    db.append("orders", tmp_path / "orders.csv")
+    db.append("orders", {"Order ID": [3], "Unit  price": [4.0], "Day placed": [dt.datetime(2024, 2, 1)]})
+    db.append("orders", {"Order_ID": [4], "Unit_price": [8.0]})
+    assert db.sql("SELECT COUNT(*), SUM(Order_ID), SUM(Unit_price) FROM orders").rows() == [(6, 13.0, 17.0)]
+    assert db.sql("SELECT COUNT(*) FROM orders WHERE Day_placed >= '2024-02-01'").rows() == [(1,)]
+    kinds = {
+        "u": pa.array([2**63, None], pa.uint64()), "d": [dt.date(2024, 1, 2), None], "l": [[1, 2], []], "b": [b"\x00", None],
+        "m": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64())), "s": [{"a": 1}, None], "t": ["x", None],
+    }  # fmt: skip
+    with warnings.catch_warnings(action="ignore"):
+        db.create_table("spaced", pa.table({f"{name} x": values for name, values in kinds.items()}), if_exists="replace")
+    db.create_table("plain", pa.table({f"{name}_x": values for name, values in kinds.items()}), if_exists="replace")
+    spaced, plain = (db.sql(f"SET enableNullHandling = true; SELECT * FROM {name}") for name in ("spaced", "plain"))
+    assert (spaced.columns, spaced.rows()) == (plain.columns, plain.rows())
 
 
 NOON = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)

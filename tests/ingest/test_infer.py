@@ -1,6 +1,7 @@
 """Schemas from Arrow data and from files."""
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -34,10 +35,32 @@ def test_arrow_types():
     assert described(Schema.from_json(schema.to_json()).value) == described(schema)
 
 
-@pytest.mark.parametrize("name", ["dep time", "", "$docId"])
-def test_names_that_no_column_can_have(name):
-    with pytest.raises(InvalidConfigError, match="cannot be a column's name"):
-        infer_schema("t", pa.schema([(name, pa.int8())]))
+def test_names_that_no_column_can_have_are_made_others():
+    names = ["dep  time ", "$docId", "plain", 'a "b"']
+    schema = infer_schema("t", pa.schema([(name, pa.int8()) for name in names]))
+    sources = {spec.name: spec.transform_function for spec in schema.fields}
+    assert sources == {"dep_time": '"dep  time "', "docId": '"$docId"', "plain": None, 'a_"b"': '"a ""b"""'}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["", "a"], "'' cannot be a column's name; rename it in the data"),
+        (["a b", "a_b"], "'a b' and 'a_b' are both column 'a_b'; rename one in the data"),
+    ],
+)
+def test_names_of_which_no_column_can_be_made(names, said):
+    with pytest.raises(InvalidConfigError, match=re.escape(said)):
+        infer_schema("t", pa.schema([(name, pa.int8()) for name in names]))
+
+
+def test_a_time_column_is_named_as_in_the_table(tmp_path):
+    (tmp_path / "x.csv").write_text("the day,n\n19000,1\n19001,2\n")
+    schema = infer_file_schema("t", str(tmp_path / "x.csv"), "csv", time_column="the_day")
+    spec = schema.field("the_day")
+    assert (spec.role.value, spec.format.text, spec.transform_function) == ("DATE_TIME", "1:DAYS:EPOCH", '"the day"')
+    with pytest.raises(InvalidConfigError, match=r"'the day' is not a column of the data\. It is the column 'the_day'\."):
+        infer_file_schema("t", str(tmp_path / "x.csv"), "csv", time_column="the day")
 
 
 def test_csv(tmp_path):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 from gamay.base.telling import tell
-from gamay.ingest.infer import check_kept, infer_file_schema, infer_schema
+from gamay.ingest.infer import check_kept, infer_file_schema, infer_schema, sources_of
 from gamay.ingest.read.readers import format_of, open_reader
 from gamay.ingest.read.records import RecordReader
 from gamay.ingest.run import conformed_batches
@@ -196,10 +196,9 @@ def _batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Source:
     whole = waiting if first is None else chain([first], waiting)
 
     def infer(name: str, time_column: str | None) -> Schema:
-        sample = None
-        if time_column in schema.names and first is not None:
-            sample = pa.chunked_array([first.column(time_column)])
-        return infer_schema(name, schema, time_column, sample)
+        source = sources_of(schema.names).get(time_column or "")
+        sample = None if source is None or first is None else pa.chunked_array([first.column(source)])
+        return _with_names_told(infer_schema(name, schema, time_column, sample))
 
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
         pipeline.check_columns(schema.names)
@@ -222,6 +221,13 @@ def _batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Source:
     return Source(infer, rows, type_of)
 
 
+def _with_names_told(schema: Schema) -> Schema:
+    renamed = [f"{spec.transform_function} is '{spec.name}'" for spec in schema.fields if spec.transform_function]
+    if renamed:
+        tell(f"names of columns have neither spaces nor a leading $, so that {', '.join(renamed)}")
+    return schema
+
+
 def _is_cut(times: pa.Array) -> bool:
     """Whether a column of times has finer ones than milliseconds."""
     per_ms = 1_000 if times.type.unit == "us" else 1_000_000
@@ -236,7 +242,7 @@ def _files(patterns: Sequence[str], config: Mapping[str, Any] | None) -> Source:
     paths = [path for pattern in patterns for path in ([pattern] if "://" in pattern else _expand(pattern))]
 
     def infer(name: str, time_column: str | None) -> Schema:
-        return infer_file_schema(name, paths[0], format_of(paths[0]), config, time_column)
+        return _with_names_told(infer_file_schema(name, paths[0], format_of(paths[0]), config, time_column))
 
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
         told: set[str] = set()

@@ -1,6 +1,7 @@
 """A schema from data: for tables that are created without one."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.sql_names import quoted
 from gamay.ingest.read.csv import CsvReader
 from gamay.ingest.read.csv_format import parse_csv_format
 from gamay.ingest.read.readers import open_reader
@@ -34,20 +36,48 @@ def infer_schema(
 
     Single-value numbers become metrics, because a metric's missing value counts as 0 in sums where a dimension's is the
     lowest number there is. Timestamps and dates become TIMESTAMP date-time columns, lists multi-value columns, structs and
-    maps JSON text, everything else dimensions; texts and bytes of any length are kept whole.
+    maps JSON text, everything else dimensions; texts and bytes of any length are kept whole. What has a name that no column
+    can have goes into a column of the name that `column_name` gives it.
     time_column: becomes a date-time column; sample: its first values, which tell how numbers and texts write their times.
-    Raises InvalidConfigError for a name that no column can have, for a type that no column has, and for a time column whose
-    format cannot be told.
+    Raises InvalidConfigError for a name that is empty, or becomes that of another column, for a type that no column has, and
+    for a time column whose format cannot be told.
     """
-    if time_column is not None and time_column not in arrow_schema.names:
-        raise InvalidConfigError(
-            f"timeColumnName '{time_column}' is not a column of the data.{nearest(time_column, arrow_schema.names)}"
-        )
+    sources = sources_of(arrow_schema.names)
+    if time_column is not None and time_column not in sources:
+        column = column_name(time_column)
+        hint = f" It is the column '{column}'." if column in sources else nearest(time_column, sources)
+        raise InvalidConfigError(f"timeColumnName '{time_column}' is not a column of the data.{hint}")
     fields = []
-    for field in arrow_schema:
-        spec = _field(field.name, field.type)
-        fields.append(_time_field(spec, field.type, sample) if field.name == time_column else spec)
+    for field, column in zip(arrow_schema, sources, strict=True):
+        spec = _field(column, field.type)
+        spec = _time_field(spec, field.type, sample) if column == time_column else spec
+        fields.append(spec if column == field.name else replace(spec, transform_function=quoted(field.name)))
     return Schema(name=name, fields=tuple(fields), enable_column_based_null_handling=True)
+
+
+def column_name(name: str) -> str:
+    """Return the name of the column for what has a name in the data: without spaces, and `$` before it, which none has.
+
+    >>> column_name("Unit  price "), column_name("$docId"), column_name("city")
+    ('Unit_price', 'docId', 'city')
+    """
+    return "_".join(name.split()).lstrip("$")
+
+
+def sources_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the names of the data by those of their columns, in order.
+
+    Raises InvalidConfigError for a name that is empty, and for two that become one.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        column = column_name(name)
+        if not column:
+            raise InvalidConfigError(f"{name!r} cannot be a column's name; rename it in the data")
+        if column in found:
+            raise InvalidConfigError(f"'{found[column]}' and '{name}' are both column '{column}'; rename one in the data")
+        found[column] = name
+    return found
 
 
 def check_kept(name: str, kind: pa.DataType) -> None:
@@ -112,9 +142,6 @@ def _format_of_texts(values: pa.ChunkedArray) -> str | None:
 
 def _field(name: str, kind: pa.DataType) -> FieldSpec:
     check_kept(name, kind)
-    if not name or any(c.isspace() for c in name) or name.startswith("$"):
-        proposal = "_".join(name.split()).lstrip("$") or "column"
-        raise InvalidConfigError(f"{name!r} cannot be a column's name (spaces, leading $); rename it, e.g. to '{proposal}'")
     if pa.types.is_uint64(kind):
         return FieldSpec(name, DataType.BIG_DECIMAL, FieldRole.METRIC)
     data_type, is_single = data_type_of(kind)
@@ -165,12 +192,13 @@ def _first_values(
     path_or_uri: str, data_format: str, config: Mapping[str, Any] | None, column: str | None, types: pa.Schema
 ) -> pa.ChunkedArray | None:
     """Return the values of a column in the first batch of a file, with the type that it was found to have."""
-    if column is None or column not in types.names:
+    source = None if column is None else sources_of(types.names).get(column)
+    if source is None:
         return None
     batch = next(iter(open_reader(path_or_uri, data_format, config, continue_on_error=True)), None)
-    if batch is None or column not in batch.schema.names:
+    if batch is None or source not in batch.schema.names:
         return None
-    return pa.chunked_array([batch.column(column)]).cast(types.field(column).type)
+    return pa.chunked_array([batch.column(source)]).cast(types.field(source).type)
 
 
 def _common(known: pa.DataType | None, found: pa.DataType) -> pa.DataType:

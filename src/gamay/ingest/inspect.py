@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import InvalidConfigError
-from gamay.ingest.infer import infer_file_schema, infer_schema
+from gamay.ingest.infer import infer_file_schema, infer_schema, sources_of
 from gamay.ingest.read.readers import open_reader
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import OffsetCriteria
@@ -90,7 +90,8 @@ def inspect_topic(name: str, config: StreamConfig, context: StreamContext, time_
         why = f"; the first message that is none: {reasons[0]}" if reasons else ""
         raise InvalidConfigError(f"the topic '{config.topic}' has no messages from which a schema could be told{why}")
     table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
-    sample = table.column(time_column) if time_column in table.column_names else None
+    source = sources_of(table.column_names).get(time_column or "")
+    sample = None if source is None else table.column(source)
     schema = infer_schema(name, table.schema, time_column, sample)
     return Inspection(schema, table.num_rows, False, tuple(_columns(schema, table.to_batches())), tuple(reasons[:_COMMON]))
 
@@ -107,8 +108,9 @@ def _decoded(config: StreamConfig, context: StreamContext) -> Iterator[tuple[pa.
 
 def _columns(schema: Schema, batches: list[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     total = sum(batch.num_rows for batch in batches)
+    named = [sources_of(batch.schema.names) for batch in batches]
     for field in schema.fields:
-        parts = [batch.column(field.name) for batch in batches if field.name in batch.schema.names]
+        parts = [batch.column(names[field.name]) for batch, names in zip(batches, named, strict=True) if field.name in names]
         yield {"name": field.name, **_facts(field, parts, total)}
 
 

@@ -7,6 +7,7 @@ DuckDB orders joins, decorrelates subqueries and spills; what a function gives i
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from gamay.base.sql_names import quoted
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
 from gamay.functions.registry import ValueType
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, Bounds
@@ -64,10 +65,6 @@ def render(plan: Plan, calls: Calls, bounds: Bounds) -> Rendered:
     """Return a plan as SQL; what Gamay itself must compute, or watch, is added to `calls`."""
     renderer = _Renderer(plan, calls, bounds)
     return Rendered(renderer.statement(), renderer.leaves)
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 class _Renderer:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.sql_names import quoted
 from gamay.client.literals import literal
 
 
@@ -188,8 +189,3 @@ def raw(sql: str, *, aggregate: bool = False) -> Expression:
 def sql_of(value: Any) -> str:
     """Return an expression, or a value as a literal."""
     return value.sql if isinstance(value, Expression) else literal(value)
-
-
-def quoted(name: str) -> str:
-    """Return a name in quotes; one of a database and a table in two."""
-    return '"' + name.replace('"', '""') + '"'

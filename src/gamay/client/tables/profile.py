@@ -11,7 +11,8 @@ from html import escape
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
-from gamay.client.tables.expression import Expression, quoted
+from gamay.base.sql_names import quoted
+from gamay.client.tables.expression import Expression
 from gamay.client.tables.table import Ask, Table, table_name
 from gamay.client.values import EPOCH
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
-from gamay.client.tables.expression import Expression, col, quoted
+from gamay.base.sql_names import quoted
+from gamay.client.tables.expression import Expression, col
 
 _ROWS_SHOWN = 20
 

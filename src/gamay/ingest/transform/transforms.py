@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.expression import Call, Expression, column_names, walk
+from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.items import with_typed_items
 from gamay.functions.registry import is_aggregate, must_get_scalar
 from gamay.functions.vector import Vector
@@ -86,6 +86,9 @@ class Evaluator:
 
     def compute(self, transform: Transform, rows: Rows) -> tuple[pa.Array, Mask | None]:
         """Return the result in its own type and which rows failed; raises InvalidConfigError for a call that cannot be."""
+        named = transform.expression.name if isinstance(transform.expression, Column) else None
+        if named is not None and named in rows.columns and named not in self._schema:
+            return rows.columns[named], None  # another name for what came in, which is converted for its column alone
         vectors = {name: self._vector(name, rows) for name in column_names(transform.expression)}
         try:
             expression = with_typed_items(transform.expression, self._field)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.sql_names import quoted
 from gamay.model.parse import INTEGER, REQUIRED, TEXT, VERBATIM, At, Shape, key, section
 from gamay.model.schema.datetime_format import DateTimeFormat, Granularity
 from gamay.model.schema.field_spec import DATA_TYPE, FieldSpec, read_null_value
@@ -40,7 +41,7 @@ class GranularitySpec:
     @property
     def quoted(self) -> str:
         """The column as it stands in an expression, where a bare name may be a word of SQL."""
-        return '"' + self.name.replace('"', '""') + '"'
+        return quoted(self.name)
 
 
 @dataclass(frozen=True)

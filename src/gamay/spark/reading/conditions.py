@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, QueryError
+from gamay.base.sql_names import quoted
 from gamay.model.exact_json import reader_of
 from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
 from gamay.query.prune.by_records import ColumnRange, PruningTable, SegmentRecordStats
 from gamay.segment.spi import PartitionInfo
-from gamay.spark.reading.pushed_filters import quoted
 from gamay.sql.parser import parse_query
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import datasource as spark
 
+from gamay.base.sql_names import quoted
 from gamay.client.literals import literal
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.schema.schema import Schema
@@ -25,11 +26,6 @@ _ORDERED = (*_WHOLE, *_FLOATING, DataType.BIG_DECIMAL, DataType.TIMESTAMP, DataT
 _EQUATED = (*_ORDERED, DataType.BOOLEAN, DataType.BYTES)
 Condition: TypeAlias = str | None
 """SQL; None for a filter that is left to Spark."""
-
-
-def quoted(name: str) -> str:
-    """Return a column or table as SQL names it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def condition(filter_: spark.Filter, schema: Schema, null_handling: bool) -> Condition:

@@ -14,12 +14,12 @@ import orjson
 import pyarrow as pa
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
+from gamay.base.sql_names import quoted
 from gamay.client.http import ServiceError
 from gamay.client.literals import literal
 from gamay.model.schema.schema import Schema
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_config import TableConfig
-from gamay.spark.reading.pushed_filters import quoted
 from gamay.spark.source_options import Cluster, ReadOptions
 
 VIEW_KEY = b"gamay.view"
