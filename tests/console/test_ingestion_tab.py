@@ -21,7 +21,7 @@ def test_a_stream_is_paused_resumed_and_committed(watched: Any, browser: Any, or
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_text("Consumption pauses")).to_be_visible()
     expect(page.get_by_text("Paused", exact=True)).to_be_visible()
-    eventually(lambda: not orders.rest("GET", "/tables/orders/pauseStatus")["consumingSegments"])
+    eventually(lambda: not orders.rest("GET", "/tables/orders/consumingSegmentsInfo")["_segmentToConsumingInfoMap"])
     page.get_by_role("button", name="Look again").click()
     expect(page.get_by_text("No segment consumes")).to_be_visible()
 
