@@ -17,10 +17,12 @@ from gamay.functions.expression import Call, Column, Literal
 from gamay.functions.registry import bind_aggregate
 from gamay.functions.vector import Vector
 from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.merging import MergeFunction, MergeType, MetricMerge
 from gamay.model.table.table_config import TableConfig
-from gamay.model.types import DataType
+from gamay.model.types import DataType, FieldRole
+from gamay.segment.process.metrics import MetricRows, merged
 from gamay.segment.process.output import every_row, process
 from gamay.segment.process.spec import ProcessSpec, Slice
 from gamay.segment.read.reader import ImmutableSegment, open_segment
@@ -334,3 +336,21 @@ def test_rounded_times_are_as_if_they_had_come_so(
     (written,) = process([every_row(segment)], schema, config, spec, "o{}".format, tmp_path / "out", T0)
     assert (written.folder / "columns.bin").read_bytes() == (tmp_path / "o0/o0/columns.bin").read_bytes()
     assert open_segment(written.folder).info == expected.info
+
+
+def test_means_of_whole_numbers_are_exact() -> None:
+    """Also where their sums do not fit 64 bits; they are cut towards zero."""
+    rng = np.random.default_rng(3)
+    ends = np.array([2**63 - 1, -(2**63), 2**62, -1, 0, 7])
+    values = np.concatenate([rng.choice(ends, 300), rng.integers(-9, 9, 300)])
+    groups = np.concatenate([rng.integers(0, 90, 300), rng.integers(90, 200, 300)])
+    groups = np.unique(groups, return_inverse=True)[1].astype(np.int64)
+    count, spec = int(groups.max()) + 1, FieldSpec("m", DataType.LONG, FieldRole.METRIC)
+    rows = MetricRows(spec, values, np.zeros(len(values), np.bool_), groups, count, lambda: values)
+    expected = []
+    for group in range(count):
+        of_group = [int(value) for value in values[groups == group]]
+        mean = abs(sum(of_group)) // len(of_group)
+        expected.append(mean if sum(of_group) >= 0 else -mean)
+    dictionary, ids, _ = merged(rows, MetricMerge(MergeFunction.AVG)).encoded()
+    assert np.asarray(dictionary)[ids].tolist() == expected

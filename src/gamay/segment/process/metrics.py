@@ -105,13 +105,18 @@ def _means(rows: MetricRows, present: Array) -> Array:
     groups = rows.groups[present]
     counts = np.bincount(groups, minlength=rows.num_groups)
     values = rows.values[present]
+    some = counts > 0
     if values.dtype.kind == "f":
         sums = np.bincount(groups, values.astype(np.float64), rows.num_groups)
-    else:
-        sums = np.zeros(rows.num_groups, np.int64)
-        np.add.at(sums, groups, values.astype(np.int64))
-    some = counts > 0
-    return (sums[some] / counts[some]).astype(values.dtype)
+        return (sums[some] / counts[some]).astype(values.dtype)
+    # A sum of whole numbers may not fit 64 bits where the mean does: what each value adds to the mean is added up instead.
+    wholes, rests = np.zeros(rows.num_groups, np.int64), np.zeros(rows.num_groups, np.int64)
+    whole, rest = np.divmod(values.astype(np.int64), counts[groups])
+    np.add.at(wholes, groups, whole)
+    np.add.at(rests, groups, rest)
+    more, left = np.divmod(rests[some], counts[some])
+    floors = wholes[some] + more
+    return np.asarray(floors + ((floors < 0) & (left > 0))).astype(values.dtype)
 
 
 def _decimals(rows: MetricRows, present: Array, function: MergeFunction) -> pa.Array:
