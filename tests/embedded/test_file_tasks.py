@@ -120,8 +120,8 @@ def test_a_consistent_refresh_is_seen_whole_or_not_at_all(fed: Fed, monkeypatch:
             raise failure
         end(client, *given, **more)
 
-    end = ControllerClient.end_replace
-    monkeypatch.setattr(ControllerClient, "end_replace", poll)
+    end = ControllerClient.end_replaces
+    monkeypatch.setattr(ControllerClient, "end_replaces", poll)
     fed.api.controller.post("/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
     fed.ended(fed.schedule())
     assert seen == [[1, 1, 1, 2, 2, 2]] * 2  # all new segments were there, twice, and were not shown

@@ -5,7 +5,8 @@ them. An attempt that was given up and does not know it yet ends nothing: what c
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import lcm
 
 import orjson
@@ -67,16 +68,28 @@ def replace_segments(
     custom: entries of their records' custom maps. batch: see `ControllerClient.end_replaces`. Raises ConflictError when
     that has been shown, or an input has changed meanwhile; as pushes do, and TaskCancelledError. Then nothing is shown.
     """
-    kind = table_type_of(table)
-    assert kind is not None
-    task.confirm()
-    with task.access.controller() as controller:
-        entry = controller.start_replace(table, outgoing, [one.name for one in incoming], kind.value)
-    try:
+    with replacement(task, table, outgoing, [one.name for one in incoming], batch):
         for packed in incoming:
             task.upload(packed, custom, table=table)
         if isinstance(changed := inputs_of(task), str):
             raise ConflictError(changed)
+
+
+@contextmanager
+def replacement(
+    task: TaskContext, table: str, outgoing: Sequence[str], incoming: Sequence[str], batch: tuple[str, int] | None = None
+) -> Iterator[None]:
+    """Show segments of a typed table in place of others, at once, when the block has pushed them; not when it raises.
+
+    batch: see `ControllerClient.end_replaces`. Raises as that does, and TaskCancelledError.
+    """
+    kind = table_type_of(table)
+    assert kind is not None
+    task.confirm()
+    with task.access.controller() as controller:
+        entry = controller.start_replace(table, outgoing, incoming, kind.value)
+    try:
+        yield
         task.progress.step(f"waiting until servers have the {len(incoming)} new segments of {table}")
         task.confirm()
         with task.access.controller() as controller:

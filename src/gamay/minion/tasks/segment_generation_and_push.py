@@ -16,6 +16,7 @@ from gamay.cluster.records.records import SegmentRecord
 from gamay.ingest.job.spec import PushJobSpec
 from gamay.minion.context import MinionAccess, TaskContext
 from gamay.minion.file_build import FileBuild
+from gamay.minion.replacing import replacement
 from gamay.minion.work import Rebuilt
 from gamay.model.batch_settings import BatchSettings
 from gamay.model.table.stored import stored_table_config
@@ -183,13 +184,5 @@ def _push(
     if old is None:
         push()
         return
-    task.confirm()
-    with task.access.controller() as client:
-        entry = client.start_replace(table, old, list(custom))
-        try:
-            push()
-            task.confirm()
-            client.end_replace(table, entry)
-        except BaseException:
-            client.revert_replace(table, entry)
-            raise
+    with replacement(task, task.table, old, list(custom)):
+        push()
