@@ -30,7 +30,7 @@ from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.queue import QueryQueue
 from gamay.query.pool import WorkPool
 from gamay.query.stats import QueryStats
-from gamay.roles.process import BrokerProcess
+from gamay.roles.broker_process import BrokerProcess
 
 SCHEMA = {"schemaName": "t", "dimensionFieldSpecs": [{"name": "n", "dataType": "INT"}]}
 

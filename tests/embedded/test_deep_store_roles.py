@@ -16,7 +16,8 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.cluster.records.records import Role
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic
-from gamay.roles.process import PROCESSES, RoleProcess
+from gamay.roles.process import RoleProcess
+from gamay.roles.processes import role_process
 from gamay.roles.settings import load_settings
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -58,7 +59,7 @@ class Team:
         if empty:
             shutil.rmtree(old.settings.data_dir)  # type: ignore[arg-type]
         settings = replace(old.settings, port=old._http.port, instance_id=old.id)
-        self.servers[number] = PROCESSES[Role.SERVER](settings)
+        self.servers[number] = role_process(settings)
         self.servers[number].start()
         return self.servers[number]
 
@@ -83,7 +84,7 @@ class Team:
 
     def _start(self, role: Role, file: Path | None = None, **given: Any) -> RoleProcess:
         settings = load_settings(role, file, {"zk": self._zk, "port": 0, "drain_s": 0, **given})
-        process = PROCESSES[role](settings)
+        process = role_process(settings)
         process.start()
         return process
 

@@ -13,7 +13,8 @@ from gamay.base.errors import InvalidConfigError
 from gamay.base.tls import TlsSettings, read_tls
 from gamay.cluster.records.records import Role
 from gamay.embedded.cluster import EmbeddedCluster
-from gamay.roles.process import PROCESSES, RoleProcess
+from gamay.roles.process import RoleProcess
+from gamay.roles.processes import role_process
 from gamay.roles.settings import load_settings, read_limits
 
 trustme = pytest.importorskip("trustme")
@@ -63,7 +64,7 @@ def start(zookeeper_hosts: str) -> Iterator[Callable[..., RoleProcess]]:
         given = {"zk": zookeeper_hosts, "port": 0, "drain_s": 0, **given}
         if role is Role.SERVER:
             given |= {"warm_up": False, "query_port": 0}
-        process = PROCESSES[role](load_settings(role, file, {k: v for k, v in given.items() if v is not None}))
+        process = role_process(load_settings(role, file, {k: v for k, v in given.items() if v is not None}))
         process.start()
         running.append(process)
         return process
@@ -186,7 +187,7 @@ def test_files_that_cannot_be_used_are_named(pem: Certificates, tmp_path: Path) 
             settings.server_context()
         assert "hush" not in str(caught.value)
     with pytest.raises(InvalidConfigError, match="https needs a certificate"):
-        PROCESSES[Role.MINION](load_settings(Role.MINION, None, {"zk": "x", "port": 0, "https": True}))
+        role_process(load_settings(Role.MINION, None, {"zk": "x", "port": 0, "https": True}))
     assert "secret" not in repr(TlsSettings(pem.cert, key_password="secret"))
 
 

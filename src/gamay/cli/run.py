@@ -203,9 +203,9 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # each attempt to connect is a warning; the store says it once
     settings = load_settings(Role(role), config_file, {**given, "log_format": log_format})
     write_log(settings.log_format, role.lower())
-    from gamay.roles.process import PROCESSES
+    from gamay.roles.processes import role_process
 
-    process = PROCESSES[settings.role](settings)
+    process = role_process(settings)
     name_instance(process.id)
     send_last_spans = spans.configure(role.lower(), process.id)
     for number in (signal.SIGTERM, signal.SIGINT):

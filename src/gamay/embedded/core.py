@@ -20,10 +20,10 @@ from gamay.cluster.records.records import ONLINE, Instance, Role
 from gamay.cluster.records.registry import Registry, announce
 from gamay.cluster.store import paths
 from gamay.cluster.store.embedded_store import EmbeddedStore
-from gamay.controller.tables.tables import DEFAULT_TENANT
 from gamay.embedded.local_completion import LocalCompletion
 from gamay.ingest.stream.spi import StreamContext
 from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
+from gamay.model.table.sections import DEFAULT_TENANT
 from gamay.model.task_settings import DEFAULT_TAG
 from gamay.query.limits.budget import ProcessBudget
 from gamay.roles.controller_role import ControllerRole

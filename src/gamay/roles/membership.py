@@ -15,7 +15,7 @@ from gamay.cluster.store import paths
 from gamay.cluster.store.store import MetadataStore, StoreUnavailableError
 from gamay.cluster.store.znrecord import decode
 from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
-from gamay.controller.tables.tables import DEFAULT_TENANT
+from gamay.model.table.sections import DEFAULT_TENANT
 from gamay.roles.settings import RoleSettings
 
 _log = logging.getLogger(__name__)

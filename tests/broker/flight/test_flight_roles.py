@@ -11,7 +11,9 @@ from tests.embedded.test_tls import SCHEMA, TABLE, Certificates
 from tests.waiting import eventually
 
 from gamay.cluster.records.records import Role
-from gamay.roles.process import PROCESSES, BrokerProcess, RoleProcess
+from gamay.roles.broker_process import BrokerProcess
+from gamay.roles.process import RoleProcess
+from gamay.roles.processes import role_process
 from gamay.roles.settings import load_settings
 
 adbc = pytest.importorskip("adbc_driver_flightsql.dbapi")
@@ -24,7 +26,7 @@ def start(zookeeper_hosts: str) -> Iterator[Callable[..., RoleProcess]]:
     def run(role: Role, file: Path | None = None, **given: Any) -> RoleProcess:
         more = {"warm_up": False, "query_port": 0} if role is Role.SERVER else {}
         settings = load_settings(role, file, {"zk": zookeeper_hosts, "port": 0, "drain_s": 0, **more, **given})
-        process = PROCESSES[role](settings)
+        process = role_process(settings)
         process.start()
         running.append(process)
         return process

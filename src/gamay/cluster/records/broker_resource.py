@@ -17,13 +17,13 @@ from gamay.cluster.records.registry import Registry
 from gamay.cluster.store import buckets, paths
 from gamay.cluster.store.store import update
 from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, decode, encode
+from gamay.model.table.sections import DEFAULT_TENANT
 
 _log = logging.getLogger(__name__)
 
 BrokerStates: TypeAlias = Mapping[str, Mapping[str, str]]
 
 _IDEAL = paths.ideal_state(paths.BROKER_RESOURCE)
-_DEFAULT_TENANT = "DefaultTenant"
 _UNLIMITED = "2147483647"
 _SIMPLE = {
     "IDEAL_STATE_MODE": "CUSTOMIZED",
@@ -166,7 +166,7 @@ class BrokerResource:
 def _broker_tenant(config: bytes) -> str | None:
     """Return whose brokers answer for a table by its config; None where that is damaged: nobody can bind its queries."""
     try:
-        return str(orjson.loads(decode(config).simple.get("tenants", "{}")).get("broker") or _DEFAULT_TENANT)
+        return str(orjson.loads(decode(config).simple.get("tenants", "{}")).get("broker") or DEFAULT_TENANT)
     except (CorruptRecordError, ValueError, AttributeError):
         return None
 

@@ -45,7 +45,6 @@ from gamay.storage.deep_store import SCHEME, UPSERT_SNAPSHOTS
 
 _log = logging.getLogger(__name__)
 
-DEFAULT_TENANT = "DefaultTenant"
 _DAY_MS = 24 * 3600 * 1000
 _SKIPPABLE = frozenset({"ALL", "TASK", "UPSERT", "TENANT", "MINION_INSTANCES", "ACTIVE_TASKS"})
 

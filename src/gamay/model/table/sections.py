@@ -18,6 +18,8 @@ from gamay.model.parse import (
     section,
 )
 
+DEFAULT_TENANT = "DefaultTenant"
+"""Whose brokers and servers a table has that names none."""
 BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY = "BalanceNumSegmentAssignmentStrategy", "ReplicaGroupSegmentAssignmentStrategy"
 """What the older `segmentAssignmentStrategy` may say."""
 ROUTING_TABLE_BUILDERS = (
@@ -90,8 +92,8 @@ class TagOverrideConfig:
 class TenantsConfig:
     """`tenants`: who serves the table."""
 
-    broker: str = key("broker", TEXT, "DefaultTenant")
-    server: str = key("server", TEXT, "DefaultTenant")
+    broker: str = key("broker", TEXT, DEFAULT_TENANT)
+    server: str = key("server", TEXT, DEFAULT_TENANT)
     tag_override: TagOverrideConfig | None = key("tagOverrideConfig", section(TagOverrideConfig))
 
 

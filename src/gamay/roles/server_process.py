@@ -1,0 +1,122 @@
+"""A server as a process of its own."""
+
+import logging
+import threading
+from functools import partial
+from typing import Any
+
+from gamay.base.clock import SYSTEM_CLOCK, Clock
+from gamay.base.ids import RANDOM_IDS, Ids
+from gamay.base.rng import new_rng
+from gamay.cluster.store.election import leader_of
+from gamay.ingest.stream.spi import StreamContext
+from gamay.query.limits.budget import ProcessBudget
+from gamay.roles.layout import Layout
+from gamay.roles.lock import FolderLock
+from gamay.roles.membership import set_shutting_down
+from gamay.roles.process import RoleProcess
+from gamay.roles.server_role import ServerRole, consuming_resources
+from gamay.roles.settings import RoleSettings
+from gamay.roles.warming import Warming
+from gamay.server.answering.listener import QueryListener
+from gamay.server.answering.query_memory import follow_settings
+from gamay.server.consuming.completion_client import HttpCompletionClient
+from gamay.server.http.app import ServerApp
+from gamay.server.loading.sources import ClusterMembers, SegmentSources
+from gamay.server.metrics.gauges import server_history
+from gamay.storage.fetchers import Fetchers
+from gamay.web.process_routes import process_routes
+
+_log = logging.getLogger(__name__)
+_ROUTES_FOLLOW_S = 1.0  # brokers hear in that time that a server is leaving
+
+
+class ServerProcess(RoleProcess):
+    """A server."""
+
+    def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
+        assert settings.data_dir is not None
+        super().__init__(settings, clock, ids)
+        self._lock = FolderLock(settings.data_dir.expanduser().absolute())
+        self._warming = Warming()
+
+    def _member_port(self) -> int:
+        return self._listener.port
+
+    def _build(self) -> tuple[Any, ...]:
+        assert self.settings.data_dir is not None
+        settings = self.settings
+        store = None if settings.deep_store is None else self._deep_store(settings.deep_store)
+        headers = {"Authorization": settings.auth_token} if settings.auth_token else {}
+        members = ClusterMembers(self.registry, self.id, new_rng().shuffle)
+        sources = SegmentSources(store, Fetchers(settings.storage, self._tls_client), members, headers)
+        layout = Layout(self.settings.data_dir.expanduser().absolute())
+        self._budget = ProcessBudget.of_machine(layout.spill)
+        self._completion = HttpCompletionClient(self._lead_controller, self.settings.auth_token, self._tls_client)
+        streams = StreamContext(client_id=self.id, clock=self.clock)
+        self._role = ServerRole(
+            self.id,
+            self.registry,
+            layout.server,
+            sources,
+            self.clock,
+            self.ids,
+            consuming=partial(consuming_resources, self.id, layout, streams, self._completion, self.clock, self.ids, store),
+            key_defaults=self.settings.key_defaults,
+        )
+        self._listener = QueryListener(
+            self.id,
+            self._role.executor,
+            self.clock,
+            port=self.settings.query_port,
+            host=self.settings.address,
+            memory=self._budget,
+            tls=self._tls_server if self.settings.query_tls else None,
+            busy_poll_us=self.settings.busy_poll_us,
+            secret=self._secret(),
+        )
+        self._history = server_history(self._role.instance, self.clock)
+        more = process_routes(self.registry, self.id, self.clock, self._history)
+        return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more, self._listener).asgi(),)
+
+    def _announce(self) -> None:
+        pass  # the instance does that, once its segments are loaded
+
+    def _prepare(self) -> None:
+        self._unfollow = follow_settings(self.registry, self._budget)
+
+    def _begin(self) -> None:
+        if self.settings.warm_up:
+            self._warming.start()
+        else:
+            self._warming.skip()
+        self._listener.start()
+        self._role.instance.start()
+
+    def _is_of_use(self) -> bool:
+        return self._role.instance.ready and self._warming.done
+
+    def _leave(self, deadline_s: float) -> None:
+        """Drain: brokers are told to ask others, then what they have asked is answered."""
+        try:
+            set_shutting_down(self.registry, self.id)
+        except Exception:  # noqa: BLE001 - without ZooKeeper there is nobody to be told; what is under way is finished all the same
+            _log.exception("brokers could not be told that %s leaves", self.id)
+        self._listener.leave()
+        threading.Event().wait(_ROUTES_FOLLOW_S)
+        while self._listener.in_flight and self.clock.monotonic_s() < deadline_s:
+            threading.Event().wait(0.05)
+
+    def _end(self) -> None:
+        self._unfollow()
+        self._warming.stop()
+        self._listener.stop()
+        self._role.instance.stop()
+        self._completion.close()
+        self._role.executor.close()
+        self._lock.release()
+
+    def _lead_controller(self) -> str | None:
+        leader = leader_of(self.store)
+        found = None if leader is None else self.registry.get_instance(leader)
+        return None if found is None else found.url
