@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= 2
 MINUTES ?= 30
 
-.PHONY: setup java lint test coverage search quickstart bench docs clean
+.PHONY: setup java lint test coverage search quickstart bench docs wheel clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gamay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
@@ -56,5 +56,9 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
+# A wheel with compiled kernels, into dist.
+wheel: setup
+	$(BIN)/python -m tools.wheel $(ARGS)
+
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

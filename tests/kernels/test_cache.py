@@ -1,6 +1,7 @@
 """Kernels from the cache on disk, in processes of their own: loading one imports nothing that only compiling needs."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -8,8 +9,9 @@ import warnings
 from pathlib import Path
 
 import pytest
+from llvmlite import binding as llvm
 
-from gamay.kernels import jit
+from gamay.kernels import jit, prebuilt
 from gamay.kernels.cache_folder import cache_dir
 
 _MODULE = """
@@ -54,6 +56,35 @@ def test_kernels_are_loaded_without_a_compiler_and_compiled_with_what_was_loaded
     assert _run(tmp_path, f"{alone}; {_PREPARED} print(prepared)").split() == ["20", "False"]
     failing = "import sums\ntry:\n  sums.twice_total(sums.VALUES[:0])\nexcept ValueError as error:\n  print(error)"
     assert _run(tmp_path, failing) == "nothing to add"
+
+
+def test_kernels_of_the_wheel_are_loaded_by_the_processors_that_they_are_for(tmp_path: Path) -> None:
+    """A kernel is compiled for a family, as `tools.wheel` does, and looked for by a process that has none of its own."""
+    (family,) = prebuilt.FAMILIES
+    kernels = tmp_path / "gamay" / "kernels"
+    kernels.parent.mkdir()
+    (kernels.parent / "__init__.py").touch()
+    shutil.copytree(Path(jit.__file__).parent, kernels, ignore=shutil.ignore_patterns("__pycache__", "compiled"))
+    text = "from gamay.kernels.jit import kernel\n\n@kernel\ndef added(value):\n    return value + 1\n"
+    (kernels / "called.py").write_text(text)
+    code = "from gamay.kernels.called import added; print(added(1), sum(added.stats.cache_hits.values()))"
+    for_family = f"import os; os.environ.update(NUMBA_CPU_NAME='{family}', NUMBA_CPU_FEATURES='')\n"
+    assert _run(tmp_path, for_family + code).split() == ["2", "0"]
+    (kernels / "compiled").mkdir()
+    shutil.move(tmp_path / "cache" / "kernels", kernels / "compiled" / family)
+    if prebuilt_is_for_this_machine():
+        assert _run(tmp_path, code).split() == ["2", "1"]
+        assert not list((tmp_path / "cache").rglob("*.nb?"))
+    elsewhere = f"from gamay.kernels import prebuilt; prebuilt.FAMILIES['{family}'] = frozenset({{'no such feature'}})\n"
+    assert _run(tmp_path, elsewhere + code).split() == ["2", "0"]
+    shutil.rmtree(tmp_path / "cache")
+    (kernels / "called.py").write_text(text.replace("value + 1", "value + 2"))
+    assert _run(tmp_path, code).split() == ["3", "0"]
+
+
+def prebuilt_is_for_this_machine() -> bool:
+    (needed,) = prebuilt.FAMILIES.values()
+    return platform.machine() == "x86_64" and all(llvm.get_host_cpu_features().get(name) for name in needed)
 
 
 def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path: Path) -> None:

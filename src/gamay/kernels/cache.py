@@ -9,7 +9,7 @@ A kernel's machine code contains the kernels that it calls and the constants tha
 Numba looks only at the path, the time and the size of the kernel's own file, so that kernels would go on with what another
 module was before an update, and each installation would compile its own. Here a kernel's folder is named after the texts of
 all modules that its own one is made of: where one of them is another, it is compiled anew, and installations of the same
-sources share what one of them has compiled.
+sources share what one of them has compiled. What the cache has not may have come with the wheel (`gamay.kernels.prebuilt`).
 
 This rests on parts of Numba that are not public; `tests/kernels/test_cache.py` fails when a later version changes them.
 """
@@ -22,10 +22,11 @@ from typing import Any, ClassVar
 
 import numba
 from llvmlite import binding as llvm
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
+from gamay.kernels import prebuilt
 from gamay.kernels.cache_folder import cache_dir
 
 _FOLDER = Path(__file__).parent
@@ -112,7 +113,18 @@ class KernelCache(FunctionCache):
             codegen._library_class = _Library
             for name, address in _nrt_python.c_helpers.items():
                 llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
-        return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        return self._load_prebuilt(sig, target_context) if found is None else found
+
+    def _load_prebuilt(self, sig: Any, target_context: Any) -> Any:
+        family = prebuilt.family()
+        if family is None:
+            return None
+        impl, folder = self._impl, prebuilt.FOLDER / family / Path(self._cache_path).name
+        file: Any = IndexDataCacheFile(str(folder), impl.filename_base, impl.locator.get_source_stamp())  # type: ignore[no-untyped-call]
+        signature, (triple, *_), code = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
+        data = file.load((signature, (triple, family, ""), code))
+        return None if data is None else impl.rebuild(target_context, data)
 
 
 class _Library(JITCodeLibrary):

@@ -13,6 +13,7 @@ import llvmlite.binding
 import numba
 from numba.core.errors import NumbaError
 
+from gamay.kernels import prebuilt
 from gamay.kernels.cache import stamp_of
 from gamay.kernels.cache_folder import cache_dir
 from gamay.kernels.catalog.entries import FILE, read_entries, shared
@@ -21,8 +22,9 @@ _NICENESS = 19
 
 
 def is_compiled() -> bool:
-    """Whether the catalog has been compiled of the present sources, for this processor and these versions."""
-    return _mark().exists()
+    """Whether the catalog has been compiled of the present sources, for this processor or its family, and these versions."""
+    family = prebuilt.family()
+    return _mark().exists() or (family is not None and (prebuilt.FOLDER / family / f"{_name(family)}.complete").exists())
 
 
 def start(processes: int = 1) -> list[subprocess.Popen[bytes]]:
@@ -45,7 +47,7 @@ def compile_part(part: int, parts: int, tell: Callable[[str], None]) -> bool:
     """Compile one of so many parts. tell: is told of entries that cannot be. Return whether nobody else does so already."""
     if parts == 1:
         os.nice(_NICENESS)
-    with (cache_dir() / f"{_name()}.{part}-of-{parts}.lock").open("w") as lock:
+    with (cache_dir() / f"{_name(_processor())}.{part}-of-{parts}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -67,11 +69,16 @@ def compile_part(part: int, parts: int, tell: Callable[[str], None]) -> bool:
 
 
 def _mark() -> Path:
-    return cache_dir() / f"{_name()}.complete"
+    return cache_dir() / f"{_name(_processor())}.complete"
 
 
-def _name() -> str:
+def _processor() -> str:
+    """Return what kernels are compiled for: Numba's setting, or the processor of this machine."""
+    return str(getattr(numba.config, "CPU_NAME", None) or llvmlite.binding.get_host_cpu_name())
+
+
+def _name(processor: str) -> str:
     """Return what is another text for other sources, versions or processors."""
     parts = [stamp_of(path) for path in sorted(FILE.parents[1].rglob("*.py"))]
-    parts += [FILE.read_text(), numba.__version__, platform.python_version(), llvmlite.binding.get_host_cpu_name()]
+    parts += [FILE.read_text(), numba.__version__, platform.python_version(), processor]
     return f"catalog-{sha256(' '.join(parts).encode()).hexdigest()[:16]}"
