@@ -92,7 +92,7 @@ class Processes:
         config.write_text(f"gamay.ingest.allowed_uris=file://{folder.absolute()}/streams/\n")
         own = ("--data-dir", shared, "--config-file", str(config))
         self.controllers = [RoleProcess("controller", i, folder, zk, *own) for i in range(controllers)]
-        self.brokers = [RoleProcess("broker", i, folder, zk) for i in range(brokers)]
+        self.brokers = [RoleProcess("broker", i, folder, zk, "--no-warm-up") for i in range(brokers)]
         self.servers = [
             RoleProcess(
                 "server", i, folder, zk, "--data-dir", str(folder / f"server{i}"), "--query-port", str(free_port()),

@@ -46,7 +46,9 @@ class Process:
 
     def __init__(self, folder: Path, role: str, zk: str, *more: str) -> None:
         self.role, self.port = role, free_port()
-        self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Test", "--port", str(self.port), *more]
+        # each process would load all kernels: `test_warming.py` has what that is for
+        warming = ("--no-warm-up",) if role in ("broker", "server") else ()
+        self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Test", "--port", str(self.port), *warming, *more]
         self._log = folder / f"{role}-{self.port}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.http = httpx.Client(base_url=f"http://localhost:{self.port}", timeout=30)

@@ -191,6 +191,7 @@ def start_broker(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
+    warm_up: Annotated[bool, typer.Option(help="Compile what merging runs, beside the first answers.")] = True,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a broker (port 8099)."""
@@ -198,6 +199,7 @@ def start_broker(
         "Broker", config_file, tags, zk=zk, port=port, flight_port=flight_port,
         cluster=cluster_name, host=host, listen=listen, wait_s=wait_s,
         tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca, log_format=log_format,
+        warm_up=warm_up,
     )  # fmt: skip
 
 

@@ -50,12 +50,13 @@ class RoleSettings:
     to ZooKeeper, and as whom. limits: of requests over HTTP. url: of a controller, how clients reach it, when not by
     host and port. instance_id: empty makes one of host and port. tags: that the instance has when it joins; None: of the
     default tenant, or of none, as `tenant_isolation` says. wait_s: how long to wait for ZooKeeper at the start. drain_s: how
-    long a process that leaves waits for requests, queries and tasks to end. warm_up: whether a server compiles what
-    queries run before it says that it is ready. access: who may use the HTTP interface. auth_token: the `Authorization`
-    header of what a server asks controllers, a controller servers and minions, and a minion both. key_defaults: what a
-    server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they stay awake at most for
-    what follows when a query went between them; None is the usual. spark: where a minion has segments built; None: in
-    its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to each other that they
+    long a process that leaves waits for requests, queries and tasks to end. warm_up: whether a server compiles what queries
+    run before it says that it is ready, and a broker what merging runs. access: who may use the HTTP interface. auth_token:
+    the `Authorization` header of what a server asks controllers, a controller servers and minions, and a minion both.
+    key_defaults: what a server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they
+    stay awake at most for what follows when a query went between them; None is the usual. spark: where a minion has
+    segments built; None: in its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to
+    each other that they
     know; empty: what the metadata store has.
     """
 
