@@ -56,8 +56,7 @@ class RoleSettings:
     key_defaults: what a server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they
     stay awake at most for what follows when a query went between them; None is the usual. spark: where a minion has
     segments built; None: in its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to
-    each other that they
-    know; empty: what the metadata store has.
+    each other that they know; empty: what the metadata store has.
     """
 
     role: Role
