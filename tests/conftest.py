@@ -60,6 +60,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFileOrFolder(config, log)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write anew what comes out of the cases of tests/sql")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the order below: xdist would begin with the files that have the most tests."""
     if hasattr(config.option, "loadscopereorder"):

@@ -1,14 +1,9 @@
-"""The SQL cases in the `.test` files beside this module: what a query compiles to, or the error it causes.
+"""SQL and what it compiles to, or the error that it causes: the `.test` files beside this module (`tests.sql.cases`)."""
 
-A case is `query` or `error`, the SQL, a line `----`, and what comes out, up to a blank line. `GAMAY_UPDATE=1` rewrites what
-comes out; review the difference.
-"""
-
-import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.sql.cases import Case, one_block, read_cases, update
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call, Column, Expression, Literal
@@ -17,32 +12,7 @@ from gamay.model.types import DataType
 from gamay.sql.parser import PlanCache, parse_query
 from gamay.sql.query import Query
 
-HERE = Path(__file__).parent
-
-
-@dataclass
-class Case:
-    file: Path
-    line: int
-    kind: str
-    sql: str
-    expected: str
-
-
-def read_cases(file: Path) -> list[Case]:
-    cases = []
-    lines = file.read_text().splitlines()
-    i = 0
-    while i < len(lines):
-        if lines[i] not in ("query", "error"):
-            assert not lines[i] or lines[i].startswith("#"), f"{file.name}:{i + 1}: neither a case nor a comment"
-            i += 1
-            continue
-        rule = lines.index("----", i)
-        end = next((j for j in range(rule, len(lines)) if not lines[j]), len(lines))
-        cases.append(Case(file, i + 1, lines[i], "\n".join(lines[i + 1 : rule]), "\n".join(lines[rule + 1 : end])))
-        i = end
-    return cases
+KINDS = ("query", "error")
 
 
 def tree(expression: Expression) -> str:
@@ -85,30 +55,23 @@ def outcome(case: Case) -> tuple[str, str]:
     try:
         first = parse_query(case.sql, plans=plans)
     except QueryError as error:
-        # a blank line ends a case, so the place of an empty line is shown by a bar
-        return "error", "\n".join(line.rstrip() or "|" for line in f"{error.code.code} {error}".splitlines())
+        return "error", one_block(f"{error.code.code} {error}")
     assert parse_query(case.sql, plans=plans) == first, "the plan from the cache differs"
     return "query", show(first)
 
 
-def update(file: Path) -> None:
-    text = file.read_text().splitlines()
-    for case in reversed(read_cases(file)):
-        kind, shown = outcome(case)
-        rule = text.index("----", case.line - 1)
-        end = next((j for j in range(rule, len(text)) if not text[j]), len(text))
-        text[rule + 1 : end] = shown.splitlines()
-        text[case.line - 1] = kind
-    file.write_text("\n".join(text).rstrip("\n") + "\n")
+FILES = sorted(Path(__file__).parent.glob("*.test"))
+CASES = [case for file in FILES for case in read_cases(file, KINDS)]
 
 
-FILES = sorted(HERE.glob("*.test"))
-if os.environ.get("GAMAY_UPDATE"):
-    for _file in FILES:
-        update(_file)
-CASES = [case for file in FILES for case in read_cases(file)]
+@pytest.fixture(scope="module", autouse=True)
+def _updated(request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("update"):
+        for file in FILES:
+            update(file, KINDS, outcome)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{c.file.stem}:{c.line}" for c in CASES])
-def test_case(case: Case) -> None:
-    assert outcome(case) == (case.kind, case.expected), f"{case.file}:{case.line}"
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_case(case: Case, request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("update"):
+        assert outcome(case) == (case.kind, case.expected), f"{case.file}:{case.line}"

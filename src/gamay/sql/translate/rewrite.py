@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, Star, walk
-from gamay.functions.registry import is_aggregate
+from gamay.functions.expression import FILTERED, GROUPING, SYNTAX, Call, Column, Expression, Literal, Star, walk
+from gamay.functions.registry import is_aggregate, must_get_scalar
 from gamay.functions.text import constant_text, to_text
 from gamay.model.types import DataType
 from gamay.sql.query import OrderBy, SelectItem
@@ -265,6 +265,7 @@ def _check_grouping(statement: Statement) -> None:
         loose = _first_ungrouped(expression, keys)
         if loose is None:
             continue
+        _check_functions(expression)
         if isinstance(loose, Star):
             beside = "GROUP BY" if statement.group_by else "an aggregate"
             raise _invalid(f"* stands beside {beside}; name the columns, and group by them")
@@ -274,6 +275,13 @@ def _check_grouping(statement: Statement) -> None:
         if expression is statement.having:
             message += ", as HAVING needs it: put it into one of them, or the condition into WHERE, which filters rows"
         raise _invalid(message)
+
+
+def _check_functions(expression: Expression) -> None:
+    """Raise QueryError for a function that there is not: it may be meant for an aggregate, whose argument is not loose."""
+    for part in walk(expression):
+        if isinstance(part, Call) and part.name not in SYNTAX and not is_aggregate(part.name):
+            must_get_scalar(part.name)
 
 
 def _first_ungrouped(expression: Expression, keys: set[Expression]) -> Expression | None:
