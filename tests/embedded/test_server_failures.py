@@ -42,6 +42,7 @@ def test_every_answer_is_whole(processes: Cluster, make_segment: Callable[..., P
         while not stop.is_set():
             count, answer = _ask(broker)
             answers.append((count, answer["exceptions"]))
+            stop.wait(0.01)
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
