@@ -4,10 +4,13 @@ import gc
 import importlib.util
 import os
 import socket
+import ssl
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from benchmarks.cluster.ports import free_port
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
@@ -26,6 +29,13 @@ settings.load_profile("gamay")
 # clone is and on the tests that ran before in the same process. `test_same_run.py` holds that they do not.
 _imported_constants, _no_constants = hypothesis_providers._get_local_constants, hypothesis_providers.Constants()
 hypothesis_providers._get_local_constants = lambda: _no_constants if settings.default.derandomize else _imported_constants()
+
+# A client of httpx, and so each `httpx.get`, reads the certificates of all public authorities, for 20 ms: tests share them.
+_new_context, _public_context = ssl.create_default_context, cache(ssl.create_default_context)
+_public = [{"cafile": file} for file in (certifi.where(), os.environ.get("SSL_CERT_FILE"))]
+ssl.create_default_context = lambda *args, **options: (
+    _public_context(**options) if not args and options in _public else _new_context(*args, **options)
+)
 
 # Spark, Kafka and ZooKeeper run for seconds here: what Java's second compiler makes in that time costs more than it gains.
 # Less than half of the processor time is left without it.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.waiting import eventually
 
 SCHEMA = {
     "schemaName": "trips",
@@ -195,10 +196,9 @@ def test_reload(trips: Any, make_segment: Callable[..., Path]) -> None:
     trips.push(make_segment("trips_0", [1]))
     told = json.loads(http.post("/segments/trips/reload").json()["status"])["trips_OFFLINE"]
     assert told["numMessagesSent"] == "1"
-    for _ in range(200):
-        status = http.get(f"/segments/segmentReloadStatus/{told['reloadJobId']}").json()
-        if status["status"] == "COMPLETED":
-            break
+    job = f"/segments/segmentReloadStatus/{told['reloadJobId']}"
+    eventually(lambda: http.get(job).json()["status"] == "COMPLETED")
+    status = http.get(job).json()
     assert (status["totalSegmentCount"], status["successCount"], status["failureCount"]) == (1, 1, 0)
     text = http.post("/segments/trips/trips_0/reload", params={"forceDownload": "true"}).json()["status"]
     assert text.startswith("Submitted reload job id: ")
