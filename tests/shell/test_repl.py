@@ -174,6 +174,7 @@ def _take_terminal() -> None:
     import termios
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which jobs in the background of a script ignore, and hand on
 
 
 @pytest.fixture
