@@ -1,5 +1,7 @@
 """`gamay sql` and `gamay query`: options to a request of the shell."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ def run_sql(
 
     login: fields of `gamay.shell.profiles.Profile`.
     """
+    from gamay.shell.asking import is_any_running
     from gamay.shell.main import Request, run
     from gamay.shell.profiles import Profile
 
@@ -41,5 +44,9 @@ def run_sql(
             stops=stops,
         )
     )
+    if is_any_running():  # one that Ctrl-C could not end: Python's own end would take the interpreter away from it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     if status:
         raise typer.Exit(status)

@@ -72,7 +72,7 @@ class Engine:
         import duckdb  # 0.1 s, for who asks such a query
 
         functions = list(functions)
-        with self._connection(memory_bytes) as connection, _interrupted(connection, deadline):
+        with self._connection(memory_bytes) as connection:
             try:
                 for function in functions:
                     connection.create_function(
@@ -85,10 +85,12 @@ class Engine:
                     )
                 for name, table in tables.items():
                     connection.register(name, table)
+                if profiles:
+                    connection.execute("SET enable_profiling = 'no_output'")
+                with interrupted(connection, deadline):  # not around what is undone below, which must be done
+                    rows = connection.sql(sql).to_arrow_table()
                 if not profiles:
-                    return connection.sql(sql).to_arrow_table(), None
-                connection.execute("SET enable_profiling = 'no_output'")
-                rows = connection.sql(sql).to_arrow_table()
+                    return rows, None
                 return rows, orjson.loads(connection.get_profiling_information("json"))["operator"]
             except duckdb.InterruptException:
                 deadline.check()
@@ -152,8 +154,8 @@ def _close(connections: "list[duckdb.DuckDBPyConnection]") -> None:
 
 
 @contextmanager
-def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
-    """Interrupt the connection once the deadline has passed."""
+def interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
+    """Interrupt the connection once the deadline has passed, again and again: DuckDB forgets those between statements."""
     done = threading.Event()
 
     def watch() -> None:
@@ -162,7 +164,6 @@ def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) ->
                 deadline.check()
             except QueryError:
                 connection.interrupt()
-                return
 
     watcher = threading.Thread(target=watch, name="gamay-relational-deadline", daemon=True)
     watcher.start()

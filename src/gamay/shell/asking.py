@@ -13,6 +13,7 @@ from gamay.shell.answer import Answer
 from gamay.shell.session import Parameters, Session
 
 _LOOK_S = 0.1
+_THREAD = "gamay-statement"
 _SHOWN_FROM_S = 0.5  # what is faster than that needs no progress
 _GIVEN_UP_S = 5.0
 
@@ -69,7 +70,7 @@ def ask(
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             future.set_exception(error)
 
-    threading.Thread(target=run, name="gamay-statement", daemon=True).start()
+    threading.Thread(target=run, name=_THREAD, daemon=True).start()
     begun_s = clock.monotonic_s()
     try:
         while not _is_done(future):
@@ -82,6 +83,11 @@ def ask(
     finally:
         if progress is not None:
             progress.end()
+
+
+def is_any_running() -> bool:
+    """Return whether a statement of this process runs, be it that nobody waits for it any longer."""
+    return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
 def _is_done(future: "Future[Answer]") -> bool:
