@@ -36,6 +36,7 @@ import pyarrow as pa
 
 from benchmarks import data, report
 from gamay.base.clock import SYSTEM_CLOCK
+from gamay.cluster.access.principals import ANYONE
 from gamay.embedded.core import LocalCluster
 from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
@@ -185,7 +186,7 @@ class Bench:
     def create_table(self) -> None:
         """Begin to consume."""
         self.cluster.schemas.add(SCHEMA)
-        self.cluster.tables.add(self._config)
+        self.cluster.tables.add(self._config, by=ANYONE)
         self.cluster.routing.wait_until(lambda: bool(self.cluster.routing.find(TABLE)), 60)
 
     def ask(self, sql: str) -> list[tuple[Any, ...]] | None:

@@ -8,6 +8,7 @@ import pytest
 from gamay.base.clock import ManualClock
 from gamay.base.errors import NotFoundError
 from gamay.base.ids import CountingIds
+from gamay.cluster.access.principals import ANYONE
 from gamay.cluster.records.records import Instance
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.store.embedded_store import EmbeddedStore
@@ -91,7 +92,7 @@ class Controller:
 
     def create(self) -> None:
         self.schemas.add(SCHEMA)
-        self.tables.add(TABLE)
+        self.tables.add(TABLE, by=ANYONE)
 
     def write(self, *names: str) -> None:
         """Add segments of two rows each."""

@@ -3,6 +3,7 @@
 import pytest
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.access.principals import ANYONE
 from gamay.cluster.records.records import Instance
 from gamay.controller.placement import PlacementManager
 
@@ -17,7 +18,7 @@ def test_servers_that_are_switched_off_get_new_segments_only_where_others_are_to
     states = registry.must_get_ideal_state("t_OFFLINE").states
     assert [set(instances) for instances in states.values()] == [{"Server_a_1"}, {"Server_a_1"}]
     table = controller.tables.document("t_OFFLINE")
-    controller.tables.replace("t", {**table, "segmentsConfig": {"replication": "2"}})
+    controller.tables.replace("t", {**table, "segmentsConfig": {"replication": "2"}}, by=ANYONE)
     controller.write("c")
     assert set(registry.must_get_ideal_state("t_OFFLINE").states["c"]) == {"Server_a_1", "Server_b_1"}
 
@@ -32,7 +33,7 @@ def test_the_older_replica_group_setting_assigns_replica_groups(controller) -> N
         "replicaGroupStrategyConfig": {"numInstancesPerPartition": 3},
     }
     document = controller.tables.document("t_OFFLINE")
-    controller.tables.replace("t", {**document, "segmentsConfig": older})
+    controller.tables.replace("t", {**document, "segmentsConfig": older}, by=ANYONE)
     names = [f"s{number}" for number in range(12)]
     controller.write(*names)
     states = registry.must_get_ideal_state("t_OFFLINE").states
@@ -54,11 +55,13 @@ def test_the_older_replica_group_setting_with_a_partition_column(controller) -> 
     }
     document = controller.tables.document("t_OFFLINE")
     with pytest.raises(InvalidConfigError, match="'n' is no column of tableIndexConfig"):
-        controller.tables.replace("t", {**document, "segmentsConfig": older})
+        controller.tables.replace("t", {**document, "segmentsConfig": older}, by=ANYONE)
     with pytest.raises(InvalidConfigError, match="needs replicaGroupStrategyConfig"):
-        controller.tables.replace("t", {**document, "segmentsConfig": {**older, "replicaGroupStrategyConfig": None}})
+        controller.tables.replace(
+            "t", {**document, "segmentsConfig": {**older, "replicaGroupStrategyConfig": None}}, by=ANYONE
+        )
     indexing = {"segmentPartitionConfig": {"columnPartitionMap": {"n": {"functionName": "Modulo", "numPartitions": 4}}}}
-    controller.tables.replace("t", {**document, "segmentsConfig": older, "tableIndexConfig": indexing})
+    controller.tables.replace("t", {**document, "segmentsConfig": older, "tableIndexConfig": indexing}, by=ANYONE)
     placement = PlacementManager(controller.context, controller.tables)
     groups = placement.partitions(controller.tables.get("t_OFFLINE"), "OFFLINE").groups
     assert [[len(group) for group in partition] for partition in groups] == [[2, 2]] * 4

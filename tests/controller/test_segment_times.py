@@ -2,6 +2,7 @@
 
 import pytest
 
+from gamay.cluster.access.principals import ANYONE
 from gamay.controller.segments.segments import PushOptions
 from gamay.controller.segments.verify import SegmentTimeError, VerifiedSegment
 
@@ -16,7 +17,7 @@ def test_segments_of_strange_times_are_taken_where_the_check_is_off(controller) 
     controller.tables.delete("t_OFFLINE")
     controller.schemas.delete("t")
     controller.schemas.add(timed)
-    controller.tables.add(document)
+    controller.tables.add(document, by=ANYONE)
     built = controller.built("early")  # n is 1: a day in 1970
 
     def push() -> None:
@@ -24,6 +25,6 @@ def test_segments_of_strange_times_are_taken_where_the_check_is_off(controller) 
 
     with pytest.raises(SegmentTimeError, match="segmentTimeValueCheck to false"):
         push()
-    controller.tables.replace("t", document | {"ingestionConfig": {"segmentTimeValueCheck": False}})
+    controller.tables.replace("t", document | {"ingestionConfig": {"segmentTimeValueCheck": False}}, by=ANYONE)
     push()
     assert controller.segments.names("t_OFFLINE") == ["early"]

@@ -17,6 +17,7 @@ from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.base.ids import RANDOM_IDS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.access.principals import ANYONE
 from gamay.cluster.place.rebalance_steps import StepRules
 from gamay.cluster.records.records import ONLINE, Instance
 from gamay.cluster.records.registry import Registry
@@ -120,7 +121,8 @@ class Team:
                 "tableIndexConfig": {},
                 "metadata": {},
                 **config,
-            }
+            },
+            by=ANYONE,
         )
         self.push("trips", days_old=days_old)
 

@@ -14,6 +14,7 @@ from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.ids import RANDOM_IDS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.access.principals import ANYONE
 from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.records.records import CONSUMING, ONLINE, Instance
 from gamay.cluster.records.registry import Registry
@@ -140,7 +141,7 @@ def test_replicas_agree(
     source.table["segmentsConfig"]["replication"] = "2"
     if pauseless:
         source.table["segmentsConfig"]["peerSegmentDownloadScheme"] = "http"
-    replicas.controller.tables.add(source.table)
+    replicas.controller.tables.add(source.table, by=ANYONE)
     seen = {0: 0, 1: 0}
 
     def counts() -> dict[int, int]:

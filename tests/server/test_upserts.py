@@ -8,6 +8,7 @@ import pytest
 
 import gamay
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.access.principals import ANYONE
 from gamay.embedded.database import Database
 from gamay.model.schema.schema import Schema
 from gamay.server.http.key_counts import instance_keys, upsert_keys
@@ -125,13 +126,15 @@ def test_what_chose_the_rows_may_not_change(tmp_path: Path) -> None:
         changed = config()
         changed["upsertConfig"] |= {"hashFunction": "MD5", "comparisonColumns": ["total"]}
         with pytest.raises(InvalidConfigError) as caught:
-            tables.replace("orders_OFFLINE", changed)
+            tables.replace("orders_OFFLINE", changed, by=ANYONE)
         assert str(caught.value) == (
             "Failed to update table 'orders_OFFLINE': Cannot modify [hashFunction, comparisonColumns] as it may lead to "
             "data inconsistencies. Please create a new table instead. With force=true it changes for new rows."
         )
-        tables.replace("orders_OFFLINE", changed, force=True)
-        tables.replace("orders_OFFLINE", {**changed, "upsertConfig": {**changed["upsertConfig"], "snapshot": "DISABLE"}})
+        tables.replace("orders_OFFLINE", changed, force=True, by=ANYONE)
+        tables.replace(
+            "orders_OFFLINE", {**changed, "upsertConfig": {**changed["upsertConfig"], "snapshot": "DISABLE"}}, by=ANYONE
+        )
 
 
 def test_a_negative_freshness_leaves_it_to_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from gamay.base.errors import (
 )
 from gamay.base.telling import tell
 from gamay.broker.answer.options import keyword_options
+from gamay.cluster.access.principals import ANYONE
 from gamay.embedded.opened import IN_MEMORY, OpenFolder, open_folder
 from gamay.embedded.result import Result
 from gamay.model.parse import Parsed
@@ -290,7 +291,7 @@ class Database:
         existed = cluster.registry.get_schema(raw) is not None
         _warn_of_unknown("schema", cluster.schemas.add(schema))
         try:
-            _warn_of_unknown("table config", cluster.tables.add(config))
+            _warn_of_unknown("table config", cluster.tables.add(config, by=ANYONE))
             cluster.wait_until_routed(table)
             if source is not None:
                 self._append(table, source)
@@ -331,7 +332,7 @@ class Database:
             given = Schema.from_json(_schema_document(raw, schema, None, {})).value
             differs += ["schema"] if given != cluster.tables.schema_of(table) else []
         if config is not None:
-            found = cluster.tables.parse(_config_document(raw, config)).value
+            found = cluster.tables.parse(_config_document(raw, config), by=ANYONE).value
             differs += ["config"] if found != cluster.tables.get(table) else []
         if differs:
             raise InvalidConfigError(

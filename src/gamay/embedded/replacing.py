@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from gamay.cluster.access.principals import ANYONE
 from gamay.cluster.records.records import LineageState
 from gamay.controller.segments.verify import VerifiedSegment
 from gamay.controller.segments.writer import Rows, TableWriter
@@ -38,7 +39,7 @@ def replace_table(
     Raises what creating such a table raises; the old table stays then.
     """
     new_schema = cluster.schemas.parse(schema).value
-    new_config = cluster.tables.parse(config, new_schema).value
+    new_config = cluster.tables.parse(config, new_schema, by=ANYONE).value
     prefix = f"{_prefix(table)}{cluster.clock.now_ms()}_{cluster.context.ids.new()[:8]}"
     name_of = "{}_{}".format
     with writer.built(new_schema, new_config, rows or (lambda _: ()), partial(name_of, prefix)) as built:

@@ -19,7 +19,8 @@ ALLOWED_URIS = "gamay.ingest.allowed_uris"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+")
 _IPV6 = re.compile(r"\[[0-9a-fA-F:.]+\]")
-_WEB = {"http": 80, "https": 443}
+_WEB = ("http", "https")
+_PORTS = {"http": 80, "https": 443, "kafka": 9092}
 _CONTROL = re.compile(r"[\x00-\x20\x7f\\]")
 
 
@@ -83,6 +84,15 @@ class AllowedUris:
         """
         return all(entry.host is None for entry in self._covering(uri))
 
+    def covers(self, uri: str) -> bool:
+        """Return whether an entry names what a stream connects to, `kafka://host:port`, or all of its scheme."""
+        parts = urlsplit(uri)
+        return any(entry.covers(parts) for entry in self._entries)
+
+    def names(self, scheme: str) -> bool:
+        """Return whether there is an entry of a scheme at all."""
+        return any(entry.scheme == scheme for entry in self._entries)
+
     def _covering(self, uri: str) -> list[_Entry]:
         try:
             parts = urlsplit(uri)
@@ -115,7 +125,7 @@ class AllowedUris:
 def _host_of(parts: SplitResult) -> tuple[str, str, int | None]:
     """Return container, host and port: `abfs://container@account/…` has one, for web servers that is the user's name."""
     container = "" if parts.scheme in _WEB else parts.username or ""
-    return container, (parts.hostname or "").rstrip("."), parts.port or _WEB.get(parts.scheme)
+    return container, (parts.hostname or "").rstrip("."), parts.port or _PORTS.get(parts.scheme)
 
 
 def _folder_of(parts: SplitResult) -> str:

@@ -74,6 +74,20 @@ class Fetchers:
         except (InvalidConfigError, ValueError) as error:
             raise InvalidConfigError(f"{key}: {error}") from error
 
+    def check_address(self, key: str, uri: str, *, may_name_any: bool) -> None:
+        """Raise InvalidConfigError unless a stream may connect to what the key of a config names, as `kafka://host:port`.
+
+        Entries of the stream's type in `gamay.ingest.allowed_uris` hold for everybody. may_name_any: without such an entry
+        every address is allowed, else none.
+        """
+        scheme = scheme_of(uri) or ""
+        if self._allowed.covers(uri) or (may_name_any and not self._allowed.names(scheme)):
+            return
+        who = "" if may_name_any else ", or have somebody name it who may use all tables"
+        raise InvalidConfigError(
+            f"{key}: Unsupported URI: {uri} is nothing that {ALLOWED_URIS} names: have the operator allow it{who}"
+        )
+
     def options_of(self, uri: str) -> Mapping[str, Any]:
         """Return the arguments of the file system of a URI."""
         return self._settings.options_of(scheme_of(uri))

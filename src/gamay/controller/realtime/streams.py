@@ -1,15 +1,16 @@
 """What the controller asks of the streams of a table: partitions and offsets, by the table's partition ids."""
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
 from typing import Any, Protocol
 
 from gamay.base.errors import InvalidConfigError
+from gamay.cluster.access.principals import Principal
 from gamay.cluster.records.llc_name import PARTITIONS_PER_TOPIC, STREAM_LEVEL, LlcName
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.named import named_by
 from gamay.ingest.stream.offsets import OffsetCriteria
-from gamay.ingest.stream.plugins import open_decoder, open_stream
+from gamay.ingest.stream.plugins import addresses, open_decoder, open_stream
 from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
 from gamay.ingest.stream.stream_level import TopicStream
 from gamay.model.table.table_config import TableConfig
@@ -100,11 +101,26 @@ def stream_opener(context: StreamContext) -> StreamOpener:
     return lambda config: PluginStreams(config, context)
 
 
-def check_named(config: TableConfig, fetchers: Fetchers) -> None:
-    """Raise InvalidConfigError where the config of a topic names a file or a web server that the operator does not allow."""
+def check_named(config: TableConfig, stored: TableConfig | None, fetchers: Fetchers, by: Principal) -> None:
+    """Raise InvalidConfigError where a config names a file, web server or broker that its sender must not have opened.
+
+    stored: the table's config until now, whose brokers may stay.
+    """
+    known: set[str] = set()
+    if stored is not None:
+        with suppress(InvalidConfigError):  # of a plug-in that is gone
+            known = {address for topic in stream_configs(stored) for _, address in addresses(topic)}
     for topic in stream_configs(config):
-        for key, uri in named_by(topic):
-            fetchers.check_key(key, uri)
+        check_topic(topic, fetchers, by, known)
+
+
+def check_topic(topic: StreamConfig, fetchers: Fetchers, by: Principal, known: Collection[str] = ()) -> None:
+    """Raise InvalidConfigError where a topic names what its sender must not have opened. known: allowed addresses."""
+    for key, uri in named_by(topic):
+        fetchers.check_key(key, uri)
+    for key, address in addresses(topic):
+        if address not in known:
+            fetchers.check_address(key, address, may_name_any=by.sees_all_tables)
 
 
 def check_streams(config: TableConfig, opener: StreamOpener) -> None:

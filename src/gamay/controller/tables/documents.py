@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.cluster.access.principals import Principal
 from gamay.controller.context import ControllerContext
 from gamay.controller.tables.schemas import SchemaManager
 from gamay.controller.tables.tables import TableManager, passed_over, refuse_changes
@@ -60,7 +61,7 @@ class TableDocuments:
             raise NotFoundError(f"Table {name} not found.")
         return {**found, **({} if schema is None else {"schema": schema}), **configs}
 
-    def parse(self, document: Mapping[str, Any], skip: str = "") -> TableDocument:
+    def parse(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> TableDocument:
         """Read and validate a document and all its parts. Raises InvalidConfigError."""
         name = document.get("tableName")
         if not isinstance(name, str) or not name:
@@ -77,7 +78,7 @@ class TableDocuments:
             part = document.get(slot)
             if part is None:
                 continue
-            parsed = self.tables.parse(part, schema.value, skip)
+            parsed = self.tables.parse(part, schema.value, skip, by=by)
             if parsed.value.typed_name != typed_table_name(name, table_type):
                 raise InvalidConfigError(f"tableConfigs '{name}': '{slot}' is the config of '{parsed.value.typed_name}'")
             unrecognized |= {f"/{slot}{pointer}": value for pointer, value in parsed.unrecognized.items()}
@@ -86,18 +87,19 @@ class TableDocuments:
             raise InvalidConfigError(f"tableConfigs '{name}': it has neither 'offline' nor 'realtime'")
         return TableDocument(name, schema, configs, unrecognized)
 
-    def tuned(self, document: Mapping[str, Any]) -> TableDocument:
+    def tuned(self, document: Mapping[str, Any], *, by: Principal) -> TableDocument:
         """Return a document as the tuners that its table configs name would change it. Raises InvalidConfigError."""
-        schema = self.parse(document).schema.value
-        return self.parse({**document, **{slot: tuned(document[slot], schema) for slot in _SLOTS if document.get(slot)}})
+        schema = self.parse(document, by=by).schema.value
+        changed = {slot: tuned(document[slot], schema) for slot in _SLOTS if document.get(slot)}
+        return self.parse({**document, **changed}, by=by)
 
-    def add(self, document: Mapping[str, Any], skip: str = "") -> TableDocument:
+    def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> TableDocument:
         """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""
         with self.schemas.lock:
-            return self._add(document, skip)
+            return self._add(document, skip, by)
 
-    def _add(self, document: Mapping[str, Any], skip: str) -> TableDocument:
-        parsed = self.parse(document, skip)
+    def _add(self, document: Mapping[str, Any], skip: str, by: Principal) -> TableDocument:
+        parsed = self.parse(document, skip, by=by)
         existing = [t for t in TableType if typed_table_name(parsed.name, t) in self.tables.names()]
         if existing or self.context.registry.get_schema(parsed.name) is not None:
             raise InvalidConfigError(f"TableConfigs: {parsed.name} already exists. Use PUT to update existing config")
@@ -105,7 +107,7 @@ class TableDocuments:
         added: list[str] = []
         try:
             for config in parsed.configs.values():
-                self.tables.add(config.value.to_json(), skip)
+                self.tables.add(config.value.to_json(), skip, by=by)
                 added.append(config.value.typed_name)
         except BaseException:
             for table in added:
@@ -115,14 +117,16 @@ class TableDocuments:
         return parsed
 
     def replace(
-        self, name: str, document: Mapping[str, Any], skip: str = "", *, force_schema: bool = False
+        self, name: str, document: Mapping[str, Any], skip: str = "", *, by: Principal, force_schema: bool = False
     ) -> TableDocument:
         """Change a schema and its tables, adding a type that is missing. Raises InvalidConfigError."""
         with self.schemas.lock:
-            return self._replace(name, document, skip, force_schema)
+            return self._replace(name, document, skip, by, force_schema)
 
-    def _replace(self, name: str, document: Mapping[str, Any], skip: str, force_schema: bool) -> TableDocument:
-        parsed = self.parse(document, skip)
+    def _replace(
+        self, name: str, document: Mapping[str, Any], skip: str, by: Principal, force_schema: bool
+    ) -> TableDocument:
+        parsed = self.parse(document, skip, by=by)
         if parsed.name != name:
             raise InvalidConfigError(
                 f"Request table name '{name}' does not match the table name '{parsed.name}' in the body"
@@ -142,9 +146,9 @@ class TableDocuments:
         self.schemas.add(parsed.schema.value.to_json(), force=True, replaced_tables=replaced)
         for table_type, config in parsed.configs.items():
             if table_type in existing:
-                self.tables.replace(config.value.typed_name, config.value.to_json(), skip, force=force_schema)
+                self.tables.replace(config.value.typed_name, config.value.to_json(), skip, by=by, force=force_schema)
             else:
-                self.tables.add(config.value.to_json(), skip)
+                self.tables.add(config.value.to_json(), skip, by=by)
         return parsed
 
     def delete(self, name: str) -> bool:

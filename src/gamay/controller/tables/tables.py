@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError, nearest
+from gamay.cluster.access.principals import Principal
 from gamay.cluster.place.instance_partitions import tagged_instances
 from gamay.cluster.records.broker_resource import BrokerResource, broker_tag
 from gamay.cluster.records.invariants import name_problem
@@ -122,10 +123,13 @@ class TableManager:
         document = self.context.registry.get_schema(config.raw_name)
         return None if document is None else stored_schema(document)
 
-    def parse(self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "") -> Parsed[TableConfig]:
+    def parse(
+        self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "", *, by: Principal
+    ) -> Parsed[TableConfig]:
         """Read and validate a config, against the schema of the same name unless one is given.
 
-        skip: comma-separated validations to leave out. Raises InvalidConfigError.
+        by: who sent it, for not everybody may name any broker. skip: comma-separated validations to leave out.
+        Raises InvalidConfigError.
         """
         skipped = frozenset(part.strip().upper() for part in skip.split(",") if part.strip())
         if unknown := skipped - _SKIPPABLE:
@@ -144,14 +148,14 @@ class TableManager:
             schema = Schema.from_json(schema_document).value
         config = guarded(migrated(config, schema), self.context.registry.cluster_config())
         parsed = replace(parsed, value=config)
+        document_before = self.context.registry.get_table_config(config.typed_name)
+        stored = None if document_before is None else TableConfig.from_json(document_before).value
         if config.table_type is TableType.REALTIME:
-            check_named(config, self.context.fetchers)
+            check_named(config, stored, self.context.fetchers, by)
         if "ALL" not in skipped:
-            stored = self.context.registry.get_table_config(config.typed_name)
             validate_table_config(
                 config, schema, columns_of=columns_of, volatile_in=volatile_functions,
-                stored=None if stored is None else TableConfig.from_json(stored).value, with_tasks="TASK" not in skipped,
-                with_keys="UPSERT" not in skipped,
+                stored=stored, with_tasks="TASK" not in skipped, with_keys="UPSERT" not in skipped,
             )  # fmt: skip
             _check_ingestion(schema, config)
             _check_star_trees(schema, config)
@@ -165,14 +169,14 @@ class TableManager:
                 self._check_tenant(config)
         return parsed
 
-    def add(self, document: Mapping[str, Any], skip: str = "") -> Parsed[TableConfig]:
+    def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> Parsed[TableConfig]:
         """Create a table; the partitions of the stream of a REALTIME table are consumed from then on.
 
         Raises ConflictError when it exists, InvalidConfigError, StreamUnavailableError.
         """
-        records, ideal = self._first_segments(self.parse(document, skip=skip).value)
+        records, ideal = self._first_segments(self.parse(document, skip=skip, by=by).value)
         with self.schemas.lock:
-            parsed = self.parse(document, skip=skip)
+            parsed = self.parse(document, skip=skip, by=by)
             config = parsed.value
             registry = self.context.registry
             table = config.typed_name
@@ -194,7 +198,7 @@ class TableManager:
         return parsed
 
     def replace(
-        self, name: str, document: Mapping[str, Any], skip: str = "", *, force: bool = False
+        self, name: str, document: Mapping[str, Any], skip: str = "", *, by: Principal, force: bool = False
     ) -> tuple[Parsed[TableConfig], list[str]]:
         """Change the config of an existing table; return it, and what is to be said of the change.
 
@@ -207,7 +211,7 @@ class TableManager:
             raise InvalidConfigError(f"Request table name '{name}' does not match the table name '{table}' in the body")
         with self.schemas.lock:
             before = TableConfig.from_json(self.document(table)).value
-            parsed = self.parse(document, skip=skip)
+            parsed = self.parse(document, skip=skip, by=by)
             if not force:
                 refuse_changes(table, forbidden_changes(before, parsed.value))
             self.context.registry.put_table_config(table, parsed.value.to_json())

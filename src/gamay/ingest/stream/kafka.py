@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
-from gamay.ingest.stream.kafka_settings import PROPERTIES, client_settings, partition_ids
+from gamay.ingest.stream.kafka_settings import PROPERTIES, broker_addresses, client_settings, partition_ids
 from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
 from gamay.ingest.stream.spi import (
     Gap,
@@ -40,6 +40,11 @@ class KafkaStream:
 
     properties: ClassVar[frozenset[str]] = PROPERTIES
     takes_client_properties: ClassVar[bool] = True
+
+    @classmethod
+    def addresses(cls, config: StreamConfig) -> Iterator[tuple[str, str]]:
+        """Yield key and URI of the brokers that the config names."""
+        return broker_addresses(config)
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
         _library()

@@ -20,9 +20,12 @@ _TRANSLATED = {
 _JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _OWN = ("bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level", "client.id")
 
+_BROKER = re.compile(r"(?:([A-Za-z_]+)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
+_PORT = 9092
 _SETTING = re.compile(r"[A-Za-z0-9._-]+")  # the library reads a name up to its first zero byte
 _FILES = re.compile(r"\.(location|file|keytab|url)$")
 _REFUSED = {
+    "metadata.broker.list": "stream.kafka.broker.list names the brokers",
     "plugin.library.paths": "it would load code", "ssl.engine.location": "it would load code",
     "ssl.engine.id": "it would load code", "ssl.providers": "it would load code",
     "sasl.kerberos.kinit.cmd": "it would run a command", "offset.store.path": "it would write files",
@@ -41,15 +44,13 @@ PROPERTIES = frozenset(
 
 def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
     """Return librdkafka's settings; raises InvalidConfigError that names the key that is missing or wrong."""
-    brokers = config.properties.get("broker.list") or config.client_properties.get("bootstrap.servers", "")
-    if not brokers.strip():
-        raise InvalidConfigError(f"{config.property_key('broker.list')} is required: host:port, several with commas")
+    brokers = [f"{protocol}{host}:{port}" for protocol, host, port in _brokers(config)[1]]
     isolation = config.properties.get("isolation.level", "read_uncommitted").strip()
     if isolation not in ("read_committed", "read_uncommitted"):
         key = config.property_key("isolation.level")
         raise InvalidConfigError(f"{key}: '{isolation}' is neither read_committed nor read_uncommitted")
     settings: dict[str, Any] = {
-        "bootstrap.servers": brokers,
+        "bootstrap.servers": ",".join(brokers),
         "client.id": client_id,
         "group.id": f"gamay-{config.topic}",  # librdkafka wants one, although partition consumers join no group
         "enable.auto.commit": False,
@@ -72,6 +73,30 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
         if name not in _OWN:
             settings |= _client_setting(name, value)
     return settings
+
+
+def broker_addresses(config: StreamConfig) -> Iterator[tuple[str, str]]:
+    """Yield key and URI of the brokers that are asked first; they tell the client which others there are."""
+    key, brokers = _brokers(config)
+    for _, host, port in brokers:
+        yield key, f"kafka://{host}:{port}"
+
+
+def _brokers(config: StreamConfig) -> tuple[str, list[tuple[str, str, int]]]:
+    """Return the key, and protocol (`SSL://`), host and port of each broker. The library reads much else as a host, too."""
+    key, given = config.property_key("broker.list"), config.properties.get("broker.list")
+    if not given:
+        given = config.client_properties.get("bootstrap.servers", "")
+        key = "bootstrap.servers" if given else key
+    found = []
+    for broker in filter(None, map(str.strip, given.split(","))):
+        match = _BROKER.fullmatch(broker)
+        if match is None or int(match[3] or _PORT) > 65_535:
+            raise InvalidConfigError(f"{key}: '{broker}' is no broker, which is written host:port, or [::1]:port for IPv6")
+        found.append((f"{match[1]}://" if match[1] else "", match[2], int(match[3] or _PORT)))
+    if not found:
+        raise InvalidConfigError(f"{key} is required: host:port, several with commas")
+    return key, found
 
 
 def named_files(config: StreamConfig) -> Iterator[tuple[str, str]]:

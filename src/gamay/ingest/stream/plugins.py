@@ -4,7 +4,7 @@ Users' packages name theirs in the entry-point groups `gamay.streams` and `gamay
 """
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -57,11 +57,22 @@ _WITHOUT_MEANS: Mapping[str, str] = {
 """Decoders of Pinot's that there are no means for, and what to do instead."""
 
 
+def addresses(config: StreamConfig) -> Iterator[tuple[str, str]]:
+    """Yield key and URI, `kafka://host:port`, of all that a stream connects to.
+
+    A plug-in that does not tell may connect to anything: it is a URI without a host. Raises as `open_stream`.
+    """
+    factory, key = _factory(config)
+    told = getattr(factory, "addresses", None)  # packages from before it was asked for have none
+    if told is not None:
+        yield from told(config)
+    else:
+        yield key, f"{config.factory_name or config.stream_type}://"
+
+
 def open_stream(config: StreamConfig, context: StreamContext) -> StreamConsumerFactory:
     """Return the stream of a config; raises InvalidConfigError for a type, class name or key that nobody knows."""
-    name = config.factory_name or config.stream_type
-    key = "consumer.factory.class.name" if config.factory_name else None
-    factory = _find(STREAMS, name, config.property_key(key) if key else "streamType", "stream type")
+    factory, _ = _factory(config)
     _check_keys(config, factory)
     made: StreamConsumerFactory = factory(config, context)
     return made
@@ -75,6 +86,12 @@ def open_decoder(config: StreamConfig, fields: InputFields = ALL_FIELDS) -> Mess
         raise InvalidConfigError(f"{key} is required: one of {known}, or the class name of one of Pinot's decoders")
     decoder: MessageDecoder = _find(DECODERS, config.decoder_name, key, "decoder")(config, fields)
     return decoder
+
+
+def _factory(config: StreamConfig) -> tuple[Any, str]:
+    """Return the class of a stream, and the key that names it."""
+    key = config.property_key("consumer.factory.class.name") if config.factory_name else "streamType"
+    return _find(STREAMS, config.factory_name or config.stream_type, key, "stream type"), key
 
 
 def _find(group: str, name: str, key: str, what: str) -> Any:

@@ -5,7 +5,7 @@ entry-point group `gamay.streams`; a decoder is a callable `(StreamConfig, Input
 `gamay.decoders`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -291,6 +291,14 @@ class StreamConsumerFactory(Protocol):
 
     takes_client_properties: ClassVar[bool]
     """Whether keys without any prefix are settings of its client library."""
+
+    @classmethod
+    def addresses(cls, config: StreamConfig) -> Iterable[tuple[str, str]]:
+        """Return key and URI, `<type>://host:port`, of all that a config has the stream connect to, for the operator's list.
+
+        A class without this may connect to anything. Raises InvalidConfigError for what is no address.
+        """
+        ...
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
         """Keep the config; nothing is opened. Raises InvalidConfigError that names the key which is missing or wrong."""

@@ -8,12 +8,13 @@ checkpoint is written when a segment begins, which is when the one before is com
 
 import bisect
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import total_ordering
 from typing import Any, ClassVar
 
 from gamay.base.errors import InvalidConfigError
+from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria
 from gamay.ingest.stream.spi import (
     MessageBatch,
@@ -87,6 +88,11 @@ class TopicStream:
 
     properties: ClassVar[frozenset[str]] = frozenset()
     takes_client_properties: ClassVar[bool] = False
+
+    @classmethod
+    def addresses(cls, config: StreamConfig) -> Iterator[tuple[str, str]]:
+        """Yield nothing beside what the stream within connects to."""
+        yield from ()
 
     def __init__(self, stream: StreamConsumerFactory, group: str) -> None:
         self._stream, self._group = stream, group

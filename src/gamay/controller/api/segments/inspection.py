@@ -9,11 +9,12 @@ from gamay.base.errors import InvalidConfigError, RecordError
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.segments.multipart import stream_single
 from gamay.controller.api.services import Services, body_docs, file_docs, json_body
+from gamay.controller.realtime.streams import check_topic
 from gamay.ingest.inspect import inspect_file, inspect_topic
 from gamay.ingest.read.readers import format_of
 from gamay.ingest.stream.config import StreamConfig
-from gamay.ingest.stream.named import named_by
 from gamay.ingest.stream.spi import PermanentStreamError
+from gamay.web.guarded import sender_of
 
 INSPECTED_BYTES_MAX = 64 << 20
 
@@ -73,8 +74,7 @@ def inspection_router(services: Services) -> GuardedRouter:
     async def topic(request: Request, table: _Table, time_column: _Time = "") -> dict[str, Any]:
         given = await json_body(request)
         config = StreamConfig.parse({key: str(value) for key, value in given.items()}, "the request body")
-        for key, named in named_by(config):
-            fetchers.check_key(key, named)
+        check_topic(config, fetchers, sender_of(request.scope))
         streams = services.context.streams
         try:
             found = await run_in_threadpool(inspect_topic, table, config, streams, time_column or None)

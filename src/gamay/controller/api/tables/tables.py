@@ -10,6 +10,7 @@ from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, with_warnings, written
 from gamay.controller.tables.documents import TableDocument
 from gamay.model.table.table_name import TableType, raw_table_name, table_type_of
+from gamay.web.guarded import sender_of
 
 _EXAMPLE = {
     "tableName": "trips",
@@ -49,8 +50,8 @@ def table_router(services: Services) -> GuardedRouter:
         return {"tables": listed_for(request, _list_tables(services, table_type, task_type, sort_type, sort_asc))}
 
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
-    def add_table(body: Body, skip: Skip = "") -> dict[str, Any]:
-        parsed = tables.add(body, skip)
+    def add_table(request: Request, body: Body, skip: Skip = "") -> dict[str, Any]:
+        parsed = tables.add(body, skip, by=sender_of(request.scope))
         return written(
             parsed,
             f"Table {parsed.value.typed_name} successfully added",
@@ -58,8 +59,8 @@ def table_router(services: Services) -> GuardedRouter:
         )
 
     @router.post("/tables/validate", summary="Check a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
-    def validate_table(body: Body, skip: Skip = "") -> dict[str, Any]:
-        parsed = tables.parse(body, skip=skip)
+    def validate_table(request: Request, body: Body, skip: Skip = "") -> dict[str, Any]:
+        parsed = tables.parse(body, skip=skip, by=sender_of(request.scope))
         return {
             parsed.value.table_type.value: parsed.value.to_json(),
             "unrecognizedProperties": dict(parsed.unrecognized),
@@ -72,8 +73,8 @@ def table_router(services: Services) -> GuardedRouter:
         return {_type_name(typed): tables.document(typed) for typed in found}
 
     @router.put("/tables/{table}", summary="Change a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
-    def put_table(table: str, body: Body, skip: Skip = "", force: bool = False) -> dict[str, Any]:
-        parsed, late = tables.replace(table, body, skip, force=force)
+    def put_table(request: Request, table: str, body: Body, skip: Skip = "", force: bool = False) -> dict[str, Any]:
+        parsed, late = tables.replace(table, body, skip, by=sender_of(request.scope), force=force)
         return written(
             parsed,
             f"Table config updated for {table}",
@@ -115,8 +116,8 @@ def table_documents_router(services: Services) -> GuardedRouter:
         return listed_for(request, sorted({raw_table_name(table) for table in services.tables.names()}))
 
     @router.post("/tableConfigs", summary="Add a schema and its tables", openapi_extra=body_docs("Schema and table configs"))
-    def add_document(body: Body, skip: Skip = "") -> dict[str, Any]:
-        added = documents.add(body, skip)
+    def add_document(request: Request, body: Body, skip: Skip = "") -> dict[str, Any]:
+        added = documents.add(body, skip, by=sender_of(request.scope))
         return _written(added, f"TableConfigs {added.name} successfully added")
 
     @router.post(
@@ -124,16 +125,16 @@ def table_documents_router(services: Services) -> GuardedRouter:
         summary="Check a schema and its tables",
         openapi_extra=body_docs("Schema and table configs"),
     )
-    def validate_document(body: Body, skip: Skip = "") -> dict[str, Any]:
-        return _checked(documents.parse(body, skip))
+    def validate_document(request: Request, body: Body, skip: Skip = "") -> dict[str, Any]:
+        return _checked(documents.parse(body, skip, by=sender_of(request.scope)))
 
     @router.post(
         "/tableConfigs/tune",
         summary="Show what the tuners that the table configs name would change",
         openapi_extra=body_docs("Schema and table configs"),
     )
-    def tune_document(body: Body) -> dict[str, Any]:
-        return _checked(documents.tuned(body))
+    def tune_document(request: Request, body: Body) -> dict[str, Any]:
+        return _checked(documents.tuned(body, by=sender_of(request.scope)))
 
     @router.get("/tableConfigs/{name}", summary="Show a schema and its tables")
     def get_document(name: str) -> dict[str, Any]:
@@ -146,6 +147,7 @@ def table_documents_router(services: Services) -> GuardedRouter:
         "/tableConfigs/{name}", summary="Change a schema and its tables", openapi_extra=body_docs("Schema and table configs")
     )
     def put_document(
+        request: Request,
         name: str,
         body: Body,
         skip: Skip = "",
@@ -154,7 +156,7 @@ def table_documents_router(services: Services) -> GuardedRouter:
     ) -> dict[str, Any]:
         if reload:
             services.reloads.check(services.tables.resolve(name))  # before anything is stored
-        changed = documents.replace(name, body, skip, force_schema=force_schema)
+        changed = documents.replace(name, body, skip, by=sender_of(request.scope), force_schema=force_schema)
         if reload:
             for typed in services.tables.resolve(name):
                 if services.segments.names(typed):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 
 from gamay.base.errors import InvalidConfigError, nearest
 from gamay.controller.api.guarded_router import GuardedRouter
@@ -13,6 +13,7 @@ from gamay.controller.tables.primary_keys import valid_doc_counts
 from gamay.controller.tables.tables import parse_table_type
 from gamay.model.table.table_name import TableType, table_type_of
 from gamay.model.task_settings import VALID_DOC_KINDS
+from gamay.web.guarded import sender_of
 
 _EXAMPLE = {"schema": {"schemaName": "orders"}, "tableConfig": {"tableName": "orders", "upsertConfig": {"mode": "FULL"}}}
 _BYTES_MAX = 2**20
@@ -40,7 +41,7 @@ def upsert_router(services: Services) -> GuardedRouter:
         openapi_extra=body_docs("A schema and a table config", _EXAMPLE),
     )
     def estimate_memory(
-        body: Body, cardinality: Cardinality, key_size: KeySize = 16, partitions: Partitions = 1
+        request: Request, body: Body, cardinality: Cardinality, key_size: KeySize = 16, partitions: Partitions = 1
     ) -> dict[str, Any]:
         from gamay.upsert.config.estimate import estimate
 
@@ -48,7 +49,7 @@ def upsert_router(services: Services) -> GuardedRouter:
             if not isinstance(body.get(part), dict):
                 raise InvalidConfigError(f"the body must have '{part}', a JSON object")
         schema = services.schemas.parse(body["schema"]).value
-        config = services.tables.parse(body["tableConfig"], schema).value
+        config = services.tables.parse(body["tableConfig"], schema, by=sender_of(request.scope)).value
         found = estimate(schema, config, cardinality, key_size)
         if found is None:
             raise InvalidConfigError("the table has neither upsertConfig nor dedupConfig: it looks no keys up")

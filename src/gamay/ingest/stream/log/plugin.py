@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +27,11 @@ class LogStream:
 
     properties: ClassVar[frozenset[str]] = frozenset({_FOLDER_KEY})
     takes_client_properties: ClassVar[bool] = False
+
+    @classmethod
+    def addresses(cls, config: StreamConfig) -> Iterator[tuple[str, str]]:
+        """Yield nothing: topics are folders."""
+        yield from ()
 
     def __init__(self, config: StreamConfig, context: StreamContext) -> None:
         folder = Path(config.properties[_FOLDER_KEY]) if _FOLDER_KEY in config.properties else context.folder
