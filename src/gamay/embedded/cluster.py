@@ -17,6 +17,7 @@ from gamay.broker.flight.port import FlightPort
 from gamay.broker.history import broker_history
 from gamay.broker.http.app import BrokerApp
 from gamay.broker.http.inserts import FileInserts
+from gamay.cluster.access.logins import Logins
 from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, with_token
 from gamay.cluster.access.users import resolve_access
 from gamay.cluster.records.records import Role
@@ -159,7 +160,8 @@ class EmbeddedCluster:
         ids = {Role.BROKER: core.runner.broker_id, Role.SERVER: core.server.id, Role.MINION: core.minion.id}
         more = {role: process_routes(core.registry, ids[role], core.clock, self._histories[role]) for role in ids}
         inserts = FileInserts(core.registry, core.context.tls)
-        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, access[Role.BROKER], more[Role.BROKER], inserts)
+        logins = Logins(access[Role.BROKER], clock=core.clock)
+        broker = BrokerApp(core.runner, self._queries, lambda: self.ready, logins, more[Role.BROKER], inserts)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol() if self._limits.per_s is None else BoundedHeads),
@@ -171,7 +173,7 @@ class EmbeddedCluster:
             http.start(Limited(app[0], self._limits, core.clock), *app[1:])
         core.start()
         if self._flight is not None:
-            self._flight.start(core.runner, self._queries, access[Role.BROKER], core.clock, self._ids)
+            self._flight.start(core.runner, self._queries, logins, core.clock, self._ids)
         self._periodic.start()
         core.controller.task_lead.start()
         core.minion.start()

@@ -8,6 +8,7 @@ from gamay.base.ids import RANDOM_IDS
 from gamay.base.machine import usable_processors
 from gamay.base.tls import TlsSettings
 from gamay.broker.flight.port import FlightPort
+from gamay.cluster.access.logins import Logins
 from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers
 from gamay.cluster.access.users import resolve_access
 from gamay.cluster.records.records import Role
@@ -45,7 +46,7 @@ class ServedFolder:
         self._queries = QueryQueue(_THREADS)
         cluster = self._folder.cluster
         let_in = resolve_access(access, Role.BROKER, cluster.registry)
-        self._port.start(cluster.runner, self._queries, let_in, SYSTEM_CLOCK, RANDOM_IDS, NULLS_ON)
+        self._port.start(cluster.runner, self._queries, Logins(let_in), SYSTEM_CLOCK, RANDOM_IDS, NULLS_ON)
 
     def close(self) -> None:
         """End the queries that run, and let go of the folder."""

@@ -16,6 +16,7 @@ from gamay.broker.http.app import BrokerApp
 from gamay.broker.http.inserts import FileInserts
 from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.scatter.remote import QueryConnections
+from gamay.cluster.access.logins import Logins
 from gamay.cluster.records.broker_resource import BrokerResource
 from gamay.query.limits.queue import QueryQueue
 from gamay.roles.process import RoleProcess
@@ -65,9 +66,9 @@ class BrokerProcess(RoleProcess):
         self._warming = Warming(of_broker=True)
         self._history = broker_history(self._runner, self.clock)
         more = process_routes(self.registry, self.id, self.clock, self._history)
-        self._let_in = self._access()
+        self._logins = Logins(self._access(), clock=self.clock)
         inserts = FileInserts(self.registry, self._tls_client)
-        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._let_in, more, inserts)
+        app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._logins, more, inserts)
         # requests are counted in front of the application, where the shortest way for queries does not pass
         is_counted = self.settings.limits.per_s is not None
         return app.asgi(), BoundedHeads if is_counted else app.protocol()
@@ -92,7 +93,7 @@ class BrokerProcess(RoleProcess):
 
     def _begin(self) -> None:
         if self._flight is not None:
-            self._flight.start(self._runner, self._queries, self._let_in, self.clock, self.ids)
+            self._flight.start(self._runner, self._queries, self._logins, self.clock, self.ids)
             _log.info("%s speaks Flight SQL at %s", self.id, self.flight_url)
         if self.settings.warm_up:  # it answers meanwhile: most queries need no kernel of a broker
             self._warming.start()

@@ -1,6 +1,8 @@
 """Who may ask by Flight SQL for what: as over HTTP, by header or by log-in, encrypted or not."""
 
+import asyncio
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from tests.embedded.test_tls import Certificates
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import InUseError, InvalidConfigError
 from gamay.base.tls import TlsSettings
-from gamay.broker.flight.login import Logins
+from gamay.broker.flight.login import UNTOLD, Senders, address_of
 from gamay.broker.flight.messages import new, wrapped
 from gamay.broker.flight.port import FlightPort
+from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.passwords import basic_token
 from gamay.cluster.access.principals import UnauthorizedError
 from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
@@ -64,19 +68,27 @@ def test_who_is_not_known_is_told_so(guarded: EmbeddedCluster, login: dict[str, 
         ask(guarded, "SELECT 1", **header)
 
 
-def test_every_call_needs_a_log_in(guarded: EmbeddedCluster) -> None:
+def calls_of(client: Any, options: Any = None) -> list[tuple[str, Callable[[], object]]]:
+    """Return one call of each kind that Flight has."""
     tables = flight.FlightDescriptor.for_command(wrapped(new("CommandGetTables")))
+    query = flight.FlightDescriptor.for_command(wrapped(new("CommandStatementQuery", query="SELECT 1")))
+    action = flight.Action("CreatePreparedStatement", b"")
+    return [
+        ("get_flight_info", lambda: client.get_flight_info(tables, options)),
+        ("get_flight_info", lambda: client.get_flight_info(query, options)),
+        ("get_schema", lambda: client.get_schema(tables, options)),
+        ("do_get", lambda: client.do_get(flight.Ticket(tables.command), options).read_all()),
+        ("do_action", lambda: list(client.do_action(action, options))),
+        ("list_actions", lambda: client.list_actions(options)),
+        ("list_flights", lambda: list(client.list_flights(b"", options))),
+        ("do_put", lambda: client.do_put(tables, pa.schema([]), options)[0].close()),
+        ("do_exchange", lambda: client.do_exchange(tables, options)[1].read_all()),
+    ]
+
+
+def test_every_call_needs_a_log_in(guarded: EmbeddedCluster) -> None:
     with flight.connect(guarded.flight_url) as client:
-        calls = [
-            lambda: client.get_flight_info(tables),
-            lambda: client.get_schema(tables),
-            lambda: client.do_get(flight.Ticket(tables.command)).read_all(),
-            lambda: list(client.do_action(flight.Action("CreatePreparedStatement", b""))),
-            lambda: client.list_actions(),
-            lambda: list(client.list_flights()),
-            lambda: client.do_put(tables, pa.schema([]))[0].close(),
-        ]
-        for call in calls:
+        for _, call in calls_of(client):
             with pytest.raises((flight.FlightUnauthenticatedError, OSError), match="401"):
                 call()
 
@@ -115,16 +127,70 @@ def test_who_guesses_has_to_wait(tmp_path: Path) -> None:
     (tmp_path / "access.properties").write_text(ACCESS)
     access = read_access(tmp_path / "access.properties")[Role.BROKER]
     waited: list[float] = []
-    logins = Logins(access, SYSTEM_CLOCK, waited.append)
-    wrong = f"Basic {base64.b64encode(b'admin:wrong').decode()}"
-    for _ in range(8):
-        with pytest.raises(UnauthorizedError):
-            logins.sender(wrong)
-    assert len(waited) == 3
-    right = f"Basic {base64.b64encode(b'admin:verysecret').decode()}"
-    assert logins.sender(right).name == "admin"
-    token = logins.token(right)
-    assert logins.sender(f"Bearer {token}").name == "admin"
+    logins = Logins(access, pause=waited.append)
+    senders = Senders(logins, SYSTEM_CLOCK)
+    wrong = basic_token("admin", "wrong")
+
+    def fail(ask: Callable[[], object], times: int) -> int:
+        waited.clear()
+        for _ in range(times):
+            with pytest.raises(UnauthorizedError):
+                ask()
+        return len(waited)
+
+    async def over_http() -> None:
+        await logins.principal(wrong, "10.0.0.7", "/query/sql")
+
+    assert fail(lambda: asyncio.run(over_http()), 4) == 0
+    assert fail(lambda: senders.sender(wrong, "10.0.0.7"), 4) == 3  # the failures over HTTP count
+    assert fail(lambda: senders.sender(wrong, "10.0.0.8"), 5) == 0
+    assert fail(lambda: senders.sender(wrong, UNTOLD), 6) == 1  # a handshake, which shows no address
+    right = basic_token("admin", "verysecret")
+    assert senders.known(right) is None
+    assert senders.sender(right, "10.0.0.9").name == "admin"
+    token = senders.token(right)
+    assert senders.known(f"Bearer {token}") == senders.sender(f"Bearer {token}", UNTOLD) == senders.known(right)
+
+
+def test_failed_calls_are_told_with_the_address_of_their_sender(
+    guarded: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = (b"authorization", basic_token("stranger", "guess").encode())
+    options = flight.FlightCallOptions(headers=[header])
+    with flight.connect(guarded.flight_url) as client:
+        for name, call in calls_of(client, options):
+            if name in ("list_flights", "do_exchange"):  # which nobody may, for there is no such thing
+                with pytest.raises(NotImplementedError):
+                    call()
+                continue
+            with pytest.raises((flight.FlightUnauthenticatedError, OSError), match="401") as raised:
+                call()
+            assert "Traceback" not in str(raised.value)
+    told = [record.getMessage() for record in caplog.records if record.name == "gamay.audit"]
+    assert told[0] == "log-in as 'stranger' from 127.0.0.1 failed at 'Flight SQL', failures in a row: 1"
+    caplog.clear()
+    with flight.connect(guarded.flight_url) as client, pytest.raises(flight.FlightUnauthenticatedError):
+        client.authenticate_basic_token("stranger", "guess")
+    assert "'stranger' from Flight SQL failed at 'Flight SQL'" in caplog.text
+
+
+def test_columns_that_may_not_be_seen_are_refused_without_a_traceback(guarded: EmbeddedCluster) -> None:
+    options = flight.FlightCallOptions(headers=[(b"authorization", basic_token("guest", "secret").encode())])
+    pay = flight.FlightDescriptor.for_command(wrapped(new("CommandStatementQuery", query="SELECT * FROM pay")))
+    with flight.connect(guarded.flight_url) as client, pytest.raises(pa.ArrowException, match="may not use") as raised:
+        client.get_schema(pay, options)
+    assert "Traceback" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.7:51234", "10.0.0.7"), ("ipv6:%5B::1%5D:51234", "::1"), ("ipv6:[fe80::1%25eth0]:1", "fe80::1%eth0"),
+        ("unix:/tmp/s", UNTOLD), ("", UNTOLD),
+    ],
+)  # fmt: skip
+def test_addresses_are_written_as_over_http(peer: str, address: str) -> None:
+    assert address_of(peer) == address
 
 
 def test_the_port_is_encrypted_by_the_same_certificate(tmp_path: Path) -> None:

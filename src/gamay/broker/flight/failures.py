@@ -46,6 +46,10 @@ class NotFound(_Untraced, KeyError):  # noqa: N818 - as above: NOT_FOUND
         return str(self.args[0])  # without the quotes that a KeyError has
 
 
+class Refused(_Untraced, Exception):  # noqa: N818 - as above, but of no status that says more than UNKNOWN
+    """Any other failure of GetSchema, where Arrow takes no error of Flight."""
+
+
 class NotOffered(_Untraced, pa.ArrowNotImplementedError):  # type: ignore[misc]
     """Something that Flight SQL has and Gamay does not: UNIMPLEMENTED."""
 

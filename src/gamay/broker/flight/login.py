@@ -1,50 +1,60 @@
 """Who sends a call: `Authorization` headers as over HTTP, or a log-in (Flight's handshake) that gives a bearer token."""
 
+import re
 import secrets
 import threading
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 from pyarrow import flight
 
 from gamay.base.clock import Clock
 from gamay.broker.flight.failures import told
 from gamay.broker.http.rights import QUERY_RIGHT
-from gamay.cluster.access.audit import log_failed_login
-from gamay.cluster.access.failed_logins import FailedLogins
-from gamay.cluster.access.passwords import credentials
-from gamay.cluster.access.principals import ANYONE, AccessControl, Principal, UnauthorizedError
+from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.principals import ANYONE, Principal, UnauthorizedError
 
 LOGIN = "login"
 _HEADER = "authorization"
 _BEARER = "Bearer "
 _TOKENS_MAX = 10_000
 _TOKEN_UNUSED_S = 12 * 3600.0
-_PEER = "Flight SQL"
+UNTOLD = "Flight SQL"
+"""In place of an address: those who log in without one are one to `FailedLogins`."""
+_PATH = "Flight SQL"
+_SEEN_HERE = (flight.FlightMethod.HANDSHAKE, flight.FlightMethod.GET_SCHEMA)
+_PEER = re.compile(r"ipv[46]:(.*):\d+")
 
 
-class Logins:
+class Senders:
     """Verifier of senders, and keeper of the tokens that log-ins are given.
 
     A token stands for the name and password it was given for, which are verified with each call, so that a user who
-    is removed is out. It is forgotten when nobody has used it for twelve hours. sleep: waits for so many seconds.
+    is removed is out. It is forgotten when nobody has used it for twelve hours.
     """
 
-    def __init__(self, access: AccessControl, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._access = access
+    def __init__(self, logins: Logins, clock: Clock) -> None:
+        self._logins = logins
         self._clock = clock
-        self._sleep = sleep
         self._lock = threading.Lock()
-        self._failed = FailedLogins()
         self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
-    def sender(self, authorization: str | None) -> Principal:
-        """Return who sent a call with this header. Raises UnauthorizedError, ForbiddenError, TooManyLoginsError."""
-        if self._access.is_open:
+    def known(self, authorization: str | None) -> Principal | None:
+        """Return who sends this header, None where a password has to be verified first. Raises as `sender`."""
+        access, given = self._logins.access, self._behind(authorization)
+        return self.sender(given, UNTOLD) if access.is_open or given is None or access.is_known(given) else None
+
+    def sender(self, authorization: str | None, address: str) -> Principal:
+        """Return who sent a call with this header, from an address.
+
+        Raises UnauthorizedError, ForbiddenError, TooManyLoginsError.
+        """
+        if self._logins.access.is_open:
             return ANYONE
-        found = self._verified(self._behind(authorization))
+        found = self._logins.principal_of_call(self._behind(authorization), address, _PATH)
         QUERY_RIGHT.check_kind(found, "POST")
         return found
 
@@ -69,25 +79,6 @@ class Logins:
             self._tokens.move_to_end(given)
         return found[0]
 
-    def _verified(self, given: str | None) -> Principal:
-        if given is None or self._access.is_known(given):
-            return self._access.principal(given)
-        name, now_s = credentials(given)[0], self._clock.monotonic_s
-        with self._lock:
-            wait_s = self._failed.wait_s(_PEER, name, now_s())
-        if wait_s:
-            self._sleep(wait_s)
-        try:
-            found = self._access.principal(given)
-        except UnauthorizedError:
-            with self._lock:
-                count = self._failed.failed(_PEER, name, now_s())
-            log_failed_login(name, _PEER, "Flight SQL", count)
-            raise
-        with self._lock:
-            self._failed.succeeded(_PEER, name)
-        return found
-
 
 def _padded(authorization: str) -> str:
     """Return a header with the padding of Base64, which Arrow's client for Go, and so ADBC, leaves out."""
@@ -96,32 +87,69 @@ def _padded(authorization: str) -> str:
 
 
 class LoginFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Maker of what stands in front of each call: it lets in whom `logins` knows."""
+    """Maker of what stands in front of each call: it lets in whom `senders` knows.
 
-    def __init__(self, logins: Logins) -> None:
-        self._logins = logins
+    Arrow shows no address here, so that passwords which were not verified before are left to `entered`: but for those of
+    handshakes, of which it shows none at all, and of GetSchema, where it sends what `entered` raises as an unknown error.
+    """
+
+    def __init__(self, senders: Senders) -> None:
+        self._senders = senders
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str]]) -> "Login":
         """Return what is known of the sender of a call. Raises FlightUnauthenticatedError, FlightUnauthorizedError."""
         known = {name.lower(): values[-1] for name, values in headers.items() if values and isinstance(values[-1], str)}
         given = known.get(_HEADER)
+        token = None
         with told():
-            principal = self._logins.sender(given)
-        asks_token = info.method == flight.FlightMethod.HANDSHAKE and given is not None
-        return Login(principal, known, self._logins.token(given) if asks_token and given is not None else None)
+            principal = self._senders.sender(given, UNTOLD) if info.method in _SEEN_HERE else self._senders.known(given)
+        if info.method == flight.FlightMethod.HANDSHAKE and given is not None:
+            token = self._senders.token(given)
+        return Login(self._senders, principal, known, token)
 
 
 class Login(flight.ServerMiddleware):  # type: ignore[misc]
-    """What is known of the sender of one call. headers: by lower-case name. token: that the answer gives to the sender."""
+    """What is known of the sender of one call. headers: by lower-case name. token: that the answer gives to the sender.
 
-    def __init__(self, principal: Principal, headers: Mapping[str, str], token: str | None) -> None:
-        self.principal = principal
+    principal: None for who is still to be verified.
+    """
+
+    def __init__(self, senders: Senders, principal: Principal | None, headers: Mapping[str, str], token: str | None) -> None:
+        self._senders = senders
+        self._principal = principal
         self.headers = headers
         self._token = token
+
+    @property
+    def principal(self) -> Principal:
+        """Who sends the call."""
+        if self._principal is None:
+            raise UnauthorizedError("HTTP 401 Unauthorized: the sender of this call was not verified")
+        return self._principal
+
+    def verify(self, address: str) -> None:
+        """Find out who sends the call. Raises as `Senders.sender`."""
+        if self._principal is None:
+            self._principal = self._senders.sender(self.headers.get(_HEADER), address)
 
     def sending_headers(self) -> dict[str, str]:
         """Return the headers of the answer."""
         return {} if self._token is None else {_HEADER: f"{_BEARER}{self._token}"}
+
+
+@contextmanager
+def entered(context: Any) -> Iterator[Login]:
+    """Let in the sender of a call; errors that the body of `with` raises are told as those of Flight."""
+    with told():
+        login: Login = context.get_middleware(LOGIN)
+        login.verify(address_of(context.peer()))
+        yield login
+
+
+def address_of(peer: str) -> str:
+    """Return the address of gRPC's name for a client, `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`, as HTTP has it."""
+    found = _PEER.fullmatch(unquote(peer))
+    return UNTOLD if found is None else found[1].strip("[]")
 
 
 class Handshake(flight.ServerAuthHandler):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from gamay.base.errors import InUseError, InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.base.tls import TlsSettings
 from gamay.broker.answer.runner import QueryRunner
-from gamay.cluster.access.principals import AccessControl
+from gamay.cluster.access.logins import Logins
 from gamay.query.limits.queue import QueryQueue
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ class FlightPort:
         self,
         runner: QueryRunner,
         queue: QueryQueue,
-        access: AccessControl,
+        logins: Logins,
         clock: Clock,
         ids: Ids,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin to answer. access: who may ask. options: of queries, where their calls do not say otherwise.
+        """Begin to answer. logins: of who may ask. options: of queries, where their calls do not say otherwise.
 
         Raises InUseError when another process was quicker to take the port.
         """
@@ -89,7 +89,7 @@ class FlightPort:
         location = f"{self.scheme}://{self._host}:{self.port}"
         try:
             self._server = FlightSqlServer(
-                location, runner, queue, access, clock, ids, options=options, transport=self._transport
+                location, runner, queue, logins, clock, ids, options=options, transport=self._transport
             )
         except OSError as error:
             raise InUseError(f"Flight SQL cannot listen on port {self.port}: {error}") from error

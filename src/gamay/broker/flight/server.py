@@ -22,11 +22,11 @@ from gamay.broker.answer.options import parse_option_text
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight import catalog, server_facts
 from gamay.broker.flight.asking import Asking, FlightCall
-from gamay.broker.flight.failures import InvalidRequest, NotOffered, told
-from gamay.broker.flight.login import LOGIN, Handshake, Login, LoginFactory, Logins
+from gamay.broker.flight.failures import InvalidRequest, NotOffered, Refused
+from gamay.broker.flight.login import LOGIN, Handshake, Login, LoginFactory, Senders, entered
 from gamay.broker.flight.messages import new, read, unwrapped, unwrapped_as, wrapped
 from gamay.broker.flight.statements import ROWS_MAX, Statement, Statements
-from gamay.cluster.access.principals import AccessControl
+from gamay.cluster.access.logins import Logins
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_name import DEFAULT_DATABASE, database_of
 from gamay.query.limits.queue import QueryQueue
@@ -49,7 +49,7 @@ _CANCELLED, _NOT_CANCELLABLE = 1, 3
 class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
     """A broker's Flight SQL interface; it takes calls from when it is made until `stop`.
 
-    location: where it listens, as a URI of gRPC. access: who may ask. options: of queries whose calls do not say otherwise.
+    location: where it listens, as a URI of gRPC. logins: of who may ask. options: of queries whose calls say nothing else.
     transport: certificates, as Arrow has them.
     """
 
@@ -58,7 +58,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         location: str,
         runner: QueryRunner,
         queue: QueryQueue,
-        access: AccessControl,
+        logins: Logins,
         clock: Clock,
         ids: Ids,
         *,
@@ -73,7 +73,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(
             location,
             auth_handler=Handshake(),
-            middleware={LOGIN: LoginFactory(Logins(access, clock))},
+            middleware={LOGIN: LoginFactory(Senders(logins, clock))},
             **(transport or {}),
         )
 
@@ -84,7 +84,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
         """Return where the answer to a command is: here, for who shows the ticket."""
-        with told():
+        with entered(context):
             kind, command = unwrapped(descriptor.command or b"")
             if kind == "CommandStatementQuery":
                 handle = orjson.dumps({"sql": command.query, "id": self._ids.new()})
@@ -99,19 +99,24 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
         """Return the columns of the answer to a command."""
-        with told():
-            kind, command = unwrapped(descriptor.command or b"")
-            call = self._call(context)
-            if kind == "CommandStatementQuery":
-                return flight.SchemaResult(self._asking.describe(command.query, call))
-            if kind == "CommandPreparedStatementQuery":
-                statement = self._statements.get(command.prepared_statement_handle, call.principal)
-                return flight.SchemaResult(self._columns(statement, call) or pa.schema([]))
-            return flight.SchemaResult(self._found(kind, command, {}).schema)
+        try:
+            with entered(context):
+                return flight.SchemaResult(self._described(descriptor.command or b"", self._call(context)))
+        except flight.FlightError as error:
+            raise Refused(str(error)) from None
+
+    def _described(self, sent: bytes, call: FlightCall) -> pa.Schema:
+        kind, command = unwrapped(sent)
+        if kind == "CommandStatementQuery":
+            return self._asking.describe(command.query, call)
+        if kind == "CommandPreparedStatementQuery":
+            statement = self._statements.get(command.prepared_statement_handle, call.principal)
+            return self._columns(statement, call) or pa.schema([])
+        return self._found(kind, command, {}).schema
 
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
         """Run what a ticket stands for, and send the rows."""
-        with told():
+        with entered(context):
             kind, command = unwrapped(ticket.ticket)
             call = self._call(context)
             if kind == "TicketStatementQuery":
@@ -127,7 +132,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """Bind values to the parameters of a prepared statement."""
-        with told():
+        with entered(context):
             kind, command = unwrapped(descriptor.command or b"")
             if kind != "CommandPreparedStatementQuery":
                 raise InvalidConfigError(_READ_ONLY)
@@ -151,7 +156,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
             "CancelFlightInfo": self._cancel_flight_info,
             "CancelQuery": self._cancel_query,
         }
-        with told():
+        with entered(context):
             if action.type not in does:
                 what = f"the action '{action.type}' is not offered; there are {', '.join(_ACTIONS)}"
                 if "Transaction" in action.type or "Savepoint" in action.type:
@@ -161,7 +166,8 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         """Return what `do_action` does."""
-        return list(_ACTIONS.items())
+        with entered(context):
+            return list(_ACTIONS.items())
 
     def _create(self, context: Any, body: bytes) -> list[bytes]:
         request = unwrapped_as("ActionCreatePreparedStatementRequest", body)

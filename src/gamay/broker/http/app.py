@@ -38,7 +38,7 @@ from gamay.broker.routes.route import TableRoute
 from gamay.broker.routes.routing import describe
 from gamay.cluster.access.audit import Audited
 from gamay.cluster.access.logins import Logins
-from gamay.cluster.access.principals import EVERYBODY, AccessControl
+from gamay.cluster.access.principals import EVERYBODY
 from gamay.model.cluster_settings import ADAPTIVE_STATS
 from gamay.model.table.table_name import raw_table_name
 from gamay.query.limits.queue import QueryQueue
@@ -96,27 +96,30 @@ class BrokerApp:
         runner: QueryRunner,
         queue: QueryQueue,
         is_ready: Callable[[], bool],
-        access: AccessControl = EVERYBODY,
+        logins: Logins | None = None,
         more: Sequence[Route] = (),
         inserts: FileInserts | None = None,
     ) -> None:
-        """access: who may ask. more: routes of the process, beside those of the role. inserts: None: none are taken."""
+        """logins: of who may ask; None: of everybody. more: routes of the process, beside those of the role.
+
+        inserts: None: none are taken.
+        """
         self._inserts = inserts
         self._more = more
         self._runner = runner
         self._queue = queue
         self._answers = QueryAnswers(runner, queue)
         self._is_ready = is_ready
-        self._access = access
+        self._logins = logins or Logins(EVERYBODY)
 
     def protocol(self) -> Callable[..., BoundedHeads]:
         """Return what serves a connection: the shortest way for queries, in front of `asgi`, where anybody may ask."""
-        return partial(QueryProtocol, self._answers) if self._access.is_open else BoundedHeads
+        return partial(QueryProtocol, self._answers) if self._logins.access.is_open else BoundedHeads
 
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
-        return UsualForm(app if self._access.is_open else Guarded(app, Logins(self._access), BROKER_RIGHTS))
+        return UsualForm(app if self._logins.access.is_open else Guarded(app, self._logins, BROKER_RIGHTS))
 
     def _others(self) -> AsgiApp:
         routes = [
@@ -146,7 +149,7 @@ class BrokerApp:
             Route("/debug/applicationQuotas/{name}", self.application_quota),
             *self._more,
         ]
-        routes += help_routes("broker", routes, _PARAMETERS, BROKER_RIGHTS, _ANSWERS, is_open=self._access.is_open)
+        routes += help_routes("broker", routes, _PARAMETERS, BROKER_RIGHTS, _ANSWERS, is_open=self._logins.access.is_open)
         cors = Middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
         routes = guarded_routes(routes, BROKER_RIGHTS)
         handlers = {404: _not_found, 405: _not_allowed, **ERROR_ANSWERS}

@@ -17,7 +17,7 @@ class TooManyLoginsError(GamayError):
 
 
 class FailedLogins:
-    """Counts failures by address and name. Times are in seconds of one steady clock; used from one event loop."""
+    """Counts failures by address and name. Times are in seconds of one steady clock; its users call one at a time."""
 
     def __init__(self) -> None:
         # of an address and no name: how many of its names failed

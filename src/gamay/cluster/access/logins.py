@@ -1,8 +1,11 @@
 """Who logs in: principals by their `Authorization` header, and a pause for who gets it wrong again and again."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Awaitable, Callable
 
+from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.cluster.access.audit import log_failed_login
 from gamay.cluster.access.failed_logins import FailedLogins
 from gamay.cluster.access.passwords import credentials
@@ -10,29 +13,55 @@ from gamay.cluster.access.principals import AccessControl, Principal, Unauthoriz
 
 
 class Logins:
-    """The log-ins at one HTTP interface. However they come, failures of a name and address are counted together."""
+    """The log-ins at all ports of a role. However they come, failures of a name and address are counted together."""
 
-    def __init__(self, access: AccessControl, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """sleep: waits for so many seconds, for those whose log-ins failed."""
-        self._access = access
+    def __init__(
+        self,
+        access: AccessControl,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """access: who may log in. sleep, pause: wait for so many seconds, on an event loop and on a thread."""
+        self.access = access
         self._sleep = sleep
+        self._pause = pause
+        self._clock = clock
         self._failed = FailedLogins()
+        self._lock = threading.Lock()
 
     async def principal(self, authorization: str | None, address: str, path: str) -> Principal:
         """Return who sent a request with this header, from an address, to a path.
 
         Raises UnauthorizedError, TooManyLoginsError.
         """
-        if authorization is None or self._access.is_known(authorization):
-            return self._access.principal(authorization)
-        name = credentials(authorization)[0]
-        now_s = asyncio.get_running_loop().time
-        if wait_s := self._failed.wait_s(address, name, now_s()):
+        if authorization is None or self.access.is_known(authorization):
+            return self.access.principal(authorization)
+        if wait_s := self._wait_s(authorization, address):
             await self._sleep(wait_s)
+        return await asyncio.to_thread(self._verified, authorization, address, path)
+
+    def principal_of_call(self, authorization: str | None, address: str, path: str) -> Principal:
+        """Do the same on the thread of a caller, which may wait."""
+        if authorization is None or self.access.is_known(authorization):
+            return self.access.principal(authorization)
+        if wait_s := self._wait_s(authorization, address):
+            self._pause(wait_s)
+        return self._verified(authorization, address, path)
+
+    def _wait_s(self, authorization: str, address: str) -> float:
+        with self._lock:
+            return self._failed.wait_s(address, credentials(authorization)[0], self._clock.monotonic_s())
+
+    def _verified(self, authorization: str, address: str, path: str) -> Principal:
+        name = credentials(authorization)[0]
         try:
-            found = await asyncio.to_thread(self._access.principal, authorization)
+            found = self.access.principal(authorization)
         except UnauthorizedError:
-            log_failed_login(name, address, path, self._failed.failed(address, name, now_s()))
+            with self._lock:
+                count = self._failed.failed(address, name, self._clock.monotonic_s())
+            log_failed_login(name, address, path, count)
             raise
-        self._failed.succeeded(address, name)
+        with self._lock:
+            self._failed.succeeded(address, name)
         return found
