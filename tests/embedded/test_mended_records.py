@@ -154,4 +154,43 @@ def test_records_of_a_running_cluster_are_mended(damaged: EmbeddedCluster, path:
     assert client.damaged_records() == []
     assert [job.name for job in queues.jobs("UpsertCompactionTask")] == left
     assert queues.target("UpsertCompactionTask") is Target.START
-    assert found(damaged) == [[6, 12.0]]
+    eventually(lambda: len(damaged.core.registry.get_current_state(server, "first_OFFLINE")) == 2)
+    eventually(lambda: found(damaged) == [[6, 12.0]])
+
+
+@pytest.mark.parametrize("damaged", [[]], indirect=True)
+def test_a_message_that_cannot_be_read_holds_up_no_other(damaged: EmbeddedCluster) -> None:
+    store = damaged.core.registry.store
+    (server,) = (one for one in store.children(f"{ROOT}INSTANCES") if one.startswith("Server_"))
+    store.create(f"{ROOT}INSTANCES/{server}/MESSAGES/a", b"garbage")
+    eventually(lambda: store.children(f"{ROOT}INSTANCES/{server}/MESSAGES") == [])
+
+
+LINEAGE = f"{ROOT}PROPERTYSTORE/SEGMENT_LINEAGE/first_OFFLINE"
+
+
+@pytest.mark.parametrize("damaged", [[]], indirect=True)
+def test_a_lineage_is_mended_or_given(damaged: EmbeddedCluster, stored: Any) -> None:
+    store, (first, second) = damaged.core.registry.store, stored[1]["segments"]
+    client = ControllerClient(damaged.controller_url)
+
+    def lineage(*entry: Any) -> dict[str, Any]:
+        return {"id": "first_OFFLINE", "simpleFields": {}, "mapFields": {}, "listFields": {"x": list(entry)}}
+
+    for entry, told in (
+        (("gone", first, 7, "1"), None),
+        ((first, second, "7", "1"), "the state of entry x cannot be read"),
+        ((first, second, "COMPLETED", "soon"), None),
+    ):
+        overwritten(store, LINEAGE, json.dumps(lineage(*entry)).encode())
+        assert [one["path"] for one in client.damaged_records()] == [LINEAGE]
+        if told is None:
+            assert "was made anew from what can be read of it" in client.mend_record(LINEAGE)
+            continue
+        with pytest.raises(GamayError, match=told):
+            client.mend_record(LINEAGE)
+        with pytest.raises(GamayError, match="What you give is no such record"):
+            client.mend_record(LINEAGE, lineage(*entry))
+        client.mend_record(LINEAGE, lineage(first, second, "REVERTED", "1"))
+        assert client.damaged_records() == []
+    eventually(lambda: found(damaged) == [[3, 6.0]])  # the first segment is replaced by the second

@@ -38,7 +38,7 @@ def cluster_status(controller: Controller = LOCAL) -> None:
 @app.command("repair")
 def repair(
     path: Annotated[str | None, typer.Argument(help="The record to repair; without it, damaged ones are listed.")] = None,
-    file: Annotated[Path | None, typer.Option(help="The schema or table config that the record held, as JSON.")] = None,
+    file: Annotated[Path | None, typer.Option(help="The schema, table config or record that it held, as JSON.")] = None,
     controller: Controller = LOCAL,
 ) -> None:
     """List the records of the metadata store that cannot be read, or repair one; status 1 when some are left."""

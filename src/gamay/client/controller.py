@@ -39,7 +39,7 @@ class ControllerClient(HttpService):
         return list(self.json("GET", "/cluster/damage")["damaged"])
 
     def mend_record(self, path: str, document: Mapping[str, Any] | None = None) -> str:
-        """Make a damaged record anew; document: the schema or table config that it held. Return what was done."""
+        """Make a damaged record anew; document: what it held, where nothing else tells. Return what was done."""
         return self.status_text("POST", "/cluster/damage", params={"path": path}, json=document)
 
     def live_brokers(self) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:

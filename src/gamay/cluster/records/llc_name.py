@@ -56,6 +56,11 @@ class LlcName:
         return LlcName.new(self.table, self.partition, self.sequence + 1, now_ms)
 
     @property
+    def created_ms(self) -> int:
+        """Return the time of the name, in milliseconds."""
+        return int(datetime.strptime(self.time, _TIME_FORMAT).replace(tzinfo=UTC).timestamp() * 1000)
+
+    @property
     def topic_index(self) -> int:
         """Return which of the table's topics the rows come from."""
         return self.partition - STREAM_LEVEL if self.is_stream_level else self.partition // PARTITIONS_PER_TOPIC

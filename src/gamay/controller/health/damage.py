@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import orjson
+
 from gamay.base.errors import ConflictError, CorruptSegmentError, GamayError, InvalidConfigError, NotFoundError
 from gamay.cluster.access.users import Users
-from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, SegmentRecord
+from gamay.cluster.records import invariants
+from gamay.cluster.records.completion import REPORT_MESSAGE
+from gamay.cluster.records.llc_name import LlcName
+from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, Lineage, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.records.views import fold
 from gamay.cluster.store import buckets, paths
 from gamay.cluster.store.store import MetadataStore
-from gamay.cluster.store.znrecord import CorruptRecordError, decode
+from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, decode, encode, read_record
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Target
 from gamay.controller.context import ControllerContext
+from gamay.controller.health.salvage import UndecidedError, lineage_of
+from gamay.controller.health.stream_records import StreamRecords
 from gamay.controller.placement import PlacementManager
 from gamay.controller.segments.uploads import UploadManager
 from gamay.controller.segments.verify import record_of, verify_archive, verify_folder
@@ -34,14 +41,17 @@ _FROM_SERVERS = "made anew from the segments' records and what servers hold"
 _FROM_FILE = "replaced by the document that you give"
 _BY_ITSELF = "deleted; the instance registers anew when it starts"
 _FROM_REPORTS = "made anew from what servers report"
-_BY_RESTART = "deleted; restart the instance, which then reports its segments anew"
+_BY_REPORT = "deleted, and reported anew by the instance"
 _BY_CONFIG = "deleted; instances follow from the table's config and their tags, as for a table without it"
 _GOES_ON = "replaced; the queue goes on"
 _WITH_JOB = "deleted with its job; schedules and requests make its tasks anew"
 _DEFAULTS = "deleted; defaults hold until its settings are made again"
-_BY_HAND = "nothing else holds what it says: correct it with PUT /zk/put, or restore a copy of the metadata"
+_GIVEN = "replaced by the record that you give"
+_FROM_ENTRIES = f"made anew from what can be read of it and the segments that there are, or {_GIVEN}"
+_FROM_PLACE = f"made anew from what can be read of it, its copy, its servers and the segments beside it, or {_GIVEN}"
 _BY_USER = "nothing else holds what it says: DELETE /users/{name}?component=…, and add the user anew"
 
+_MAY_BE_GIVEN = (_FROM_ENTRIES, _FROM_PLACE)
 _JOB_DEPTH = paths.task_job("type", "job").count("/") + 1
 
 
@@ -71,7 +81,7 @@ class RecordRepair:
         return list(self._found())
 
     def mend(self, path: str, document: Mapping[str, Any] | None = None) -> str:
-        """Make a damaged record anew, and return what was done. document: the schema or table config that it held.
+        """Make a damaged record anew, and return what was done. document: what it held, as JSON.
 
         Raises NotFoundError where there is no such record, ConflictError for one that can be read, InvalidConfigError where
         a document is missing, or wrong, or where nobody can tell what the record said.
@@ -82,15 +92,16 @@ class RecordRepair:
                 raise NotFoundError(f"There is no record {path}")
             if found is None:
                 raise ConflictError(f"The record {path} can be read, there is nothing to repair")
-            if found.remedy in (_BY_HAND, _BY_USER):
+            if found.remedy == _BY_USER:
                 raise InvalidConfigError(f"The record {path} cannot be repaired: {found.remedy}")
-            if (document is not None) != (found.remedy == _FROM_FILE):
+            done = _GIVEN if found.remedy in _MAY_BE_GIVEN and document is not None else found.remedy
+            if done != _GIVEN and (document is not None) != (done == _FROM_FILE):
                 wants = "needs the document that it held, as JSON" if document is None else "is repaired without a document"
                 raise InvalidConfigError(f"The record {path} {wants}: it is {found.remedy}")
-            write = self._replacement(found, document or {})
+            write = self._given(path, document) if done == _GIVEN else self._replacement(found, document or {})
             _keep(self.context.registry.store, path)
             write()
-            return f"The record {path} was {found.remedy}; what it held is kept as {_kept(path)}"
+            return f"The record {path} was {done.removesuffix(f', or {_GIVEN}')}; what it held is kept as {_kept(path)}"
 
     def _replacement(self, damage: Damage, document: Mapping[str, Any]) -> Callable[[], object]:
         """Return what writes the new record, which is made here: whatever is wrong is told before anything is written."""
@@ -110,12 +121,69 @@ class RecordRepair:
             return partial(TaskQueues(registry.store, self.context.clock).set_target, name, Target.START)
         if damage.remedy == _WITH_JOB:
             return partial(registry.store.delete, "/".join(damage.path.split("/")[:_JOB_DEPTH]), recursive=True)
-        if damage.remedy == _BY_RESTART:
-            return partial(buckets.delete, registry.store, damage.path)
+        if damage.remedy == _BY_REPORT:
+            return partial(self._report_anew, damage.path)
         if damage.remedy in (_DEFAULTS, _BY_CONFIG):
             return partial(registry.store.delete, damage.path)
+        if parent == paths.LINEAGES:
+            return partial(buckets.replace, registry.store, damage.path, self._lineage_anew(name).to_record())
         table = parent.rpartition("/")[2]
-        return partial(registry.replace_segment, table, self._recorded_anew(table, name))
+        anew = self._streamed_anew if damage.remedy == _FROM_PLACE else self._recorded_anew
+        return partial(registry.replace_segment, table, anew(table, name))
+
+    def _given(self, path: str, document: Mapping[str, Any] | None) -> Callable[[], object]:
+        """Return what writes the record of a lineage or of a segment that somebody gives, once it can be read."""
+        store, value = self.context.registry.store, orjson.dumps(document)
+        try:
+            if path.startswith(f"{paths.LINEAGES}/"):
+                read_record(path, value, lambda record: invariants.check(Lineage.from_record(record), invariants.LINEAGE))
+            else:
+                read_record(
+                    path, value, lambda record: invariants.check(SegmentRecord.from_record(record), invariants.SEGMENT)
+                )
+        except CorruptRecordError as error:
+            raise InvalidConfigError(f"What you give is no such record: {error}") from error
+        return partial(buckets.replace, store, path, decode(value))
+
+    def _report_anew(self, path: str) -> None:
+        """Delete a server's report, and tell the server."""
+        store = self.context.registry.store
+        buckets.delete(store, path)
+        server, table = path.removeprefix(f"{paths.INSTANCES}/").split("/CURRENTSTATES/")
+        message = ZNRecord(
+            f"report-{table}", {"MSG_TYPE": "USER_DEFINE_MSG", "MSG_SUBTYPE": REPORT_MESSAGE, "tableName": table}
+        )
+        store.create(f"{paths.messages(server)}/report-", encode(message), sequence=True)
+
+    def _lineage_anew(self, table: str) -> Lineage:
+        registry = self.context.registry
+        node, path = registry.store.get(paths.lineage(table)), paths.lineage(table)
+        try:
+            now_ms = self.context.clock.now_ms()
+            return lineage_of(table, b"" if node is None else node.value, registry.segment_names(table), now_ms)
+        except UndecidedError as error:
+            raise InvalidConfigError(
+                f"The record {path} cannot be repaired from what is left: {error}. Give the record (--file), as GET /zk/get "
+                f"shows those of other tables: in listFields an entry [from, to, state, time] for each replacement; "
+                f'{{"id": "{table}", "simpleFields": {{}}, "mapFields": {{}}, "listFields": {{}}}} shows all segments, so '
+                f"first delete those that others have replaced"
+            ) from error
+
+    def _streamed_anew(self, table: str, name: str) -> SegmentRecord:
+        registry, path = self.context.registry, paths.segment(table, name)
+        node = registry.store.get(path)
+        try:
+            states = registry.must_get_ideal_state(table).states.get(name, {})
+        except CorruptRecordError:
+            states = self._reported(table).states.get(name, {})
+        try:
+            maker = StreamRecords(self.context, self._copies)
+            return maker.anew(table, name, b"" if node is None else node.value, states)
+        except UndecidedError as error:
+            raise InvalidConfigError(
+                f"The record {path} cannot be repaired from what is left: {error}. Give the record (--file), as GET /zk/get "
+                f"shows those of the table's other segments; or give its rows up, and remove it by DELETE /zk/delete"
+            ) from error
 
     def _found(self) -> Iterator[Damage]:
         registry = self.context.registry
@@ -127,13 +195,14 @@ class RecordRepair:
                 (paths.table_config(table), _FROM_FILE, partial(_read_config, registry, table)),
                 (paths.ideal_state(table), _FROM_SERVERS, partial(registry.get_ideal_state, table)),
                 (paths.external_view(table), _FROM_REPORTS, partial(registry.get_external_view, table)),
-                (paths.lineage(table), _BY_HAND, partial(registry.get_lineage, table)),
+                (paths.lineage(table), _FROM_ENTRIES, partial(registry.get_lineage, table)),
             )
             for path, remedy, read in reads:
                 yield from _tried(path, remedy, read)
             is_offline = table_type_of(table) is TableType.OFFLINE
             for segment, error in registry.readable_segments(table, registry.segment_names(table))[1].items():
-                yield Damage(paths.segment(table, segment), str(error), _FROM_COPY if is_offline else _BY_HAND)
+                is_streamed = not is_offline and LlcName.parse(segment) is not None
+                yield Damage(paths.segment(table, segment), str(error), _FROM_PLACE if is_streamed else _FROM_COPY)
         for instance, error in registry.readable_instances()[1].items():
             yield Damage(paths.participant_config(instance), str(error), _BY_ITSELF)
         yield from self._found_of_placement()
@@ -153,7 +222,7 @@ class RecordRepair:
         for instance in registry.live_instance_ids():
             for table in registry.store.children(paths.current_states(instance)):
                 read_report = partial(registry.get_current_state, instance, table)
-                yield from _tried(paths.current_state(instance, table), _BY_RESTART, read_report)
+                yield from _tried(paths.current_state(instance, table), _BY_REPORT, read_report)
 
     def _reported(self, table: str) -> Assignment:
         registry = self.context.registry
@@ -178,7 +247,21 @@ class RecordRepair:
 
     def _recorded_anew(self, table: str, name: str) -> SegmentRecord:
         """Return the record of a segment, from its newest copy in the deep store that is whole."""
-        deep_store, problem = self.context.deep_store, "the deep store has no copy of it"
+        problems: list[str] = []
+        for record in self._whole_copies(table, name, problems):
+            return record.with_changes(push_time_ms=self.context.clock.now_ms())
+        problem = problems[-1] if problems else "the deep store has no copy of it"
+        raise InvalidConfigError(
+            f"The record of segment {name} cannot be made anew: {problem}. Remove it by DELETE /zk/delete, and push the "
+            f"segment to table {raw_table_name(table)} again"
+        )
+
+    def _copies(self, table: str, name: str) -> list[SegmentRecord]:
+        return list(self._whole_copies(table, name, []))
+
+    def _whole_copies(self, table: str, name: str, problems: list[str]) -> Iterator[SegmentRecord]:
+        """Yield what the whole copies of a segment in the deep store say, newest first; problems: takes those of others."""
+        deep_store = self.context.deep_store
         copies = [url for url in deep_store.urls(table) if url.rpartition("/")[2].startswith(f"{name}__")]
         for url in sorted(copies, key=deep_store.modified_ms, reverse=True):
             with self.uploads.scratch(f"repair the record of segment {name}") as scratch:
@@ -186,15 +269,10 @@ class RecordRepair:
                 try:
                     segment = verify_folder(copy) if copy.is_dir() else verify_archive(copy, scratch / "unpacked")
                 except CorruptSegmentError as error:
-                    problem = str(error)
+                    problems.append(str(error))
                     continue
                 if segment.info.name == name:
-                    record = record_of(segment.info, url, size_of(copy))
-                    return record.with_changes(push_time_ms=self.context.clock.now_ms())
-        raise InvalidConfigError(
-            f"The record of segment {name} cannot be made anew: {problem}. Remove it by DELETE /zk/delete, and push the "
-            f"segment to table {raw_table_name(table)} again"
-        )
+                    yield record_of(segment.info, url, size_of(copy))
 
 
 def _read_schema(registry: Registry, name: str) -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.cluster.records.completion import FORCE_COMMIT_MESSAGE
+from gamay.cluster.records.completion import FORCE_COMMIT_MESSAGE, REPORT_MESSAGE
 from gamay.cluster.records.records import CONSUMING, ONLINE, SegmentRecord
 from gamay.cluster.records.registry import Registry, announce
 from gamay.cluster.store import paths
 from gamay.cluster.store.store import MetadataStore, StoreUnavailableError
-from gamay.cluster.store.znrecord import ZNRecord, decode
+from gamay.cluster.store.znrecord import decode
 from gamay.model.table.table_name import TableType, table_type_of
 from gamay.model.table.upsert_defaults import DEFAULTS, ServerDefaults
 from gamay.query.layout.rebuild import TableLayout
@@ -188,12 +188,9 @@ class ServerInstance:
             store.on_new_session(self._work.note_session),
         ]
         for table in sorted({*self._registry.assigned_tables(), *self._loader.tables_on_disk()}):
-            self._guarded(table, partial(self._reconcile, table, None))
-            data = self._tables.get(table)
-            used = {s.folder for s in data.snapshot().values()} if data else set()
-            self._loader.remove_strays(table, used, self._failures.of(table))
+            self._guarded(table, partial(self._load_first, table))
             if (transitions := self._transitions_of(table)) is not None:
-                transitions.apply(table)
+                self._guarded(table, partial(transitions.apply, table))
         self._announce()
         self._work.note_messages()
         self._thread = threading.Thread(target=self._run, name="server-segments", daemon=True)
@@ -203,6 +200,13 @@ class ServerInstance:
             if self._transitions is not None:
                 self._transitions.start()
         self._ready = True
+
+    def _load_first(self, table: str) -> None:
+        """Load what is assigned of a table, and only then remove what no longer is: where nobody can tell, all stays."""
+        self._reconcile(table, None)
+        data = self._tables.get(table)
+        used = {s.folder for s in data.snapshot().values()} if data else set()
+        self._loader.remove_strays(table, used, self._failures.of(table))
 
     def stop(self) -> None:
         """Stop following changes; what is loaded stays readable for queries that run."""
@@ -403,13 +407,17 @@ class ServerInstance:
             if node is None:
                 continue
             # A message that fails is not kept: it would fail again, and all that come after it would wait.
-            self._guarded(f"message {name}", partial(self._handle_message, decode(node.value)))
+            self._guarded(f"message {name}", partial(self._handle_message, node.value))
             store.delete(path)
 
-    def _handle_message(self, message: ZNRecord) -> None:
+    def _handle_message(self, value: bytes) -> None:
+        message = decode(value)
         subtype = message.simple.get("MSG_SUBTYPE")
         if subtype == FORCE_COMMIT_MESSAGE and (consumers := self.consumers) is not None:
             consumers.force_commit(message.simple["tableName"], message.lists.get("segments", []))
+            return
+        if subtype == REPORT_MESSAGE:
+            self._states.report(message.simple["tableName"], anew=True)
             return
         if subtype != "RELOAD_SEGMENT":
             _log.warning("%s: message %s of an unknown kind is ignored", self.id, message.simple)

@@ -26,9 +26,11 @@ class CurrentStates:
         """Note that nothing is written any more: the session that it was written in has ended."""
         self._written.clear()
 
-    def report(self, table: str) -> None:
-        """Write the table's current state, if it is another than before."""
+    def report(self, table: str, *, anew: bool = False) -> None:
+        """Write the table's current state, if it is another than before. anew: in any case, what was written is gone."""
         with self._lock:
+            if anew:
+                self._written.pop(table, None)
             ideal = self._registry.get_ideal_state(table)
             if ideal is None:
                 self._written.pop(table, None)

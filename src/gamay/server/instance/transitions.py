@@ -9,6 +9,7 @@ from gamay.base.errors import GamayError
 from gamay.cluster.records.llc_name import LlcName
 from gamay.cluster.records.records import CONSUMING, ONLINE, SegmentRecord
 from gamay.cluster.records.registry import Registry
+from gamay.cluster.store.znrecord import CorruptRecordError
 from gamay.model.table.table_name import TableType, table_type_of
 from gamay.query.layout.rebuild import TableLayout
 from gamay.server.loading.table import TableData
@@ -125,18 +126,18 @@ class ConsumingTransitions:
             self._report(table)
 
     def _end(self, data: TableData, segment: str) -> None:
-        record = self._registry.get_segment(data.name, segment)
+        record = self._readable(data.name, segment)
         if record is not None and record.end_offset:
             self.manager.end_at(data, segment, record.end_offset, committed=record.complete)
 
     def _begin(self, data: TableData, segment: str, state: str) -> None:
-        record = self._registry.get_segment(data.name, segment)
-        layout = self._layout_of(data.name)
-        if record is None or record.complete or layout is None:
-            return  # what is complete is loaded like any other segment
-        if state == ONLINE and not record.end_offset:
-            return
         try:
+            record = self._registry.get_segment(data.name, segment)
+            layout = self._layout_of(data.name)
+            if record is None or record.complete or layout is None:
+                return  # what is complete is loaded like any other segment
+            if state == ONLINE and not record.end_offset:
+                return
             self.manager.start(data, record, layout, self._before(data.name, record))
         except (GamayError, OSError) as error:
             self._failed(data.name, segment, error)
@@ -148,5 +149,13 @@ class ConsumingTransitions:
         name = LlcName.must_parse(record.name)
         known = [LlcName.must_parse(segment) for segment in self.manager.consumers(table)]
         before = max((n for n in known if n.partition == name.partition and n.sequence < name.sequence), default=None)
-        found = None if before is None else self._registry.get_segment(table, str(before))
+        found = None if before is None else self._readable(table, str(before))
         return found.name if found is not None and found.end_offset == record.start_offset else None
+
+    def _readable(self, table: str, segment: str) -> SegmentRecord | None:
+        """Return a record, None also where it is damaged: others must go on, and a change of it is looked at again."""
+        try:
+            return self._registry.get_segment(table, segment)
+        except CorruptRecordError as error:
+            _log.error("%s: %s", self._server, error)
+            return None

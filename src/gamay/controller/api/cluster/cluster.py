@@ -111,7 +111,9 @@ def _damage_routes(router: GuardedRouter, services: Services) -> None:
         return {"damaged": [found.to_json() for found in services.damage.damaged()]}
 
     @router.post(
-        "/cluster/damage", summary="Repair a record that cannot be read", openapi_extra=body_docs("A schema or table config")
+        "/cluster/damage",
+        summary="Repair a record that cannot be read",
+        openapi_extra=body_docs("A schema, table config or record"),
     )
     def repair(path: str, body: Annotated[dict[str, Any], Depends(optional_json_body)]) -> dict[str, str]:
         return status(services.damage.mend(path, body or None))

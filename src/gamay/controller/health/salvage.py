@@ -1,0 +1,99 @@
+"""What is left of a record that cannot be read: its fields, and a lineage whose entries are decided by what exists.
+
+Nothing is guessed: where what is left allows two answers that queries would see, UndecidedError says what is missing.
+"""
+
+import gzip
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import orjson
+
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.cluster.records import invariants
+from gamay.cluster.records.records import Lineage, LineageEntry, LineageState, WriterBatch
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_FIELDS_MAX = 4
+_WRITER = "writer/"
+
+
+class UndecidedError(InvalidConfigError):
+    """A record that cannot be made anew: something that counts is neither in it nor anywhere else."""
+
+
+def document_of(value: bytes) -> Mapping[str, Any]:
+    """Return the JSON object that a node holds, whatever its fields are; empty where it holds none."""
+    try:
+        found = orjson.loads(gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value)
+    except (OSError, EOFError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def texts(fields: Any) -> dict[str, str]:
+    """Return those of some fields that are texts."""
+    found = fields if isinstance(fields, dict) else {}
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def number(text: str | None) -> int:
+    """Return the number that a text is, -1 for none: unknown."""
+    try:
+        found = int(text or "")
+    except ValueError:
+        return -1
+    return found if 0 <= found < 1 << 63 else -1
+
+
+def lineage_of(table: str, value: bytes, existing: Collection[str], now_ms: int) -> Lineage:
+    """Return a table's lineage as its damaged record tells, without entries that hide no segment that exists.
+
+    existing: the segments that have a record. Raises UndecidedError.
+    """
+    document = document_of(value)
+    lists = document.get("listFields")
+    if not isinstance(lists, dict) or document.get("mapFields") or not isinstance(document.get("simpleFields") or {}, dict):
+        raise UndecidedError("which segments replace which cannot be read from it")
+    entries: dict[str, LineageEntry] = {}
+    for entry_id, fields in lists.items():
+        if (entry := _entry_of(entry_id, fields, existing, now_ms)) is not None:
+            entries[entry_id] = entry
+    writers = {
+        key.removeprefix(_WRITER): _writer_of(key, text, now_ms)
+        for key, text in (document.get("simpleFields") or {}).items()
+        if key.startswith(_WRITER)
+    }
+    try:
+        return invariants.check(Lineage(table, entries, writers), invariants.LINEAGE)
+    except GamayError as error:
+        raise UndecidedError(str(error)) from error
+
+
+def _entry_of(entry_id: str, fields: Any, existing: Collection[str], now_ms: int) -> LineageEntry | None:
+    """Return an entry, None where it hides nothing that exists and never will."""
+    if not isinstance(fields, list) or len(fields) != _FIELDS_MAX:
+        raise UndecidedError(f"which segments entry {entry_id} is of cannot be read")
+    before, after = _names(fields[0]), _names(fields[1])
+    state = next((one for one in LineageState if one.value == fields[2]), None)
+    is_gone = bool(before) and not set(before or ()) & set(existing)
+    if is_gone and state in (LineageState.COMPLETED, None):
+        return None  # replaced segments are deleted when their replacement is completed, and not before
+    if before is None or after is None or state is None:
+        what = "state" if state is None else "list of segments"
+        raise UndecidedError(f"the {what} of entry {entry_id} cannot be read, and decides which segments queries see")
+    written_ms = number(fields[3]) if isinstance(fields[3], str) else -1
+    return LineageEntry(entry_id, before, after, state, now_ms if written_ms < 0 else written_ms)
+
+
+def _names(field: Any) -> tuple[str, ...] | None:
+    if not isinstance(field, str):
+        return None
+    return tuple(field.split(",")) if field else ()
+
+
+def _writer_of(key: str, text: Any, now_ms: int) -> WriterBatch:
+    first, _, second = text.partition(" ") if isinstance(text, str) else ("", "", "")
+    if (batch := number(first)) < 0 or not second:
+        raise UndecidedError(f"how far {key} has come cannot be read, without which its batches could come twice")
+    return WriterBatch(batch, now_ms if number(second) < 0 else number(second))
