@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Protocol, Self
 
+from benchmarks.attack.cookies import Cookies
 from benchmarks.attack.findings import Findings
+from benchmarks.attack.flight_calls import FlightCalls
 from benchmarks.attack.frames import Frames
 from benchmarks.attack.over_http import OddRequests, Queries, Uploads
 from benchmarks.attack.target import Doors
@@ -31,6 +33,8 @@ ONLINE: dict[str, Callable[[Doors, int], Attack]] = {
     "queries": Queries,
     "frames": Frames,
     "uploads": Uploads,
+    "Flight calls": FlightCalls,
+    "cookies": Cookies,
 }
 
 

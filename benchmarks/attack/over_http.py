@@ -25,7 +25,7 @@ from gamay.functions.registry import function_names
 from gamay.storage.archive import pack, unpack
 
 
-class _OverHttp:
+class OverHttp:
     """A connection to HTTP interfaces as one principal."""
 
     def __init__(self, name: str) -> None:
@@ -65,7 +65,7 @@ class _OverHttp:
             return self._client.send(request)  # the connection was closed after the last answer
 
 
-class OddRequests(_OverHttp):
+class OddRequests(OverHttp):
     """Requests of all documented routes, with odd arguments, by an operator of the table that is attacked."""
 
     def __init__(self, doors: Doors, seed: int) -> None:
@@ -91,7 +91,7 @@ def _known_calls() -> dict[str, list[str]]:
     return working_calls(random.Random(1))
 
 
-class Queries(_OverHttp):
+class Queries(OverHttp):
     """Queries that nobody would write, by a principal who may read some tables."""
 
     def __init__(self, doors: Doors, seed: int) -> None:
@@ -114,7 +114,7 @@ class Queries(_OverHttp):
         self._judge(request, number, findings)
 
 
-class Uploads(_OverHttp):
+class Uploads(OverHttp):
     """Archives and segments that are damaged, pushed to the table that is attacked, which is then read."""
 
     _DELETED_EVERY = 10

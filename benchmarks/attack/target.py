@@ -71,10 +71,11 @@ def token(name: str) -> str:
 
 @dataclass(frozen=True)
 class Doors:
-    """Where the cluster is reached. urls: of the roles, by name. query_port: of the server."""
+    """Where the cluster is reached. urls: of the roles, by name. query_port: of the server; flight_port: of the broker."""
 
     urls: dict[str, str]
     query_port: int
+    flight_port: int
 
 
 def trips_archive(folder: Path, rows: int = 500) -> Path:
@@ -113,7 +114,7 @@ class Target:
     def __init__(self, folder: Path, zk: str) -> None:
         self._folder = folder
         self._processes: list[RoleProcess] = []
-        shared, port = str(folder / "deepstore"), free_port()
+        shared, port, flight_port = str(folder / "deepstore"), free_port(), free_port()
         options = {
             "controller": ("--data-dir", shared),
             "broker": (),
@@ -122,10 +123,11 @@ class Target:
         }
         for role, more in options.items():
             config = folder / f"{role}.properties"
-            config.write_text("\n".join(_settings(role)))
+            speaks = [f"gamay.broker.flight.port={flight_port}"] if role == "broker" else []
+            config.write_text("\n".join([*_settings(role), *speaks]))
             self._processes.append(RoleProcess(role, 0, folder, zk, "--config-file", str(config), *more))
         urls = {process.role: f"http://127.0.0.1:{process.port}" for process in self._processes}
-        self.doors = Doors(urls, port)
+        self.doors = Doors(urls, port, flight_port)
         self._admin = httpx.Client(base_url=urls["controller"], headers={"authorization": token("admin")}, timeout=60)
 
     def start(self) -> None:

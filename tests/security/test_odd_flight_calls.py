@@ -1,9 +1,8 @@
 """Odd commands, tickets, actions, headers and parameters over Flight SQL: refused with a sentence, never a defect."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -14,6 +13,7 @@ from gamay.embedded import EmbeddedCluster
 
 flight = pytest.importorskip("pyarrow.flight")
 messages = pytest.importorskip("gamay.broker.flight.messages")
+flight_calls = pytest.importorskip("benchmarks.attack.flight_calls")
 
 ROUNDS = 100
 SQL = "SELECT n FROM trips WHERE n > ?"
@@ -28,70 +28,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
         yield made
 
 
-def whole_messages() -> list[bytes]:
-    """Commands, tickets and bodies as clients send them."""
-    made = [
-        ("CommandStatementQuery", {"query": "SELECT n FROM trips"}),
-        ("CommandStatementQuery", {"query": "SELECT * FROM '/etc/passwd'"}),
-        ("CommandPreparedStatementQuery", {"prepared_statement_handle": b"none"}),
-        ("TicketStatementQuery", {"statement_handle": b'{"sql": "SELECT 1 FROM trips", "id": "x"}'}),
-        ("TicketStatementQuery", {"statement_handle": b'{"sql": 7}'}),
-        ("CommandGetTables", {"table_name_filter_pattern": "%_[a(", "include_schema": True}),
-        ("CommandGetDbSchemas", {"db_schema_filter_pattern": "\\"}),
-        ("CommandGetPrimaryKeys", {"table": "\0"}),
-        ("CommandGetSqlInfo", {"info": [0, 1, 4_294_967_295]}),
-        ("CommandGetXdbcTypeInfo", {"data_type": -7}),
-        ("ActionCreatePreparedStatementRequest", {"query": SQL}),
-        ("ActionCreatePreparedStatementRequest", {"query": "?" * 300}),
-        ("ActionClosePreparedStatementRequest", {"prepared_statement_handle": b"\xff"}),
-        ("ActionCancelQueryRequest", {"info": b"\x00" * 20}),
-    ]
-    return [messages.wrapped(messages.new(name, **fields)) for name, fields in made]
-
-
-def damaged(data: bytes, rng: random.Random) -> bytes:
-    kind = rng.randrange(5)
-    if kind == 0:
-        return data
-    if kind == 1:
-        return data[: rng.randrange(len(data) + 1)]
-    if kind == 2:
-        place = rng.randrange(len(data))
-        return data[:place] + rng.randbytes(rng.randrange(1, 9)) + data[place + 1 :]
-    return data + rng.randbytes(rng.randrange(1, 40)) if kind == 3 else rng.randbytes(rng.randrange(200))
-
-
-def calls(client: Any, data: bytes, rng: random.Random) -> dict[str, Callable[[], object]]:
-    """Everything that can be called with some bytes."""
-    headers = [(b"query-options", rng.choice([b"timeoutMs=x", b"=;=", b"a" * 3000])), (b"database", b"~'")]
-    options = flight.FlightCallOptions(timeout=30, headers=headers if rng.random() < 0.3 else [])
-    action = rng.choice(
-        ["CreatePreparedStatement", "ClosePreparedStatement", "CancelFlightInfo", "CancelQuery", "BeginTransaction", ""]
-    )
-
-    def put() -> None:
-        table = pa.table({"a": [rng.choice([1, None, "x" * 100])]})
-        writer, _ = client.do_put(flight.FlightDescriptor.for_command(data), table.schema, options)
-        writer.write_table(table)
-        writer.close()
-
-    return {
-        "info": lambda: client.get_flight_info(flight.FlightDescriptor.for_command(data), options),
-        "schema": lambda: client.get_schema(flight.FlightDescriptor.for_command(data), options),
-        "get": lambda: client.do_get(flight.Ticket(data), options).read_all(),
-        "action": lambda: list(client.do_action(flight.Action(action, data), options)),
-        "path": lambda: client.get_flight_info(flight.FlightDescriptor.for_path(data.hex()[:40]), options),
-        "put": put,
-    }
-
-
 def test_odd_calls_are_refused_with_a_sentence(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
-    rng, whole = random.Random(19), whole_messages()
+    rng, whole = random.Random(19), flight_calls.whole_messages("SELECT n FROM trips")
     answered, refused, defects = 0, set(), []
     with flight.connect(cluster.flight_url) as client:
         for _ in range(ROUNDS):
-            data = damaged(rng.choice(whole), rng)
-            for name, call in calls(client, data, rng).items():
+            data = flight_calls.damaged(whole, rng)
+            headers = [(b"query-options", b"timeoutMs=x"), (b"database", b"~'")] if rng.random() < 0.3 else []
+            for name, call in flight_calls.calls_with(client, data, rng, headers).items():
                 try:
                     call()
                     answered += 1

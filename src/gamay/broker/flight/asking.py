@@ -52,7 +52,7 @@ class Asking:
         self._has_ended = threading.Condition(self._lock)
         self._num_asked = 0
         self._is_leaving = False
-        self._running: dict[str, PendingQuery] = {}
+        self._running: dict[str, list[PendingQuery]] = {}  # by handle: a ticket can be shown several times
         self._cancelled: OrderedDict[str, None] = OrderedDict()
 
     def ask(self, sql: str, call: FlightCall, handle: str = "") -> pa.Table:
@@ -66,23 +66,23 @@ class Asking:
     def cancel(self, handle: str, principal: Principal) -> bool:
         """End a query, also one that comes later; return whether it may be ended by who asks."""
         with self._lock:
-            pending = self._running.get(handle)
-            if pending is None:
+            found = list(self._running.get(handle, ()))
+            if not found:
                 self._cancelled[handle] = None
                 while len(self._cancelled) > _CANCELLED_MAX:
                     self._cancelled.popitem(last=False)
                 return True
-        if not (principal.sees_all_tables or pending.principal.name == principal.name):
-            return False
-        self._runner.hang_up(pending)
-        return True
+        may_end = [one for one in found if principal.sees_all_tables or one.principal.name == principal.name]
+        for pending in may_end:
+            self._runner.hang_up(pending)
+        return bool(may_end)
 
     def stop(self, within_s: float) -> None:
         """Take no more queries, and let those that run end, or end them after so long."""
         with self._lock:
             self._is_leaving = True
             self._has_ended.wait_for(lambda: not self._num_asked, within_s)
-            running = list(self._running.values())
+            running = [pending for found in self._running.values() for pending in found]
         for pending in running:
             self._runner.hang_up(pending)
 
@@ -139,12 +139,14 @@ class Asking:
         with self._lock:
             if handle in self._cancelled:
                 raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled before it began")
-            self._running[handle] = pending
+            self._running.setdefault(handle, []).append(pending)
         try:
             yield
         finally:
             with self._lock:
-                del self._running[handle]
+                self._running[handle] = [one for one in self._running[handle] if one is not pending]
+                if not self._running[handle]:
+                    del self._running[handle]
 
 
 def _table(response: BrokerResponse) -> pa.Table:

@@ -164,6 +164,16 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
                 raise NotOffered(what)
             return iter([flight.Result(pa.py_buffer(body)) for body in does[action.type](context, action.body.to_pybytes())])
 
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        """Refuse: nothing of Flight SQL is asked in this way."""
+        with entered(context):
+            raise NotOffered("DoExchange is not offered; ask for rows by GetFlightInfo and DoGet")
+
+    def list_flights(self, context: Any, criteria: bytes) -> None:
+        """Refuse: what there is the commands of the catalogue tell."""
+        with entered(context):
+            raise NotOffered("ListFlights is not offered; CommandGetTables lists the tables")
+
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
         """Return what `do_action` does."""
         with entered(context):
