@@ -143,6 +143,8 @@ def test_servers_that_the_store_has_lost_are_asked_on(records: Records, selector
     records.route(lambda route: route.servers == ((A, B), (A, B)) and route.selector.value == selector)
     records.sessions[A].close()
     records.route(lambda route: route.servers == ((B,), (B,)))
+    is_strict = selector == "strictReplicaGroup"  # where a server that missed a change may show rows twice
+    assert records.routing.find("t")[0].spares == (() if is_strict else ((A,), (A,)))
     records.sessions[B].close()
     records.registry.put_external_view(Assignment(records.table, {}))
     records.routing.refresh(records.table)

@@ -20,12 +20,13 @@ groups_of_candidates = st.lists(
 
 
 def asked_until_the_end(
-    candidates: dict[str, Candidates], dead: set[str], lacking: set[tuple[str, str]], turn: Turn
+    candidates: dict[str, Candidates], dead: set[str], lacking: set[tuple[str, str]], turn: Turn, spares: Candidates = ()
 ) -> tuple[dict[str, str], Scatter[list[str]]]:
     """Return segment -> the server that it was read from; lacking: (server, segment)."""
     route = SimpleNamespace(
-        table="t_REALTIME", selector=SelectorKind.STRICT_REPLICA_GROUP, optional=(), candidates=candidates.__getitem__
-    )
+        table="t_REALTIME", selector=SelectorKind.STRICT_REPLICA_GROUP, optional=(), candidates=candidates.__getitem__,
+        spares_of=lambda _: spares,
+    )  # fmt: skip
     names = sorted(candidates)
     asked = choose(route.selector, names, [candidates[name] for name in names], range(len(names)), turn)
     scatter: Scatter[list[str]] = Scatter([Part(cast(Any, route), cast(Any, None), asked)], turn)
@@ -79,3 +80,17 @@ def test_what_nobody_else_has_is_missing() -> None:
     read, scatter = asked_until_the_end(candidates, {"b"}, {("a", "0-1"), ("a", "1-0")}, Turn(0))
     assert scatter.gathered.missing or scatter.gathered.problems
     assert "1-0" not in read
+
+
+def test_servers_that_the_store_has_lost_stand_in_for_those_that_cannot_be_reached() -> None:
+    candidates: dict[str, Candidates] = {"0": ("a", "b"), "1": ("a",)}
+    read, scatter = asked_until_the_end(candidates, {"a"}, set(), Turn(0), ("c",))
+    assert read == {"0": "b", "1": "c"}
+    assert not scatter.gathered.problems
+    read, scatter = asked_until_the_end(candidates, set(), {("a", "1")}, Turn(0), ("c",))
+    assert "1" not in read  # a server that is here says that it has no such segment
+    assert scatter.gathered.missing == ["1"]
+    read, scatter = asked_until_the_end(candidates, {"a", "c"}, set(), Turn(0), ("c",))
+    assert scatter.gathered.problems
+    read, scatter = asked_until_the_end(candidates, {"a"}, set(), Turn(0, avoided={"c"}), ("c",))
+    assert "1" not in read  # it is known to be down

@@ -137,7 +137,7 @@ class View:
         self.table, self.selector = "t_REALTIME", SelectorKind.STRICT_REPLICA_GROUP
         self.route = cast(Any, SimpleNamespace(
             table=self.table, selector=self.selector, optional=self.optional,
-            candidates=lambda name: self.candidates.get(name, ()),
+            candidates=lambda name: self.candidates.get(name, ()), spares_of=lambda name: (),
         ))  # fmt: skip
 
 

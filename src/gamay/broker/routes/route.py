@@ -56,6 +56,8 @@ class TableRoute:
     boundary: of an OFFLINE table, where its half of a hybrid table ends.
     stale_ms: when the route must be looked at again, because segments are no longer new; None for never.
     latest: of each partition of a stream the last of `segments`.
+    spares: like `servers`, those that should have the segment and that the metadata store has not heard of for a while: they
+    are asked once none of the others can be reached. Empty where there are none.
     """
 
     table: str
@@ -74,6 +76,7 @@ class TableRoute:
     boundary: TimeBoundary | None = None
     stale_ms: int | None = None
     latest: frozenset[str] = frozenset()
+    spares: tuple[Candidates, ...] = ()
     places: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -83,10 +86,18 @@ class TableRoute:
 
     def candidates(self, segment: str) -> Candidates:
         """Return the servers that can answer for a segment; none for one that is not in the route."""
+        place = self._place(segment)
+        return () if place is None else self.servers[place]
+
+    def spares_of(self, segment: str) -> Candidates:
+        """Return the servers that may answer for a segment when no candidate can be reached."""
+        place = self._place(segment) if self.spares else None
+        return () if place is None else self.spares[place]
+
+    def _place(self, segment: str) -> int | None:
         if not self.places:
             self.places.update({name: place for place, name in enumerate(self.segments)})
-        place = self.places.get(segment)
-        return () if place is None else self.servers[place]
+        return self.places.get(segment)
 
     def by_server(self, turn: Turn, chosen: Sequence[int] | None = None) -> dict[str, list[str]]:
         """Return server -> segments, of the segments at the places `chosen`, else of all."""
@@ -159,6 +170,8 @@ class RouteBuilder:
             ),
             min(new_until, default=None),
             latest,
+            # where rows of a segment depend on others, servers that may have missed a change cannot stand in
+            () if selector is SelectorKind.STRICT_REPLICA_GROUP else _spares(found, wanted, view, excluded),
         )
 
     def _records_of(
@@ -288,6 +301,26 @@ def _lost(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Exclu
     """
     able = sorted(s for s in ideal if {ideal[s], states.get(s, ONLINE)} <= _READY and s not in excluded.off)
     return tuple(name for name in able if ideal[name] == ONLINE), tuple(able)
+
+
+def _spares(
+    replicas: Replicas, wanted: Mapping[str, Mapping[str, str]], view: Assignment | None, excluded: "_Excluded"
+) -> tuple[Candidates, ...]:
+    """Return of each segment the servers that are to have it, are not switched off, and are away by the metadata store."""
+    away = {server for states in wanted.values() for server in states} - excluded.live - excluded.off
+    if not away:
+        return ()
+    found = []
+    for segment, candidates in zip(replicas.segments, replicas.candidates, strict=True):
+        states = {} if view is None else view.states.get(segment, {})
+        ideal = wanted[segment].items()
+        found.append(
+            tuple(
+                name for name, state in sorted(ideal)
+                if name in away and name not in candidates and {state, states.get(name, ONLINE)} <= _READY
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ class Scatter(Generic[R]):
         self._parts = parts
         self._turn = turn
         self._tried: dict[tuple[str, str], set[str]] = {}  # (table, segment) -> servers that did not answer for it
+        self._unreachable: set[str] = set()
 
     def begin(self) -> list[Ask]:
         """Return what to ask first."""
@@ -91,6 +92,8 @@ class Scatter(Generic[R]):
     def failed(self, ask: Ask, error: QueryError) -> list[Ask]:
         """Take note of a server that did not answer; return what to ask instead."""
         again: list[Ask] = []
+        if isinstance(error, UnreachableServerError):
+            self._unreachable.add(ask.server)
         if isinstance(error, UnreachableServerError) or error.code in _RETRIED:
             of_all = self._instead_of_all(ask)
             if of_all is not None:
@@ -126,8 +129,12 @@ class Scatter(Generic[R]):
     def _left(self, ask: Ask, segment: str) -> Candidates:
         """Return the servers that were not asked for a segment yet, after one that did not answer for it."""
         route = ask.part.route
-        tried = self._tried.get((route.table, segment), ())
-        return tuple(server for server in route.candidates(segment) if server != ask.server and server not in tried)
+        tried = {ask.server, *self._tried.get((route.table, segment), ())}
+        left = tuple(server for server in route.candidates(segment) if server not in tried)
+        if left or ask.server not in self._unreachable:
+            return left
+        # those that are known to be down are not tried again by each query
+        return tuple(one for one in route.spares_of(segment) if one not in tried and one not in self._turn.avoided)
 
     def _instead(self, ask: Ask, segments: Sequence[str]) -> list[Ask]:
         """Return other replicas of segments; those that have none left are missing."""
