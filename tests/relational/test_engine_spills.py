@@ -1,15 +1,13 @@
 """What a join or sort cannot hold goes to the disk that queries may take, and nowhere else."""
 
-import time
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.query.limits.spill_files import SPILL_SETTING, SpillSpace
-from gamay.relational.engine import Engine, interrupted
+from gamay.relational.engine import Engine
 
 _ROWS = pa.table({"k": pa.array(range(3_000_000), pa.int64())})
 _SORT = "SELECT COUNT(*) FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY hash(k)) AS n FROM rows_of_t) WHERE n > 0"
@@ -44,16 +42,3 @@ def test_no_more_disk_than_queries_may_take(tmp_path: Path) -> None:
     space.max_bytes = 1 << 30  # as a setting of the cluster may, while the broker runs
     assert _run(engine) == 3_000_000
     engine.close()
-
-
-class _Over:
-    def check(self) -> None:
-        raise QueryError(ErrorCode.QUERY_CANCELLATION, "The query was cancelled")
-
-
-def test_an_interrupt_between_statements_is_not_the_last() -> None:
-    endless = "SELECT COUNT(*) FROM range(300000) a, range(300000) b WHERE hash(a.range + b.range) = 7"
-    with duckdb.connect() as connection, interrupted(connection, _Over()):
-        time.sleep(0.2)  # the first ones find nothing to interrupt, and are forgotten
-        with pytest.raises(duckdb.InterruptException):
-            connection.sql(endless).fetchall()

@@ -74,24 +74,23 @@ class Engine:
         functions = list(functions)
         with self._connection(memory_bytes) as connection:
             try:
-                for function in functions:
-                    connection.create_function(
-                        function.name,
-                        _with_arity(function.compute, len(function.arg_types)),
-                        [duckdb.sqltype(each) for each in function.arg_types],
-                        duckdb.sqltype(function.result_type),
-                        type="arrow",
-                        null_handling="special",
-                    )
-                for name, table in tables.items():
-                    connection.register(name, table)
-                if profiles:
+                with _interrupted(connection, deadline):  # what follows is not, so that the connection is left as it was
+                    for function in functions:
+                        connection.create_function(
+                            function.name,
+                            _with_arity(function.compute, len(function.arg_types)),
+                            [duckdb.sqltype(each) for each in function.arg_types],
+                            duckdb.sqltype(function.result_type),
+                            type="arrow",
+                            null_handling="special",
+                        )
+                    for name, table in tables.items():
+                        connection.register(name, table)
+                    if not profiles:
+                        return connection.sql(sql).to_arrow_table(), None
                     connection.execute("SET enable_profiling = 'no_output'")
-                with interrupted(connection, deadline):  # not around what is undone below, which must be done
                     rows = connection.sql(sql).to_arrow_table()
-                if not profiles:
-                    return rows, None
-                return rows, orjson.loads(connection.get_profiling_information("json"))["operator"]
+                    return rows, orjson.loads(connection.get_profiling_information("json"))["operator"]
             except duckdb.InterruptException:
                 deadline.check()
                 raise
@@ -154,8 +153,8 @@ def _close(connections: "list[duckdb.DuckDBPyConnection]") -> None:
 
 
 @contextmanager
-def interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
-    """Interrupt the connection once the deadline has passed, again and again: DuckDB forgets those between statements."""
+def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
+    """Interrupt what the connection runs once the deadline has passed."""
     done = threading.Event()
 
     def watch() -> None:
@@ -163,7 +162,7 @@ def interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> 
             try:
                 deadline.check()
             except QueryError:
-                connection.interrupt()
+                connection.interrupt()  # again and again: between two statements it comes to nothing
 
     watcher = threading.Thread(target=watch, name="gamay-relational-deadline", daemon=True)
     watcher.start()
