@@ -19,7 +19,7 @@ from gamay.model.types import DataType
 from gamay.query.answer.response import BrokerResponse, ResultTable, encode, to_json
 from gamay.query.bind.binder import bind
 from gamay.query.execute.executor import execute
-from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits
+from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits, shares_of
 from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.pool import WorkPool
@@ -258,3 +258,8 @@ def test_blocks_are_smaller_for_queries_that_may_hold_little(limit: int | None, 
         assert max_block_rows() == rows
     finally:
         guard.enter(before)
+
+
+@pytest.mark.parametrize(("memory", "total", "query"), [(8192, 4096, 2048), (600, 300, 150), (400, 100, 100), (256, 32, 32)])
+def test_small_machines_keep_memory_for_the_process_itself(memory: int, total: int, query: int) -> None:
+    assert shares_of(memory << 20) == (total << 20, query << 20)

@@ -25,6 +25,10 @@ TOTAL_SETTING = "gamay.query.memory.total.bytes"
 # Shares of the machine's memory: of all queries together, and of one of them.
 _TOTAL_SHARE = 0.5
 _QUERY_SHARE = 0.25
+# What a process holds besides queries (262 MB without mapped files, of all roles in one, after its first queries), and the
+# least share of the memory that queries get where that is nearly all.
+_OWN_BYTES = 300 << 20
+_LEAST_SHARE = 0.125
 _UNLIMITED = 1 << 62
 
 _ADVICE = {
@@ -54,9 +58,11 @@ class ProcessBudget:
 
     @classmethod
     def of_machine(cls, folder: Path | None = None) -> "ProcessBudget":
-        """Return half of the machine's memory for all queries, and a quarter for one. folder: see `SpillSpace`."""
-        memory = usable_memory()
-        return cls(int(memory * _TOTAL_SHARE), int(memory * _QUERY_SHARE), SpillSpace(folder))
+        """Return half of the machine's memory for all queries, and a quarter for one; less where it is small.
+
+        folder: see `SpillSpace`.
+        """
+        return cls(*shares_of(usable_memory()), SpillSpace(folder))
 
     def apply(self, settings: Mapping[str, str]) -> None:
         """Take over what the cluster's settings say, for queries that come from now on."""
@@ -65,6 +71,12 @@ class ProcessBudget:
         self.query_bytes = min(_whole(settings.get(QUERY_SETTING), query), self.total_bytes)
         text = settings.get(SPILL_SETTING, "").strip()
         self.space.max_bytes = int(text) if text.isdigit() else spilled
+
+
+def shares_of(memory: int) -> tuple[int, int]:
+    """Return what all queries together, and what one of them, may hold of so many bytes that the process may use."""
+    total = max(min(int(memory * _TOTAL_SHARE), memory - _OWN_BYTES), int(memory * _LEAST_SHARE))
+    return total, min(int(memory * _QUERY_SHARE), total)
 
 
 @dataclass(frozen=True, slots=True)
