@@ -77,6 +77,7 @@ class FakeController:
         self.documents = {}
         self.files = {}
         self.before = None  # awaited before an answer
+        self.loses_ends = False  # replacements end, but no answer comes
 
     async def upload(self, request):
         if self.failures > 0:
@@ -103,7 +104,8 @@ class FakeController:
         if path.endswith("/startReplaceSegments"):
             return JSONResponse({"segmentLineageEntryId": "entry"})
         if path.endswith(("/endReplaceSegments", "/revertReplaceSegments")):
-            return Response()
+            status = {"endReplaceSegments": 503, "revertReplaceSegments": 409}[path.rpartition("/")[2]]
+            return JSONResponse({"code": status, "error": "lost"}, status) if self.loses_ends else Response()
         if request.method == "GET" and path.startswith("/segments/"):
             return JSONResponse([{"OFFLINE": self.segments}])
         return JSONResponse({"code": 404, "error": f"no {path}"}, 404)

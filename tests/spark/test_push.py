@@ -105,6 +105,16 @@ def test_a_failed_replacement_is_taken_back(controller, archives):
     ]
 
 
+def test_a_replacement_that_ended_unheard_is_done(controller, archives):
+    controller.loses_ends = True
+    options = PushJobSpec(push_attempts=2)
+    report = push_segments(archives, destination(controller, replaces=True), options=options, sleep=lambda _: None)
+    assert len(report.segments) == 2
+    asked = [(path.rpartition("/")[2], params) for _, path, params, _ in controller.requests]
+    assert [path for path, _ in asked][2:] == ["endReplaceSegments", "endReplaceSegments", "revertReplaceSegments"]
+    assert asked[-1][1]["unlessEnded"] == "true"
+
+
 def test_several_controllers_in_parallel(controller, archives):
     push_segments(
         archives * 3, Destination((controller.url, controller.url), "trips"), options=PushJobSpec(push_parallelism=4)

@@ -11,11 +11,13 @@ from pyspark.sql.functions import col, expr
 from tests.spark.cluster import Cluster
 from tests.waiting import eventually
 
-from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
+from gamay.client import ControllerClient
 from gamay.spark import register
 from gamay.spark.source import GamayDataSource
 from gamay.spark.writing.hidden import upload_hidden
 from gamay.spark.writing.segment_writer import TaskWriter
+from gamay.spark.writing.sink import HiddenJob
 
 pytestmark = pytest.mark.spark
 T0, HOUR_MS = 1_700_000_000_000, 3_600_000
@@ -146,6 +148,17 @@ def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, wr
     write(rows, "killed", jobId="again")
     settles(cluster, "killed", sums(range(60)))
     assert len(cluster.segments("killed")) == 3
+
+
+def test_what_another_driver_has_shown_is_not_undone(spark, cluster, write, monkeypatch):
+    write(frame(spark, 0, 50), "raced", createTable="true", timeColumn="ts", jobId="twice")
+    settles(cluster, "raced", sums(range(50)))
+    ((entry, shown),) = cluster.client.lineage("raced").items()
+    with pytest.raises(ConflictError, match="has ended: its segments are shown"):
+        cluster.client.revert_replace("raced", entry)
+    monkeypatch.setattr(ControllerClient, "lineage", lambda *_: {entry: {**shown, "state": "IN_PROGRESS"}})  # as it was
+    HiddenJob("raced", "OFFLINE", "twice").remove_left(cluster.client, ())
+    assert len(cluster.client.list_segments("raced", queried_only=True)) == 2
 
 
 @pytest.mark.parametrize(

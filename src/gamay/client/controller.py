@@ -350,8 +350,8 @@ class ControllerClient(HttpService):
         return dict(orjson.loads(response.content).get("writers", {})) if response.content else {}
 
     def revert_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
-        """Undo a replacement that was started."""
-        params = {"type": table_type, "segmentLineageEntryId": entry_id, "forceRevert": True}
+        """Give up a replacement that was started. Raises ConflictError for one that has ended, which queries see."""
+        params = {"type": table_type, "segmentLineageEntryId": entry_id, "forceRevert": True, "unlessEnded": True}
         self.request("POST", f"/segments/{quote(table, safe='')}/revertReplaceSegments", params=params)
 
 

@@ -18,6 +18,10 @@ class ReplaceError(GamayError):
     http_status = 500
 
 
+class ReplaceEndedError(ConflictError):
+    """A replacement that cannot be given up, for queries see what it brought."""
+
+
 class BatchShownError(ConflictError):
     """A batch of a streaming writer that queries see already."""
 
@@ -138,12 +142,15 @@ class ReplaceManager:
         tables = self.segments.tables
         self.segments.delete_unchecked(table, replaced, tables.kept_until(tables.document(table), None))
 
-    def revert(self, table: str, entry_id: str, *, force: bool = False) -> None:
+    def revert(self, table: str, entry_id: str, *, force: bool = False, unless_ended: bool = False) -> None:
         """Show the old segments again and hide the new ones. Raises ReplaceError.
 
-        An entry in progress is reverted only with `force`, because its pusher may still be at work.
+        An entry in progress is reverted only with `force`, because its pusher may still be at work. unless_ended: raise
+        ReplaceEndedError for one that has ended: a pusher that heard no answer to that gives nothing up that queries see.
         """
         entry = self._entry(table, entry_id)
+        if entry.state is LineageState.COMPLETED and unless_ended:
+            raise ReplaceEndedError(f"entry {entry_id} of table {table} has ended: its segments are shown")
         if entry.state is LineageState.IN_PROGRESS and not force:
             raise ReplaceError(f"entry {entry_id} of table {table} is still in progress, use forceRevert=true")
         if entry.state is LineageState.REVERTED:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.client.controller import ControllerClient, custom_map_headers
 from gamay.client.http import ServiceError
 from gamay.ingest.job.spec import PushJobSpec, TlsSpec
@@ -177,10 +177,19 @@ class _Pusher:
         entry = self._client.start_replace(table, old, new, table_type)
         try:
             self._push_all(archives)
-            self._client.end_replace(table, entry, table_type)
-        except BaseException:
-            self._client.revert_replace(table, entry, table_type)
-            raise
+            # ended once, it may be ended again: an answer may be lost
+            with_attempts(lambda: self._client.end_replace(table, entry, table_type), self._options, self._sleep)
+        except BaseException as error:
+            if self._gives_up(entry) or not isinstance(error, ServiceError):
+                raise  # else the replacement has ended, and only the answer was lost
+
+    def _gives_up(self, entry: str) -> bool:
+        """Give a replacement up; return whether it is: not when queries see the new segments."""
+        try:
+            self._client.revert_replace(self._to.table, entry, self._to.table_type)
+        except ConflictError:
+            return False
+        return True
 
     def _push_all(self, archives: Sequence[str]) -> None:
         if self._mode == "metadata" and self._options.batch_segment_upload:

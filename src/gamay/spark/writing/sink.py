@@ -8,6 +8,7 @@ came second, is told by their names and removed; and a job that finds segments o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -67,7 +68,8 @@ class HiddenJob:
         for entry_id, entry in client.lineage(self.table, self.table_type).items():
             ours = [name for name in entry["segmentsTo"] if name.startswith(self.prefix) and name not in stay]
             if ours and entry["state"] == IN_PROGRESS:
-                client.revert_replace(self.table, entry_id, self.table_type)
+                with suppress(ConflictError):  # another driver of the job has shown them meanwhile
+                    client.revert_replace(self.table, entry_id, self.table_type)
         stay.update(client.list_segments(self.table, self.table_type, queried_only=True))
         found = client.list_segments(self.table, self.table_type)
         left = [name for name in found if name.startswith(self.prefix) and name not in stay]

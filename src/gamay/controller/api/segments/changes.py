@@ -182,8 +182,9 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         table_type: RequiredType,
         entry: Annotated[str, Query(alias="segmentLineageEntryId")],
         force: Annotated[bool, Query(alias="forceRevert")] = False,
+        unless_ended: Annotated[bool, Query(alias="unlessEnded", description="Refuse to revert one that has ended")] = False,
     ) -> Response:
-        replacements.revert(tables.resolve_one(table, table_type), entry, force=force)
+        replacements.revert(tables.resolve_one(table, table_type), entry, force=force, unless_ended=unless_ended)
         return Response(status_code=200)
 
 
