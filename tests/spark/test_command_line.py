@@ -24,6 +24,8 @@ def test_command_line(spark, schema, table_config, files, tmp_path, controller, 
     assert (told["state"], told["build"]["rowsWritten"], told["push"]["requests"]) == ("COMPLETED", 600, 3)
     assert sum(segment["rows"] for segment in told["build"]["segments"]) == 600
     assert told["build"]["bytes"] == sum(segment["bytes"] for segment in told["build"]["segments"])
+    assert told["build"]["bytesRead"] == sum(file.stat().st_size for file in files.rglob("*.csv"))
+    assert [one["rowsRead"] for one in told["build"]["inputs"]] == [200] * 3
     assert all(told["build"]["taskSeconds"][phase] > 0 for phase in ("read", "build", "publish"))
     assert "3 segments pushed to" in capsys.readouterr().out
     (files / "a.csv").write_text("day,city\nx,y\n")

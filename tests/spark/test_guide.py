@@ -27,7 +27,7 @@ def test_the_tables_name_all_options():
     known = {
         "Reading": reading,
         "Writing": writing,
-        "Streams in": set(source_options.STREAM_WRITING) - writing | {"jobId", "replaceWhere"},  # what is not as for writing
+        "Streams in": set(source_options.STREAM_WRITING) ^ writing,  # what is not as for writing
         "Streams out": set(source_options.STREAM_READING) - reading | {"pushDown", "tableType"},
     }
     for title, names in known.items():
@@ -42,10 +42,11 @@ def test_the_examples_run(spark, tmp_path, capsys):
     try:
         cluster.create(TRIPS, offline_config("trips", "ts"))
         names = {"spark": spark, "URL": cluster.url, "CHECKPOINT": str(tmp_path / "checkpoint")}
+        names["SUMMARY"] = str(tmp_path / "summary.json")
         for example in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
             exec(example, names)
         assert names["morning"].columns == ["ts", "fare"]
         assert spark.table("trips").columns == ["city", "fare", "ts"]
-        eventually(lambda: cluster.count("rides") == 1)
+        eventually(lambda: cluster.count("rides") == 2)
     finally:
         cluster.stop()

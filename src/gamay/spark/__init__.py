@@ -19,6 +19,7 @@ _EXPORTS = {
     "build_segments": "gamay.spark.building.segments",
     "dry_run": "gamay.spark.writing.dry_run",
     "local_session": "gamay.spark.session.local",
+    "progress": "gamay.spark.building.watch",
     "push_segments": "gamay.spark.building.push",
     "read_table": "gamay.spark.read",
     "register": "gamay.spark.source",

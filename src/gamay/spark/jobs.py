@@ -19,11 +19,12 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.spark.building.execute import LocalEngine
 from gamay.spark.building.manifest import Manifest
-from gamay.spark.building.progress import JobProgress, terminal_progress
+from gamay.spark.building.progress import JobProgress, shown_progress
 from gamay.spark.building.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
 from gamay.spark.building.report import BuildReport, JobReport, PushReport
 from gamay.spark.building.segments import ROWS_PER_SEGMENT, InputFiles, build_segments
 from gamay.spark.building.target import METADATA_SUFFIX, SegmentTarget
+from gamay.spark.lineage import Dataset, LineageRun, RunState, fields_of
 from gamay.spark.session.local import active_session, ignore_pandas_warning, local_session
 from gamay.storage.files import Access, remove
 from gamay.storage.filesystems import scheme_of
@@ -31,7 +32,7 @@ from gamay.storage.settings import StorageSettings, storage_settings
 
 _log = logging.getLogger(__name__)
 
-EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn", "bytesPerTask")
+EXTRA_KEYS = ("rowsPerSegment", "partitionAndSort", "sortColumn", "bytesPerTask", "openLineage")
 
 
 def run_job(
@@ -41,7 +42,7 @@ def run_job(
 
     spark: None takes the session that is there, or starts a local one for the job and stops it. A `LocalEngine` builds in
     threads of this process instead.
-    progress: None shows a bar on a terminal and logs elsewhere.
+    progress: None shows bars in a notebook and on a terminal, and logs elsewhere.
     Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, ServiceError; then nothing is left half-pushed
     that the table's config protects (`consistentDataPush`).
     """
@@ -49,7 +50,7 @@ def run_job(
     if progress is not None:
         return _run(job, spark, progress, clock)
     ignore_pandas_warning()
-    with terminal_progress() as shown:
+    with shown_progress() as shown:
         return _run(job, spark, shown, clock)
 
 
@@ -72,10 +73,56 @@ def run_with_summary(job: JobSpec, summary: Path | None, spark: Any = None) -> J
 def _run(job: JobSpec, spark: Any, progress: JobProgress, clock: Clock) -> JobReport:
     for sentence in job.warnings:
         _log.warning("the job spec: %s", sentence)
+    extra = _extra(job.execution.extra_configs)
     table_config, schema = _documents(job)
+    if extra["openLineage"].lower() != "true":
+        return _carried_out(job, extra, spark, schema, table_config, progress, clock)
+    run = LineageRun.begin(f"gamay.ingest.{table_config.typed_name}")
+    datasets = _datasets(job, table_config, schema, JobReport())
+    run.tell(RunState.START, *datasets)
+    try:
+        report = _carried_out(job, extra, spark, schema, table_config, progress, clock)
+    except BaseException as error:
+        run.tell(RunState.FAIL, *datasets, str(error) or repr(error))
+        raise
+    run.tell(RunState.COMPLETE, *_datasets(job, table_config, schema, report))
+    return report
+
+
+def _datasets(
+    job: JobSpec, table_config: TableConfig, schema: Schema, report: JobReport
+) -> tuple[list[Dataset], list[Dataset]]:
+    """Return what a job reads and writes, with what it did to them so far: files become archives, or rows of tables."""
+    assert job.output_dir_uri is not None
+    archives = Dataset.of_files(job.output_dir_uri)
+    if job.push_mode is None:
+        outputs = [replace(archives, fields=fields_of(schema))]
+    else:
+        outputs = [Dataset.of_table(one.controller_uri, table_config.typed_name, schema) for one in job.clusters]
+    if not job.creates:
+        pushed = None if report.push is None else len(report.push.segments)
+        return [archives.with_counts(None, None, pushed)], [one.with_counts(None, None, pushed) for one in outputs]
+    assert job.input_dir_uri is not None
+    files, built = Dataset.of_files(job.input_dir_uri), report.build
+    if built is None:
+        return [files], outputs
+    written = (built.rows_written, built.size_bytes, len(built.segments))
+    return [files.with_counts(built.rows_read, built.bytes_read, built.num_files)], [
+        one.with_counts(*written) for one in outputs
+    ]
+
+
+def _carried_out(
+    job: JobSpec,
+    extra: Mapping[str, str],
+    spark: Any,
+    schema: Schema,
+    table_config: TableConfig,
+    progress: JobProgress,
+    clock: Clock,
+) -> JobReport:
     built: BuildReport | None = None
     if job.creates:
-        extra = _extra(job.execution.extra_configs)
         if extra["partitionAndSort"].lower() == "true" and isinstance(spark, LocalEngine):
             raise InvalidConfigError("partitionAndSort needs Spark: leave it out, or choose the engine 'spark'")
         manifest = _manifest(job, table_config)
@@ -156,13 +203,15 @@ def _extra(configs: Mapping[str, str]) -> dict[str, str]:
         "partitionAndSort": "false",
         "sortColumn": "",
         "bytesPerTask": "",
+        "openLineage": "false",
         **configs,
     }
     for key in ("rowsPerSegment", "bytesPerTask"):
         if extra[key] and (not extra[key].isdecimal() or int(extra[key]) < 1):
             raise InvalidConfigError(f"{key} must be a positive number, not '{extra[key]}'")
-    if extra["partitionAndSort"].lower() not in ("true", "false"):
-        raise InvalidConfigError(f"partitionAndSort must be true or false, not '{extra['partitionAndSort']}'")
+    for key in ("partitionAndSort", "openLineage"):
+        if extra[key].lower() not in ("true", "false"):
+            raise InvalidConfigError(f"{key} must be true or false, not '{extra[key]}'")
     return extra
 
 

@@ -28,9 +28,10 @@ STREAM_READING = (
 )  # fmt: skip
 WRITING = (
     *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "partitionBy", "sortBy", "createTable", "timeColumn",
-    "timeFormat", "tableConfig", "pushAttempts",
+    "timeFormat", "tableConfig", "pushAttempts", "summary", "openLineage",
 )  # fmt: skip
-STREAM_WRITING = (*(name for name in WRITING if name not in ("jobId", "replaceWhere")), "checkpointLocation", "queryName")
+_OF_ONE_WRITE = ("jobId", "replaceWhere", "summary", "openLineage")
+STREAM_WRITING = (*(name for name in WRITING if name not in _OF_ONE_WRITE), "checkpointLocation", "queryName")
 STARTS = ("earliest", "latest")
 ON_REPLACE = ("fail", "skip", "read")
 FETCHES = ("auto", "controller")
@@ -220,6 +221,7 @@ class WriteOptions:
     the DataFrame's columns, with time_column, whose numbers or texts are as time_format says, and table_config, keys of its
     config. push_attempts: how often each upload is tried. partition_by: the column of whose partitions each segment has one.
     sort_by: the columns by which rows are in order in a segment; None and empty for what the table's config says.
+    summary: the file on the driver's machine to which is written what the write did. open_lineage: whether it sends events.
     """
 
     cluster: Cluster
@@ -233,6 +235,8 @@ class WriteOptions:
     push_attempts: int = PUSH_ATTEMPTS
     partition_by: str | None = None
     sort_by: tuple[str, ...] = ()
+    summary: str | None = None
+    open_lineage: bool = False
 
     @property
     def table_type(self) -> str:
@@ -273,4 +277,6 @@ class WriteOptions:
             given.whole("pushAttempts", PUSH_ATTEMPTS),
             given.text("partitionBy") or None,
             given.names("sortBy"),
+            given.text("summary") or None,
+            given.flag("openLineage"),
         )

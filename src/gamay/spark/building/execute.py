@@ -1,6 +1,5 @@
 """Running one Python function for each of some tasks on executors, and telling how far they are."""
 
-import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +9,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from gamay.spark.building.progress import JobProgress
+from gamay.spark.building.watch import POLL_SECONDS, Watch, new_group
 
 T = TypeVar("T")
-POLL_SECONDS = 0.2
 _RESULT = "result string"
-_GROUPS = itertools.count(1)
 
 
 class LocalEngine:
@@ -61,7 +59,7 @@ def run_tasks(
 
 
 def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[Any]:
-    """Collect a DataFrame while telling how many tasks of its stages are done; a failure is raised as Spark raised it.
+    """Collect a DataFrame while telling how many of its tasks are done; a failure is raised as Spark raised it.
 
     What `progress` raises cancels the job, and is raised.
     """
@@ -69,7 +67,7 @@ def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[An
     if context is None:
         return list(frame.collect())
     outcome: dict[str, Any] = {}
-    group = f"gamay-{next(_GROUPS)}"
+    group = new_group()
 
     def work() -> None:
         try:
@@ -80,20 +78,15 @@ def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[An
 
     worker = threading.Thread(target=work, name="gamay-collect", daemon=True)
     worker.start()
-    last = 1
-    tracker = context.statusTracker()
+    watch = Watch(context, group, what, progress)
     try:
         while worker.is_alive():
             worker.join(POLL_SECONDS)
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            total = sum(stage.numTasks for stage in stages if stage)
-            if total:
-                last = total
-                progress.update(what, sum(stage.numCompletedTasks for stage in stages if stage), total)
+            watch.tell()
     except BaseException:
         context.cancelJobGroup(group)
         raise
     if "error" in outcome:
         raise outcome["error"]
-    progress.update(what, last, last)
+    watch.end()
     return list(outcome["rows"])

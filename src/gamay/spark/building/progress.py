@@ -1,9 +1,10 @@
-"""How far a job is: on a terminal as a bar, elsewhere as log lines."""
+"""How far a job is: on a terminal and in a notebook as a bar, elsewhere as log lines."""
 
 import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any, Protocol
 
 _LOG = logging.getLogger("gamay.spark")
@@ -38,8 +39,11 @@ class LogProgress:
 
 
 @contextmanager
-def terminal_progress() -> Iterator[JobProgress]:
-    """Yield a progress bar on standard error when that is a terminal, else one that logs."""
+def shown_progress() -> Iterator[JobProgress]:
+    """Yield bars in a notebook, or on standard error when that is a terminal; else what writes log lines."""
+    if _is_notebook():
+        yield NotebookProgress()
+        return
     if not sys.stderr.isatty():
         yield LogProgress()
         return
@@ -62,3 +66,36 @@ class _BarProgress:
         if what not in self._tasks:
             self._tasks[what] = bars.add_task(what, total=total)
         bars.update(self._tasks[what], completed=done, total=total)
+
+
+class NotebookProgress:
+    """A bar for each step in the output of the cell that runs; plain HTML, for which no widgets need be installed."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, tuple[int, int]] = {}
+        self._handle: Any = None
+
+    def update(self, what: str, done: int, total: int) -> None:
+        if self._steps.get(what) == (done, total):
+            return
+        from IPython.display import HTML, display
+
+        self._steps[what] = (done, total)
+        shown: Any = HTML("".join(map(_bar, self._steps.items())))  # type: ignore[no-untyped-call]
+        if self._handle is None:
+            self._handle = display(shown, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(shown)
+
+
+def _bar(step: tuple[str, tuple[int, int]]) -> str:
+    what, (done, total) = step
+    bar = f'<progress value="{done}" max="{max(total, 1)}" style="width: 20em"></progress>'
+    return f"<div>{bar} {escape(what)}: {done:,} of {total:,}</div>"
+
+
+def _is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")

@@ -25,6 +25,7 @@ class SegmentReport:
 
     uri: where its archive is. size_bytes: of the archive. input_uri: the file it was made from, empty for rows that were
     shuffled. errors: the first records and values that could not be read or converted; num_errors: how many there were.
+    bytes_read: of the input, as it is stored.
     star_trees: how many it has; star_tree_bytes: of their records; star_tree_ms: how long building them took.
     read_ms, build_ms, publish_ms: how long its task took to read and convert rows, to make columns and indexes of them, and
     to pack the segment and put it into the output folder.
@@ -48,6 +49,22 @@ class SegmentReport:
     read_ms: int = 0
     build_ms: int = 0
     publish_ms: int = 0
+    bytes_read: int = 0
+
+    def of_input(self) -> dict[str, Any]:
+        """Return what became of an input, for programs."""
+        return {
+            "uri": self.input_uri, "bytes": self.bytes_read, "rowsRead": self.rows_read, "rowsFiltered": self.rows_filtered,
+            "errors": self.num_errors, "readMs": self.read_ms,
+        }  # fmt: skip
+
+    def of_segment(self) -> dict[str, Any]:
+        """Return the segment, for programs."""
+        return {
+            "name": self.name, "uri": self.uri or None, "rows": self.num_docs, "bytes": self.size_bytes,
+            "outcome": self.outcome, "input": self.input_uri or None, "readMs": self.read_ms, "buildMs": self.build_ms,
+            "publishMs": self.publish_ms,
+        }  # fmt: skip
 
     def to_json(self) -> str:
         """Return the report as JSON, the form in which executors send it."""
@@ -86,6 +103,16 @@ class BuildReport:
         return sum(r.rows_read for r in (*self.reading, *self.reports))
 
     @property
+    def bytes_read(self) -> int:
+        """Bytes of the input, as it is stored."""
+        return sum(r.bytes_read for r in (*self.reading, *self.reports))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the segments' archives."""
+        return sum(r.size_bytes for r in self.segments)
+
+    @property
     def rows_filtered(self) -> int:
         """Records that the table's filter dropped."""
         return sum(r.rows_filtered for r in (*self.reading, *self.reports))
@@ -111,32 +138,27 @@ class BuildReport:
         spent_ms = {phase: sum(getattr(r, f"{phase}_ms") for r in every) for phase in ("read", "build", "publish")}
         return {
             "files": self.num_files,
+            "bytesRead": self.bytes_read,
             "rowsRead": self.rows_read,
             "rowsFiltered": self.rows_filtered,
             "rowsWritten": self.rows_written,
             "errors": self.num_errors,
             "firstErrors": self.errors[:20],
             "valuesTrimmed": sum(r.values_trimmed for r in every),
-            "bytes": sum(r.size_bytes for r in self.segments),
+            "bytes": self.size_bytes,
             "seconds": round(self.seconds, 3),
             "taskSeconds": {phase: millis / 1000 for phase, millis in spent_ms.items()},
-            "segments": [
-                {
-                    "name": r.name, "uri": r.uri, "rows": r.num_docs, "bytes": r.size_bytes, "outcome": r.outcome,
-                    "input": r.input_uri or None, "readMs": r.read_ms, "buildMs": r.build_ms, "publishMs": r.publish_ms,
-                }
-                for r in self.segments
-            ],
-        }  # fmt: skip
+            "inputs": [r.of_input() for r in every if r.input_uri],
+            "segments": [r.of_segment() for r in self.segments],
+        }
 
     def lines(self) -> list[str]:
         """Return the report for people."""
         rate = self.rows_written / self.seconds if self.seconds else 0.0
-        size = sum(r.size_bytes for r in self.segments)
         lines = [
             f"{_count(self.num_files, 'file')}, {self.rows_read:,} rows read, {self.rows_filtered:,} filtered out, "
             f"{self.num_errors:,} errors",
-            f"{_count(len(self.segments), 'segment')}, {self.rows_written:,} rows, {size:,} bytes, "
+            f"{_count(len(self.segments), 'segment')}, {self.rows_written:,} rows, {self.size_bytes:,} bytes, "
             f"{self.seconds:.1f} s, {rate:,.0f} rows/s",
         ]
         if trees := sum(r.star_trees for r in self.segments):

@@ -25,6 +25,7 @@ from gamay.segment.write.secondary_indexes import add_indexes
 from gamay.spark.building.phases import Phases
 from gamay.spark.building.report import Outcome, SegmentReport
 from gamay.spark.building.target import PROVISIONAL_NAME, SegmentTarget, facts_of, publish, scratch_folder
+from gamay.storage.files import size_of
 
 ERRORS_SENT = 20
 
@@ -74,7 +75,7 @@ def _build(files: Sequence[FileTask], target: SegmentTarget, read: list[FileTask
             for batch in phases.over("read", conformed_batches(readers[-1], pipeline)):
                 with phases.within("build"):
                     builder.append(batch)
-        counts = counts_of(readers, pipeline)
+        counts = {"bytes_read": sum(map(bytes_of, files)), **counts_of(readers, pipeline)}
         if builder.num_docs == 0:
             return SegmentReport(Outcome.EMPTY.value, input_uri=first.uri, **counts)
         with phases.within("build"):
@@ -129,6 +130,13 @@ def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:
         continue_on_error=table_config.ingestion.continue_on_error,
         part=task.part,
     )
+
+
+def bytes_of(task: FileTask) -> int:
+    """Return the bytes of a task's file, or of its part of it."""
+    if task.part is not None:
+        return task.part.end - task.part.start
+    return size_of(task.copy or task.uri) or 0
 
 
 def counts_of(readers: Sequence[RecordReader], pipeline: Pipeline) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from gamay.spark.building.phases import Phases
 from gamay.spark.building.progress import JobProgress, SilentProgress
 from gamay.spark.building.ranges import Ranges, Sample, samples_of_task
 from gamay.spark.building.report import BuildReport, Outcome, SegmentReport
-from gamay.spark.building.segment_task import FileTask, build_segment, counts_of, open_task_reader
+from gamay.spark.building.segment_task import FileTask, build_segment, bytes_of, counts_of, open_task_reader
 from gamay.spark.building.target import SegmentTarget, refuse_repeated_names
 
 ROWS_PER_SEGMENT = 5_000_000
@@ -211,7 +211,7 @@ def _converted_file(
         for batch in phases.over("read", conformed_batches(reader, pipeline)):
             yield shuffle.to_wire(batch, schema, partitions)
         counts = counts_of([reader], pipeline)
-        made = {"num_docs": pipeline.stats.rows_written, **counts, **phases.told()}
+        made = {"num_docs": pipeline.stats.rows_written, "bytes_read": bytes_of(task), **counts, **phases.told()}
         report = SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **made)
     except GamayError as error:
         report = SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=str(error))

@@ -54,7 +54,7 @@ def _builder(
         def measure(folder: Path, name: str, num_docs: int) -> Announced:
             archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"))
             sizes[name] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()), archive.stat().st_size
-            return Announced(name, "", num_docs)
+            return Announced(name, "", num_docs, sizes[name][1])
 
         context: Any = TaskContext.get()
         job = HiddenJob(options.cluster.table, options.table_type, options.job_id)

@@ -16,11 +16,12 @@ IN_PROGRESS = "IN_PROGRESS"
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """An uploaded segment that nobody sees yet. entry: the id of its replacement."""
+    """An uploaded segment that nobody sees yet. entry: the id of its replacement. size_bytes: of its archive."""
 
     name: str
     entry: str
     num_docs: int
+    size_bytes: int
 
 
 def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path, name: str, num_docs: int) -> Announced:
@@ -33,6 +34,7 @@ def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path,
     archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"))
     push = PushJobSpec(push_attempts=options.push_attempts, push_retry_interval_ms=100)
     entries: list[str] = []
+    size = archive.stat().st_size
 
     def start() -> None:
         entries[:] = [client.start_replace(table, [], [name], options.table_type)]
@@ -43,4 +45,4 @@ def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path,
     if client.lineage(table, options.table_type).get(entries[0], {}).get("state") != IN_PROGRESS:
         client.delete_segments(f"{table}_{options.table_type}", [name])
         raise ConflictError(f"the write of segment '{name}' was given up while it was uploaded")
-    return Announced(name, entries[0], num_docs)
+    return Announced(name, entries[0], num_docs, size)

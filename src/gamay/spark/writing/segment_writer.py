@@ -17,7 +17,9 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.spark.building import shuffle
-from gamay.spark.building.segment_task import finish
+from gamay.spark.building.phases import Phases
+from gamay.spark.building.report import Outcome, SegmentReport
+from gamay.spark.building.segment_task import counts_of, finish
 from gamay.spark.building.target import scratch_folder
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import Announced
@@ -31,7 +33,8 @@ Put: TypeAlias = Callable[[Path, str, int], Announced]
 class TaskWriter:
     """Writes the rows of one Spark partition.
 
-    Rows go through the table's ingestion config, and into segments by a `WriteLayout`.
+    Rows go through the table's ingestion config, and into segments by a `WriteLayout`. reports: of the segments so far.
+    reading: of the rows that they are made of, once all are written.
     """
 
     def __init__(self, options: WriteOptions, schema: Schema, config: TableConfig, put: Put, prefix: str) -> None:
@@ -44,6 +47,8 @@ class TaskWriter:
         self._pending: dict[int, list[pa.RecordBatch]] = {}
         self._rows: dict[int, int] = {}
         self._number = 0
+        self.reports: list[SegmentReport] = []
+        self.reading = SegmentReport(Outcome.EMPTY.value)
         self._layout = WriteLayout.of(options, schema, config)
         by = self._layout.partition_column
         self._partitions = None if by is None else shuffle.partitioner(schema, config, by)
@@ -53,14 +58,17 @@ class TaskWriter:
 
         Raises RecordError for values that no column takes, InvalidConfigError, and the errors of `HttpService.request`.
         """
-        pipeline = Pipeline(self._schema, self._config)
-        for batch in batches:
-            conformed = pipeline.apply(batch, "the DataFrame")
+        pipeline, phases = Pipeline(self._schema, self._config), Phases(SYSTEM_CLOCK)
+        for batch in phases.over("read", batches):
+            with phases.within("read"):
+                conformed = pipeline.apply(batch, "the DataFrame")
             for partition, rows in self._parted(conformed):
                 yield from self._add(partition, rows)
         for partition in sorted(self._pending):
             if self._rows[partition]:
                 yield self._upload(partition)
+        made = {"num_docs": pipeline.stats.rows_written, **counts_of([], pipeline), **phases.told()}
+        self.reading = SegmentReport(Outcome.EMPTY.value, **made)
 
     def _parted(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         if self._partitions is None or not batch.num_rows:
@@ -85,14 +93,20 @@ class TaskWriter:
         base = f"{self._prefix}_{self._number}"
         name = self._layout.name(base, self._config.raw_name, partition, SYSTEM_CLOCK.now_ms())
         self._number += 1
+        phases = Phases(SYSTEM_CLOCK)
         with scratch_folder() as scratch:
-            builder = SegmentBuilder(self._schema, self._config, name, scratch)
-            for batch in self._ordered(rows).to_batches():
-                builder.append(batch)
-            folder, metadata, _ = finish(builder, self._schema, self._config)
-            if self._options.replace_where:
-                check_inside(folder, self._options.replace_where, self._schema)
-            return self._put(folder, name, metadata.num_docs)
+            with phases.within("build"):
+                builder = SegmentBuilder(self._schema, self._config, name, scratch)
+                for batch in self._ordered(rows).to_batches():
+                    builder.append(batch)
+                folder, metadata, trees = finish(builder, self._schema, self._config)
+                if self._options.replace_where:
+                    check_inside(folder, self._options.replace_where, self._schema)
+            with phases.within("publish"):
+                put = self._put(folder, name, metadata.num_docs)
+        made = {"num_docs": put.num_docs, "size_bytes": put.size_bytes, **trees, **phases.told()}
+        self.reports.append(SegmentReport(Outcome.BUILT.value, name, **made))
+        return put
 
     def _ordered(self, rows: pa.Table) -> pa.Table:
         if not self._layout.sort_columns:

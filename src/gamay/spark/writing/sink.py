@@ -21,26 +21,31 @@ from pyspark.sql.types import StructType
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.client.controller import ControllerClient
+from gamay.client.http import ServiceError
 from gamay.ingest.job.spec import PushJobSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
 from gamay.spark.building.push import with_attempts
+from gamay.spark.building.report import SegmentReport
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import IN_PROGRESS, Announced, upload_hidden
 from gamay.spark.writing.layout import WriteLayout, check_stream_partitions
 from gamay.spark.writing.new_table import create_table
 from gamay.spark.writing.replaced_rows import Replaced, check_condition, replaced_by
 from gamay.spark.writing.segment_writer import TaskWriter
+from gamay.spark.writing.telling import WriteTelling
 
 ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has uploaded."""
+    """What one task has uploaded. reports: of these segments. reading: of the rows that they are made of."""
 
     segments: tuple[Announced, ...]
+    reports: tuple[SegmentReport, ...] = ()
+    reading: tuple[SegmentReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,11 @@ class GamayWriter(DataSourceArrowWriter):
             if not self._is_done:
                 self._job.remove_left(client, ())
         self._documents = (orjson.dumps(schema.to_json()), orjson.dumps(config.to_json()))
+        self._telling = WriteTelling(options, schema)
+        if self._is_done:
+            self._telling.keep()
+        else:
+            self._telling.begin()
 
     @property
     def _job(self) -> HiddenJob:
@@ -115,14 +125,16 @@ class GamayWriter(DataSourceArrowWriter):
         schema, config = self._read_documents()
         with self._options.cluster.client() as client:
             put = partial(upload_hidden, client, self._options)
-            return Written(tuple(TaskWriter(self._options, schema, config, put, prefix).write(iterator)))
+            writer = TaskWriter(self._options, schema, config, put, prefix)
+            return Written(tuple(writer.write(iterator)), tuple(writer.reports), (writer.reading,))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Show what was written, and hide what it replaces, in one step; remove what failed attempts have left."""
         if self._is_done:
             return
         table, kind = self._options.cluster.table, self._options.table_type
-        written = [one for message in messages if isinstance(message, Written) for one in message.segments]
+        told = [message for message in messages if isinstance(message, Written)]
+        written = [one for message in told for one in message.segments]
         with self._options.cluster.client() as client:
             try:
                 self._job.remove_left(client, [one.name for one in written])
@@ -132,15 +144,20 @@ class GamayWriter(DataSourceArrowWriter):
                     entries.append(client.start_replace(table, replaced.segments, [], kind))
                 if entries:  # ended once, they may be ended again: an answer may be lost
                     with_attempts(lambda: client.end_replaces(table, entries, kind), ATTEMPTS)
-            except BaseException:
+            except BaseException as error:
                 self._job.remove_left(client, ())
-                raise
+                if not isinstance(error, ServiceError) or not self._job.is_visible(client):
+                    raise  # else it has ended, and only the answer was lost
+        reports = [report for message in told for report in message.reports]
+        self._telling.complete(reports, [report for message in told for report in message.reading])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have uploaded; nobody has seen it."""
-        if not self._is_done:
-            with self._options.cluster.client() as client:
-                self._job.remove_left(client, ())
+        if self._is_done:
+            return
+        self._telling.fail()
+        with self._options.cluster.client() as client:
+            self._job.remove_left(client, ())
 
     def _replaced(self, client: ControllerClient) -> Replaced:
         """Return what the new segments take the place of; the rows of it that stay are uploaded, hidden."""
