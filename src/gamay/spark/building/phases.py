@@ -34,6 +34,10 @@ class Phases:
                 return
             yield item
 
+    def reset(self) -> None:
+        """Forget what was spent, for another segment."""
+        self._spent_s.clear()
+
     def told(self) -> dict[str, Any]:
         """Return the milliseconds by phase, as `<phase>_ms`."""
         return {f"{phase}_ms": round(1000 * spent_s) for phase, spent_s in self._spent_s.items()}

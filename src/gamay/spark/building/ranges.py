@@ -5,6 +5,7 @@ samples together and cuts each partition into ranges of equal size; the cuts the
 """
 
 import json
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 Key: TypeAlias = int | float | str | bytes
 SAMPLES_MAX = 1_000_000  # keys that a job keeps in all, for many files
 _TASK_MIN, _TASK_MAX = 200, 20_000  # keys that a task keeps
@@ -105,24 +107,29 @@ class Ranges:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def column(self, partition: Any, key: Any) -> Any:
-        """Return the Spark column that holds the number of each row's range, from 0.
+    def numbers(self, partitions: "np.ndarray[Any, np.dtype[np.int32]]", keys: pa.Array) -> "Numbers":
+        """Return int32 [n]: the number of each row's range, from 0.
 
-        partition, key: columns; the comparisons form a tree, so that a row is compared with few of the starts.
+        partitions: int32 [n]. keys: Arrow array of n values without nulls; a NaN lies behind all numbers.
         """
-        from pyspark.sql.functions import lit, when
+        result = np.zeros(len(partitions), np.int32)
+        begun_by = [partition for partition, _ in self.starts]
+        for partition in np.unique(partitions).tolist():
+            first, stop = bisect_left(begun_by, partition), bisect_right(begun_by, partition)
+            cuts = [key for _, key in self.starts[first + 1 : stop]]
+            rows = partitions == partition
+            result[rows] = first + _places(cuts, keys if rows.all() else keys.filter(pa.array(rows)))
+        return result
 
-        def among(low: int, high: int) -> Any:
-            if high - low == 1:
-                return lit(low)
-            middle = (low + high) // 2
-            part, cut = self.starts[middle]
-            before = partition < part
-            if cut is not None:
-                before = before | ((partition == part) & (key < lit(cut)))
-            return when(before, among(low, middle)).otherwise(among(middle, high))
 
-        return among(0, len(self))
+def _places(cuts: list[Any], keys: pa.Array) -> "Numbers":
+    """Return how many of the ascending cuts each key does not come before."""
+    if pa.types.is_integer(keys.type) or pa.types.is_floating(keys.type):
+        values = np.asarray(keys)
+        return np.asarray(np.searchsorted(np.array(cuts, values.dtype), values, side="right"), np.int32)
+    texts = keys.dictionary_encode()
+    places = np.array([bisect_right(cuts, key) for key in texts.dictionary.to_pylist()], np.int32)
+    return np.asarray(places[np.asarray(texts.indices)])
 
 
 def _cuts(weighted: list[tuple[Any, int]], wanted: int) -> list[Any]:

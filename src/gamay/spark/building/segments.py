@@ -1,12 +1,9 @@
 """Segments from files and DataFrames, on Spark executors."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError, InvalidConfigError, RecordError
@@ -16,22 +13,24 @@ from gamay.ingest.run import conformed_batches
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
-from gamay.spark.building import shuffle
+from gamay.spark.building import shuffle, travel
 from gamay.spark.building.execute import collect, run_tasks
 from gamay.spark.building.input_tasks import Task, input_tasks, numbered
+from gamay.spark.building.layout import Layout
 from gamay.spark.building.phases import Phases
 from gamay.spark.building.progress import JobProgress, SilentProgress
+from gamay.spark.building.range_writer import RESULT, RangeWriter, range_writer, result
 from gamay.spark.building.ranges import Ranges, Sample, samples_of_task
 from gamay.spark.building.report import BuildReport, Outcome, SegmentReport
 from gamay.spark.building.segment_task import FileTask, build_segment, bytes_of, counts_of, open_task_reader
 from gamay.spark.building.target import SegmentTarget, refuse_repeated_names
+from gamay.spark.building.travel import Batches
 
 ROWS_PER_SEGMENT = 5_000_000
 # How many tasks a DataFrame has is not asked: Spark would work out its plan, and with adaptive execution compute its stages.
 _FRAME_TASKS = 200
 # from the sequence id of a task's segment to that of its next one
 _FRAME_IDS = 100_000
-Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def build_segments(
         )
     started = time.monotonic()
     if partition_and_sort:
-        layout = shuffle.Layout.of(schema, table_config, rows_per_segment, sort_column)
+        layout = Layout.of(schema, table_config, rows_per_segment, sort_column)
         tasks = input_tasks(spark, files, bytes_per_task, progress)
         frame = _converted_files(spark, tasks, target, layout, parallelism)
         reading, reports = _build_ranges(spark, frame, target, layout, progress)
@@ -161,26 +160,25 @@ def write_dataframe(
     target.name_generator()
     Pipeline(schema, table_config)
     started = time.monotonic()
-    layout = shuffle.Layout.of(schema, table_config, rows_per_segment, sort_column)
-    samples = samples_of_task(_FRAME_TASKS) if partition_and_sort else 0
-    if not partition_and_sort:
-        layout = replace(layout, range_column=None, sort_column=None, partition_column=None)
-    wire = _spark_schema(shuffle.wire_schema(target.schema()))
-    converted = frame.mapInArrow(_frame_converter(target, layout, samples), wire)
+    layout = Layout.of(schema, table_config, rows_per_segment, sort_column)
     spark = frame.sparkSession
     if partition_and_sort:
+        converted = frame.mapInArrow(_frame_converter(target, layout), travel.CONVERTED)
         reading, reports = _build_ranges(spark, converted, target, layout, progress)
     else:
-        reading, reports = _build_partitions(spark, converted, target, layout, progress)
+        layout = replace(layout, range_column=None, sort_column=None, partition_column=None)
+        collected = collect(spark, frame.mapInArrow(_frame_builder(target, layout), RESULT), "building segments", progress)
+        there = (Outcome.BUILT.value, Outcome.KEPT.value)
+        reports = _reports([row.result for row in collected])
+        reading = [report for report in reports if report.outcome not in there]
+        reports = [report for report in reports if report.outcome in there]
     return _checked(BuildReport(tuple(reports), time.monotonic() - started, 0, tuple(reading)), False)
 
 
 # -- what runs on executors
 
 
-def _converted_files(
-    spark: Any, tasks: Sequence[Task], target: SegmentTarget, layout: shuffle.Layout, parallelism: int
-) -> Any:
+def _converted_files(spark: Any, tasks: Sequence[Task], target: SegmentTarget, layout: Layout, parallelism: int) -> Any:
     """Return the rows of all files, converted, in the form in which they travel."""
     shipped = list(tasks)
     groups = min(len(tasks), parallelism) if parallelism else len(tasks)
@@ -188,65 +186,86 @@ def _converted_files(
 
     def convert(batches: Batches) -> Batches:
         schema, table_config = target.schema(), target.table_config()
-        partitions = shuffle.partitioner(schema, table_config, layout.partition_column)
+        sampler = shuffle.KeySampler(schema, table_config, layout, samples)
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for file in shipped[index]:
+                    yield from _converted_file(file, schema, table_config, sampler)
+        yield sampler.sample()
 
-        def rows() -> Batches:
-            for batch in batches:
-                for index in batch.column(0).to_pylist():
-                    for file in shipped[index]:
-                        yield from _converted_file(file, schema, table_config, partitions)
-
-        yield from shuffle.sampled(rows(), schema, layout, samples)
-
-    wire = _spark_schema(shuffle.wire_schema(target.schema()))
-    return spark.range(0, len(tasks), 1, groups).mapInArrow(convert, wire)
+    return spark.range(0, len(tasks), 1, groups).mapInArrow(convert, travel.CONVERTED)
 
 
-def _converted_file(
-    task: FileTask, schema: Schema, table_config: TableConfig, partitions: Callable[[pa.RecordBatch], pa.Array]
-) -> Batches:
+def _converted_file(task: FileTask, schema: Schema, table_config: TableConfig, sampler: shuffle.KeySampler) -> Batches:
     pipeline, phases = Pipeline(schema, table_config), Phases(SYSTEM_CLOCK)
     try:
         reader = open_task_reader(task, table_config)
         for batch in phases.over("read", conformed_batches(reader, pipeline)):
-            yield shuffle.to_wire(batch, schema, partitions)
+            yield from sampler.passed(batch)
         counts = counts_of([reader], pipeline)
         made = {"num_docs": pipeline.stats.rows_written, "bytes_read": bytes_of(task), **counts, **phases.told()}
         report = SegmentReport(Outcome.EMPTY.value, input_uri=task.uri, **made)
     except GamayError as error:
         report = SegmentReport(Outcome.FAILED.value, input_uri=task.uri, message=str(error))
-    yield shuffle.text_row(shuffle.REPORT_PARTITION, report.to_json(), schema)
+    yield travel.told(travel.REPORT, report.to_json())
 
 
-def _frame_converter(target: SegmentTarget, layout: shuffle.Layout, samples: int) -> Callable[[Batches], Batches]:
-    def convert(batches: Batches) -> Batches:
-        schema = target.schema()
-        rows = converted(batches, schema)
-        yield from shuffle.sampled(rows, schema, layout, samples) if samples else rows
+class _FrameRows:
+    """The conformed rows of a partition of a DataFrame. report: of reading them, once all have been taken."""
 
-    def converted(batches: Batches, schema: Schema) -> Batches:
-        table_config = target.table_config()
-        partitions = shuffle.partitioner(schema, table_config, layout.partition_column)
-        pipeline = Pipeline(schema, table_config)
+    def __init__(self, schema: Schema, table_config: TableConfig) -> None:
+        self._pipeline = Pipeline(schema, table_config)
+        self.report = SegmentReport(Outcome.EMPTY.value)
+
+    def over(self, batches: Batches) -> Batches:
+        """Yield them; a failure that a user can cause ends them, and is the report."""
+        phases = Phases(SYSTEM_CLOCK)
         try:
-            for batch in batches:
-                conformed = pipeline.apply(batch, "the DataFrame")
+            for batch in phases.over("read", batches):
+                with phases.within("read"):
+                    conformed = self._pipeline.apply(batch, "the DataFrame")
                 if conformed.num_rows:
-                    yield shuffle.to_wire(conformed, schema, partitions)
-            counts = counts_of([], pipeline)
-            report = SegmentReport(Outcome.EMPTY.value, num_docs=pipeline.stats.rows_written, **counts)
+                    yield conformed
         except GamayError as error:
-            report = SegmentReport(Outcome.FAILED.value, message=str(error))
-        yield shuffle.text_row(shuffle.REPORT_PARTITION, report.to_json(), schema)
+            self.report = SegmentReport(Outcome.FAILED.value, message=str(error))
+            return
+        made = {"num_docs": self._pipeline.stats.rows_written, **counts_of([], self._pipeline), **phases.told()}
+        self.report = SegmentReport(Outcome.EMPTY.value, **made)
+
+
+def _frame_converter(target: SegmentTarget, layout: Layout) -> Callable[[Batches], Batches]:
+    def convert(batches: Batches) -> Batches:
+        schema, table_config = target.schema(), target.table_config()
+        sampler = shuffle.KeySampler(schema, table_config, layout, samples_of_task(_FRAME_TASKS))
+        rows = _FrameRows(schema, table_config)
+        for batch in rows.over(batches):
+            yield from sampler.passed(batch)
+        yield travel.told(travel.REPORT, rows.report.to_json())
+        yield sampler.sample()
 
     return convert
+
+
+def _frame_builder(target: SegmentTarget, layout: Layout) -> Callable[[Batches], Batches]:
+    """Return the function that makes segments of a partition's rows as they come, in the same task."""
+
+    def build(batches: Batches) -> Batches:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        rows = _FrameRows(target.schema(), target.table_config())
+        for report in RangeWriter(target, layout, context.partitionId(), _FRAME_IDS).write(rows.over(batches)):
+            yield result(report)
+        yield result(rows.report)
+
+    return build
 
 
 # -- what runs on the driver
 
 
 def _build_ranges(
-    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: JobProgress
+    spark: Any, converted: Any, target: SegmentTarget, layout: Layout, progress: JobProgress
 ) -> tuple[list[SegmentReport], list[SegmentReport]]:
     """Return the reports of reading and of building."""
     from pyspark import StorageLevel
@@ -254,45 +273,19 @@ def _build_ranges(
 
     stored = converted.persist(StorageLevel.DISK_ONLY)
     try:
-        is_row = col(shuffle.PARTITION) >= 0
-        texts = collect(spark, stored.where(~is_row).select(shuffle.PARTITION, shuffle.REPORT), "reading", progress)
-        reading = _reports([text for partition, text in texts if partition == shuffle.REPORT_PARTITION])
-        samples = [Sample.from_json(text) for partition, text in texts if partition == shuffle.SAMPLE_PARTITION]
+        texts = collect(spark, stored.where(col("kind") != travel.ROWS).select("kind", "text"), "reading", progress)
+        reading = _reports([text for kind, text in texts if kind == travel.REPORT])
+        samples = [Sample.from_json(text) for kind, text in texts if kind == travel.SAMPLE]
         if not any(s.counts for s in samples) or any(report.outcome == Outcome.FAILED.value for report in reading):
             return reading, []
         ranges = Ranges.of(samples, layout.rows_per_segment)
-        ordered = shuffle.in_order(stored.where(is_row).drop(shuffle.REPORT), target.schema(), layout, ranges)
-        written = ordered.mapInArrow(shuffle.segment_writer(target, layout, len(ranges)), "result string")
+        blobs = stored.where(col("kind") == travel.ROWS).select("rows")
+        placed = shuffle.in_ranges(blobs, target, layout, ranges)
+        written = placed.mapInArrow(range_writer(target, layout, len(ranges)), RESULT)
         rows = collect(spark, written, "building segments", progress)
         return reading, _reports([row.result for row in rows])
     finally:
         stored.unpersist()
-
-
-def _build_partitions(
-    spark: Any, converted: Any, target: SegmentTarget, layout: shuffle.Layout, progress: JobProgress
-) -> tuple[list[SegmentReport], list[SegmentReport]]:
-    """Build in the same task as the conversion; reports of reading are passed on among the rows."""
-    write = shuffle.segment_writer(target, layout, _FRAME_IDS)
-
-    def build(batches: Batches) -> Batches:
-        passed: list[str] = []
-
-        def rows() -> Batches:
-            for batch in batches:
-                # Spark cuts batches anew, so that a report may stand among rows
-                is_report = pc.equal(batch.column(shuffle.PARTITION), shuffle.REPORT_PARTITION)
-                passed.extend(batch.column(shuffle.REPORT).filter(is_report).to_pylist())
-                yield batch.filter(pc.invert(is_report))
-
-        # the reports of reading come after the last row, so they are all there once the segments are written
-        yield from write(rows())
-        yield pa.RecordBatch.from_pydict({"result": pa.array(passed, pa.string())})
-
-    rows = collect(spark, converted.mapInArrow(build, "result string"), "building segments", progress)
-    collected = _reports([row.result for row in rows])
-    there = (Outcome.BUILT.value, Outcome.KEPT.value)
-    return [r for r in collected if r.outcome not in there], [r for r in collected if r.outcome in there]
 
 
 def _reports(texts: Sequence[str]) -> list[SegmentReport]:
@@ -310,9 +303,3 @@ def _checked(report: BuildReport, fail_on_empty: bool) -> BuildReport:
     if fail_on_empty and (empty or not report.segments):
         raise InvalidConfigError(f"no row of {empty[0] if empty else 'the input'} is left, and failOnEmptySegment is set")
     return report
-
-
-def _spark_schema(schema: pa.Schema) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)

@@ -15,7 +15,7 @@ from gamay.ingest.stream.spi import MessageBatch, Undecodable
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
-from gamay.spark.building import shuffle
+from gamay.spark.building.layout import partitioner
 from gamay.spark.topics.topic import TopicAddress
 
 NOWHERE = -1
@@ -57,7 +57,7 @@ class Placer:
         self._placement = placement
         self._decoder = open_decoder(placement.to.config, input_fields(schema, config))
         self._pipeline = Pipeline(schema, config, drop_failed=True)
-        self._partitions = shuffle.partitioner(schema, config, placement.column)
+        self._partitions = partitioner(schema, config, placement.column)
 
     def partitions(self, keys: pa.Array, values: pa.Array) -> "np.ndarray[Any, np.dtype[np.int32]]":
         """Return the partition of each message, NOWHERE for those that are to be left out.

@@ -1,7 +1,6 @@
 """What one task writes: its rows as segments, each uploaded, announced to be hidden, as soon as it is full."""
 
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import TypeAlias
 
@@ -9,14 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.functions.arrow import arrow_scalar
 from gamay.ingest.transform.pipeline import Pipeline
-from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
-from gamay.model.types import DataType
 from gamay.segment.write.builder import SegmentBuilder
-from gamay.spark.building import shuffle
+from gamay.spark.building.layout import partitioner
+from gamay.spark.building.order import in_order
 from gamay.spark.building.phases import Phases
 from gamay.spark.building.report import Outcome, SegmentReport
 from gamay.spark.building.segment_task import counts_of, finish
@@ -51,7 +48,7 @@ class TaskWriter:
         self.reading = SegmentReport(Outcome.EMPTY.value)
         self._layout = WriteLayout.of(options, schema, config)
         by = self._layout.partition_column
-        self._partitions = None if by is None else shuffle.partitioner(schema, config, by)
+        self._partitions = None if by is None else partitioner(schema, config, by)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Announced]:
         """Yield each segment once it is uploaded.
@@ -88,7 +85,7 @@ class TaskWriter:
                 yield self._upload(partition)
 
     def _upload(self, partition: int) -> Announced:
-        rows = pa.Table.from_batches(self._pending.pop(partition))
+        rows = self._pending.pop(partition)
         self._rows.pop(partition)
         base = f"{self._prefix}_{self._number}"
         name = self._layout.name(base, self._config.raw_name, partition, SYSTEM_CLOCK.now_ms())
@@ -97,7 +94,7 @@ class TaskWriter:
         with scratch_folder() as scratch:
             with phases.within("build"):
                 builder = SegmentBuilder(self._schema, self._config, name, scratch)
-                for batch in self._ordered(rows).to_batches():
+                for batch in in_order(rows, self._schema, self._layout.sort_columns):
                     builder.append(batch)
                 folder, metadata, trees = finish(builder, self._schema, self._config)
                 if self._options.replace_where:
@@ -107,19 +104,3 @@ class TaskWriter:
         made = {"num_docs": put.num_docs, "size_bytes": put.size_bytes, **trees, **phases.told()}
         self.reports.append(SegmentReport(Outcome.BUILT.value, name, **made))
         return put
-
-    def _ordered(self, rows: pa.Table) -> pa.Table:
-        if not self._layout.sort_columns:
-            return rows
-        keys = {name: _sort_key(rows.column(name), self._schema.field(name)) for name in self._layout.sort_columns}
-        return rows.take(pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys]))
-
-
-def _sort_key(column: pa.ChunkedArray, spec: FieldSpec) -> pa.ChunkedArray | pa.Array:
-    """Return what the values of a conformed column are in order by; nulls stand where their default value does."""
-    values = column.fill_null(arrow_scalar(spec.default_null_value, spec.data_type))
-    if spec.data_type is not DataType.BIG_DECIMAL:
-        return values
-    texts = values.combine_chunks().dictionary_encode()  # whose order is not that of the numbers
-    places = {number: place for place, number in enumerate(sorted({Decimal(t) for t in texts.dictionary.to_pylist()}))}
-    return pa.array([places[Decimal(t)] for t in texts.dictionary.to_pylist()], pa.int64()).take(texts.indices)

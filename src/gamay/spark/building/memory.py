@@ -1,0 +1,21 @@
+"""How many bytes of rows a task may hold before it makes a segment of them."""
+
+import resource
+from pathlib import Path
+
+_UNLIMITED_BYTES = 1 << 30
+_LEAST_BYTES = 16 << 20
+_SHARE = 4  # rows, the largest column in order, the encoded columns, and the archive
+
+
+def rows_bytes_max() -> int:
+    """Return the limit for this process: a GiB, or less where `spark.executor.pyspark.memory` leaves less.
+
+    Spark limits the address space of its Python workers by that setting, in which libraries that are loaded count.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return _UNLIMITED_BYTES
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    left = limit - pages * resource.getpagesize()
+    return min(max(left // _SHARE, _LEAST_BYTES), _UNLIMITED_BYTES)
