@@ -1,6 +1,6 @@
 """Building and writing on Spark by processor time, beside the embedded builder and Spark's own Parquet.
 
-    python -m benchmarks.spark [--rows 1250000] [--repeat 3] [--small-files 10000] [--csv-mb 400]
+    python -m benchmarks.spark [--rows 1250000] [--repeat 2] [--small-files 10000] [--csv-mb 400]
 
 1.25 million generated rows of 12 columns, in no order, in two Parquet files, on a local master of two cores. Each way runs
 once before it is measured; then all of them take turns. Processor seconds are those of Java and all of its Python workers,
@@ -271,7 +271,7 @@ def measure_files(bench: Bench, small_files: int, csv_mb: int) -> report.Report:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--small-files", type=int, default=SMALL_FILES)
     parser.add_argument("--csv-mb", type=int, default=CSV_MB)
     parser.add_argument("--only", nargs="*", default=[], metavar="TEXT", help="ways whose names have one of these texts")

@@ -42,11 +42,14 @@ def test_the_examples_run(spark, tmp_path, capsys):
     try:
         cluster.create(TRIPS, offline_config("trips", "ts"))
         names = {"spark": spark, "URL": cluster.url, "CHECKPOINT": str(tmp_path / "checkpoint")}
+        names["JDBC"] = "jdbc:derby:memory:city;create=true"
+        spark.sql("SELECT 7 AS n, 'Oslo' AS city").write.jdbc(names["JDBC"], "fares")
         names["SUMMARY"] = str(tmp_path / "summary.json")
         for example in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
             exec(example, names)
         assert names["morning"].columns == ["ts", "fare"]
         assert spark.table("trips").columns == ["city", "fare", "ts"]
         eventually(lambda: cluster.count("rides") == 2)
+        eventually(lambda: cluster.rows("SELECT n, city FROM fares") == [(7, "Oslo")])
     finally:
         cluster.stop()

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from pyspark.sql.functions import expr
 from tests.spark.cluster import Cluster
 
 import gamay.spark
-from gamay.base.errors import InvalidConfigError, RecordError
+from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
+from gamay.minion.context import MinionAccess
+from gamay.minion.lineage import with_events
 from gamay.spark import LocalEngine, lineage, run_job
 from gamay.spark.building import progress as displays
 from gamay.spark.building.progress import NotebookProgress
@@ -124,6 +127,26 @@ def test_events_of_a_write(spark, cluster, events):
     counts = table["outputFacets"]["outputStatistics"]
     assert (table["name"], counts["rowCount"], counts["fileCount"]) == ("traced_OFFLINE", 10, 1)
     assert {field["name"] for field in table["facets"]["schema"]["fields"]} == {"n", "ts"}
+
+
+def test_events_of_a_task(cluster, events):
+    cluster.create({"schemaName": "kept", "dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}]})
+    registry = cluster.cluster.core.registry
+
+    def fail():
+        raise ConflictError("an input has changed")
+
+    subtask = SimpleNamespace(table="kept_REALTIME")
+    leased = SimpleNamespace(subtask=subtask, job=SimpleNamespace(task_type="RealtimeToOfflineSegmentsTask"))
+    access = MinionAccess(registry)
+    assert with_events(leased, access, lambda: "done") == "done"
+    with pytest.raises(ConflictError):
+        with_events(leased, access, fail)
+    assert [event["eventType"] for event in events()] == ["START", "COMPLETE", "START", "FAIL"]
+    last = events()[-1]
+    assert last["job"]["name"] == "gamay.RealtimeToOfflineSegmentsTask.kept_REALTIME"
+    assert [one["name"] for one in (*last["inputs"], *last["outputs"])] == ["kept_REALTIME", "kept_OFFLINE"]
+    assert last["outputs"][0]["facets"]["schema"]["fields"][0]["name"] == "n"
 
 
 def test_bars_of_a_notebook(monkeypatch):

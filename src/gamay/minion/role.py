@@ -30,11 +30,14 @@ def task_worker(
     spark: SparkBuilder | None = None,
     storage: StorageSettings | None = None,
     factories: PurgeFactories = NO_FACTORIES,
+    *,
+    tells_lineage: bool = False,
 ) -> TaskWorker:
     """Return the worker of a minion.
 
     folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this process.
     storage: how file systems are reached. factories: of what purges rows.
+    tells_lineage: whether OpenLineage events of subtasks are sent.
     """
     queues = TaskQueues(registry.store, clock)
 
@@ -56,7 +59,12 @@ def task_worker(
         task = TaskContext(
             leased, progress, scratch, access, queues, clock, builder, pieces, spark is not None, at_once, factories
         )
-        return load_executor(leased.job.task_type)(task)
+        executor = load_executor(leased.job.task_type)
+        if not tells_lineage:
+            return executor(task)
+        from gamay.minion.lineage import with_events
+
+        return with_events(leased, access, lambda: executor(task))
 
     return TaskWorker(
         instance_id, registry.store, lambda: registry.get_instance(instance_id), run, task_types(), folder, clock, ids

@@ -90,6 +90,7 @@ class RoleSettings:
     busy_poll_us: int | None = None
     spark: SparkSettings | None = None
     purge: PurgeFactories = NO_FACTORIES
+    tells_lineage: bool = False
     secret: bytes = field(default=b"", repr=False)
     log_format: LogFormat = LogFormat.TEXT
 
@@ -238,6 +239,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         STAGING_URI: ("spark_staging_uri", str),
         PURGERS: ("purgers", _names),
         MODIFIERS: ("modifiers", _names),
+        "gamay.minion.openlineage": ("tells_lineage", _flag),
     },
 }
 

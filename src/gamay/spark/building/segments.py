@@ -271,7 +271,7 @@ def _build_ranges(
     from pyspark import StorageLevel
     from pyspark.sql.functions import col
 
-    stored = converted.persist(StorageLevel.DISK_ONLY)
+    stored = converted.persist(StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         texts = collect(spark, stored.where(col("kind") != travel.ROWS).select("kind", "text"), "reading", progress)
         reading = _reports([text for kind, text in texts if kind == travel.REPORT])

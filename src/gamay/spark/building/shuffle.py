@@ -6,6 +6,7 @@ brings the rows of each range together. There they are put in order (`gamay.spar
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -65,6 +66,14 @@ def _cutter(target: SegmentTarget, layout: Layout, ranges: Ranges) -> Callable[[
     return cut
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """Rows of one range that wait for more."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    size: int = 0
+
+
 class _Cutter:
     """Puts the rows of one task into ranges. place: of its first blob."""
 
@@ -74,7 +83,7 @@ class _Cutter:
         self._keys = RangeKeys(schema, layout)
         self._ranges = ranges
         self._place = place
-        self._waiting: dict[int, list[pa.RecordBatch]] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._bytes = 0
 
     def add(self, rows: pa.RecordBatch) -> Batches:
@@ -86,14 +95,21 @@ class _Cutter:
             rows = rows.take(pa.array(order))
         starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         for start, stop in pairwise(starts):
-            self._waiting.setdefault(int(numbers[start]), []).append(rows.slice(start, stop - start))
+            waiting = self._waiting.setdefault(int(numbers[start]), _Waiting())
+            waiting.batches.append(rows.slice(start, stop - start))
+            waiting.size += waiting.batches[-1].nbytes
+            if waiting.size >= travel.BLOB_BYTES:
+                yield self._sent(int(numbers[start]))
         self._bytes += rows.nbytes
         if self._bytes >= _WAITING_BYTES:
             yield from self.rest()
 
     def rest(self) -> Batches:
         """Yield what is waiting."""
-        for number, batches in sorted(self._waiting.items()):
-            yield travel.cut(number, self._place, batches)
-            self._place += 1
-        self._waiting, self._bytes = {}, 0
+        for number in sorted(self._waiting):
+            yield self._sent(number)
+        self._bytes = 0
+
+    def _sent(self, number: int) -> pa.RecordBatch:
+        place, self._place = self._place, self._place + 1
+        return travel.cut(number, place, self._waiting.pop(number).batches)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-BLOB_BYTES = 8 << 20  # of a blob that conversion makes, about
+BLOB_BYTES = 256 << 10  # of a blob, about: the collector of Java has trouble with objects from half a MB on
 CONVERTED = "kind int, text string, rows binary"
 """The columns of what conversion yields: blobs, and texts among them, as `kind` says."""
 CUT = "range int, place bigint, rows binary"

@@ -1,13 +1,42 @@
-"""The process that PySpark's workers are forked from, with what they need already imported.
+"""The process that PySpark's workers are forked from, with what they need already imported and loaded.
 
-Importing NumPy, Arrow and the compiled kernels takes each worker about a second; forked from this daemon they have them.
-`spark.python.daemon.module` names it in local sessions, where the executors certainly have Gamay installed.
+Importing NumPy, Arrow and the compiled kernels takes each worker about a second, and so does loading those kernels that
+building a segment takes; forked from this daemon they have them. `spark.python.daemon.module` names it in local sessions,
+where the executors certainly have Gamay installed.
 """
 
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
 from pyspark.daemon import manager
 
 import gamay.spark.building.segments  # for workers that build
 import gamay.spark.reading.scan  # noqa: F401 - for workers that read
+from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.storage.archive import pack
+
+_TYPES = ("INT", "LONG", "FLOAT", "DOUBLE", "STRING")
+
+
+def load_kernels() -> None:
+    """Build a small segment with columns of the usual types, and pack it."""
+    fields: list[dict[str, object]] = [{"name": kind.lower(), "dataType": kind} for kind in _TYPES]
+    fields += [{"name": "many", "dataType": "STRING", "singleValueField": False}]
+    schema = Schema.from_json({"schemaName": "loaded", "dimensionFieldSpecs": fields}).value
+    config = TableConfig.offline("loaded")
+    numbers = [n % 7 for n in range(64)]
+    columns = {kind.lower(): [str(n) for n in numbers] if kind == "STRING" else numbers for kind in _TYPES}
+    with suppress(OSError), tempfile.TemporaryDirectory() as folder:  # workers load them themselves, and tell
+        builder = SegmentBuilder(schema, config, "loaded", Path(folder))
+        builder.append(Pipeline(schema, config).apply(pa.RecordBatch.from_pydict({**columns, "many": [["a", "b"]] * 64})))
+        pack(builder.build(), Path(folder) / "loaded.tar.zst")
+
 
 if __name__ == "__main__":
+    load_kernels()
     manager()

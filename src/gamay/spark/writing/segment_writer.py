@@ -13,6 +13,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.spark.building.layout import partitioner
+from gamay.spark.building.memory import rows_bytes_max
 from gamay.spark.building.order import in_order
 from gamay.spark.building.phases import Phases
 from gamay.spark.building.report import Outcome, SegmentReport
@@ -43,6 +44,8 @@ class TaskWriter:
         self._prefix = prefix
         self._pending: dict[int, list[pa.RecordBatch]] = {}
         self._rows: dict[int, int] = {}
+        self._bytes: dict[int, int] = {}
+        self._bytes_max = rows_bytes_max()
         self._number = 0
         self.reports: list[SegmentReport] = []
         self.reading = SegmentReport(Outcome.EMPTY.value)
@@ -62,8 +65,7 @@ class TaskWriter:
             for partition, rows in self._parted(conformed):
                 yield from self._add(partition, rows)
         for partition in sorted(self._pending):
-            if self._rows[partition]:
-                yield self._upload(partition)
+            yield self._upload(partition)
         made = {"num_docs": pipeline.stats.rows_written, **counts_of([], pipeline), **phases.told()}
         self.reading = SegmentReport(Outcome.EMPTY.value, **made)
 
@@ -78,15 +80,20 @@ class TaskWriter:
     def _add(self, partition: int, batch: pa.RecordBatch) -> Iterator[Announced]:
         while batch.num_rows:
             room = self._options.rows_per_segment - self._rows.setdefault(partition, 0)
-            self._pending.setdefault(partition, []).append(batch.slice(0, room))
-            self._rows[partition] += min(room, batch.num_rows)
+            part = batch.slice(0, room)
+            self._pending.setdefault(partition, []).append(part)
+            self._rows[partition] += part.num_rows
+            self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
             batch = batch.slice(room)
             if self._rows[partition] == self._options.rows_per_segment:
                 yield self._upload(partition)
+            elif sum(self._bytes.values()) > self._bytes_max:
+                yield self._upload(max(self._bytes, key=self._bytes.__getitem__))
 
     def _upload(self, partition: int) -> Announced:
         rows = self._pending.pop(partition)
         self._rows.pop(partition)
+        self._bytes.pop(partition)
         base = f"{self._prefix}_{self._number}"
         name = self._layout.name(base, self._config.raw_name, partition, SYSTEM_CLOCK.now_ms())
         self._number += 1
