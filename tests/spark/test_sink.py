@@ -1,11 +1,15 @@
 """`df.write.format("gamay")`: rows that come once, all at once, or not at all."""
 
+import random
 import re
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
+from benchmarks.spark_chaos import kill
 from pyspark.errors import PythonException
 from pyspark.sql.functions import col, expr
 from tests.spark.cluster import Cluster
@@ -148,6 +152,28 @@ def test_what_a_killed_driver_left_is_removed_by_the_same_job(spark, cluster, wr
     write(rows, "killed", jobId="again")
     settles(cluster, "killed", sums(range(60)))
     assert len(cluster.segments("killed")) == 3
+
+
+def test_killed_workers_leave_no_part_of_a_write(spark, cluster, write):
+    """The short form of `benchmarks.spark_chaos`: here a task is not tried again, so that the write fails, or is done."""
+    write(frame(spark, 0, 50), "struck", createTable="true", timeColumn="ts")
+    kept = [range(50)]
+    settles(cluster, "struck", sums(*kept))
+    rng = random.Random(5)
+    for number in (1, 2):
+        new = range(number * 1000, number * 1000 + 40)
+        save = partial(write, frame(spark, new.start, new.stop, 4), "struck", jobId=f"round-{number}", rowsPerSegment=5)
+        with ThreadPoolExecutor(1) as pool:
+            saved = pool.submit(save)
+            time.sleep(rng.uniform(0.1, 0.8))
+            assert kill("Python worker", 0)
+            while not saved.done():
+                assert totals(cluster, "struck") in (sums(*kept), sums(*kept, new))
+        kept.append(new)
+        save()
+        settles(cluster, "struck", sums(*kept))
+        shown = cluster.client.list_segments("struck", queried_only=True)
+        assert sorted(shown) == sorted(cluster.segments("struck"))
 
 
 def test_what_another_driver_has_shown_is_not_undone(spark, cluster, write, monkeypatch):
