@@ -21,7 +21,7 @@ from gamay.segment.spi import BLOOM, INVERTED, RANGE
 from gamay.segment.write.builder import SegmentBuilder
 
 HERE = Path(__file__).parent
-VERSIONS = (1, 2, 3)
+VERSIONS = (1, 2, 3, 4)
 CODECS = ("LZ4", "ZSTANDARD", "SNAPPY", "GZIP", "PASS_THROUGH")
 NUM_DOCS = 200
 
@@ -61,8 +61,14 @@ def columns():
         yield f"r_{codec}_STRING_MV", DataType.STRING, False, raw
 
 
+def framed_value(data_type, doc):
+    return doc * 7919 % 1000 / 100 + 901 if data_type is DataType.DOUBLE else doc * 7919 % 1000 - 10**12
+
+
 def build(out_dir, name):
     fields = tuple(FieldSpec(name, data_type, single_value=sv) for name, data_type, sv, _ in columns())
+    framed = {f"f_{data_type.value}": data_type for data_type in (DataType.LONG, DataType.DOUBLE)}
+    fields += tuple(FieldSpec(name, data_type) for name, data_type in framed.items())
     schema = Schema("compat", fields)
     config = TableConfig.from_json(
         {
@@ -75,6 +81,7 @@ def build(out_dir, name):
                 "invertedIndexColumns": ["d_STRING", "m_INT"],
                 "rangeIndexColumns": ["d_LONG", "r_LZ4_LONG"],
                 "bloomFilterColumns": ["d_STRING", "d_INT"],
+                "noDictionaryColumns": list(framed),
                 "segmentPartitionConfig": {"columnPartitionMap": {"d_INT": {"functionName": "Murmur", "numPartitions": 4}}},
             },
             "fieldConfigList": [{"name": name, **extra} for name, _, _, extra in columns() if extra],
@@ -86,6 +93,8 @@ def build(out_dir, name):
         name: [None if doc % 11 == 10 else row_value(data_type, doc, sv) for doc in range(NUM_DOCS)]
         for name, data_type, sv, _ in columns()
     }
+    for name, data_type in framed.items():
+        rows[name] = [None if doc == 50 else framed_value(data_type, doc) for doc in range(NUM_DOCS)]
     builder.append(pa.RecordBatch.from_pydict(rows, schema=arrow_schema))
     return builder.build()
 
@@ -111,6 +120,17 @@ def test_every_column_reads_as_it_was_written(segment, name, data_type, single_v
         if data_type is DataType.BIG_DECIMAL:
             expected = Decimal(expected) if single_value else list(map(Decimal, expected))
         assert found == expected
+
+
+@pytest.mark.parametrize("data_type", [DataType.LONG, DataType.DOUBLE])
+def test_columns_in_frame_of_reference_read_as_they_were_written(segment, data_type):
+    column_name = f"f_{data_type.value}"
+    if column_name not in segment.column_names:
+        assert segment.name < "segment_v4"
+        return
+    assert segment.info.columns[column_name].frame is not None
+    values = segment.column(column_name).values(0, NUM_DOCS).values.tolist()
+    assert values[:50] + values[51:] == [framed_value(data_type, doc) for doc in range(NUM_DOCS) if doc != 50]
 
 
 def test_indexes_answer(segment):

@@ -131,11 +131,11 @@ def test_a_foreign_metadata_file_is_refused(segment, content):
 def test_another_format_version_is_named(segment):
     document = json.loads((segment / "metadata.json").read_bytes())
     (segment / "metadata.json").write_text(json.dumps({**document, "formatVersion": 99}))
-    with pytest.raises(CorruptSegmentError, match=r"format version 99; this release reads versions 1 to 3"):
+    with pytest.raises(CorruptSegmentError, match=r"format version 99; this release reads versions 1 to 4"):
         open_segment(segment)
     (segment / "metadata.json").write_text(json.dumps(document))
     flip(segment / "columns.bin", 8, 3)
-    with pytest.raises(CorruptSegmentError, match=r"format version 11; this release reads versions 1 to 3"):
+    with pytest.raises(CorruptSegmentError, match=r"format version 12; this release reads versions 1 to 4"):
         open_segment(segment)
 
 

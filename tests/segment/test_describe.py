@@ -37,7 +37,7 @@ def test_everything_is_shown_with_its_size(kit):
         "3 rows, 4 columns",
         "ts from 2013-01-01 10:00:00 to 2013-01-01 10:00:00",
         "STRING[]",
-        "raw PASS_THROUGH",
+        "raw (0 + 8 bits) * 1e-1",
         "8-bit ids",
         "Murmur(3) in",
         "inverted.sets",

@@ -20,7 +20,7 @@ from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
 from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import INVERTED, RANGE, SORTED
-from gamay.segment.write import column_writer
+from gamay.segment.write import forms
 
 ENCODINGS = {
     "dictionary": {},
@@ -414,7 +414,7 @@ def test_zones_of_many_rows_while_more_come(kit, consume):
 )
 def test_a_dictionary_that_does_not_pay_is_given_up(kit, consume, tmp_path, monkeypatch, indexing, role):
     """Where the sealed segment would have none, the values go over to raw ones; older views keep the dictionary."""
-    monkeypatch.setattr(column_writer, "_CACHED_BYTES", 100_000)
+    monkeypatch.setattr(forms, "CACHED_BYTES", 100_000)
     data_type = DataType.DOUBLE if role is FieldRole.METRIC else DataType.LONG
     rows = {"x": [i * 3 for i in range(40_000)], "y": [i % 7 for i in range(40_000)]}
     schema = kit.schema(kit.field("x", data_type, role=role), kit.field("y", data_type, role=role))

@@ -16,7 +16,7 @@ from gamay.segment.describe import describe
 from gamay.segment.encode.metadata import Encoding, read_metadata
 from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import SORTED
-from gamay.segment.write import column_writer
+from gamay.segment.write import forms
 from gamay.segment.write.builder import SegmentBuilder
 
 ENCODINGS = {
@@ -264,20 +264,20 @@ def test_optimize_dictionary_drops_what_does_not_pay(kit):
 
 
 def test_metrics_are_raw_where_a_dictionary_would_outgrow_the_cache(kit, monkeypatch):
-    monkeypatch.setattr(column_writer, "_CACHED_BYTES", 4000)
+    monkeypatch.setattr(forms, "CACHED_BYTES", 4000)
     n = 2000
     names = ("unique", "repeated", "half", "dimension", "asked", "whole")
     roles = {name: {"role": FieldRole.METRIC} for name in names if name != "dimension"}
     types = {"whole": DataType.LONG}
     schema = kit.schema(*(kit.field(name, types.get(name, DataType.DOUBLE), **roles.get(name, {})) for name in names))
-    values = [i * 0.25 for i in range(n)][::-1]
+    values = [i / 7 for i in range(n)][::-1]  # no decimals, which would have a frame
     columns = dict.fromkeys(names, values)
-    columns |= {"repeated": [float(i % 500) for i in range(n)], "half": [float(i % 600) for i in range(n)]}
+    columns |= {"repeated": [float(i % 500) for i in range(n)], "half": [(i % 600) / 7 for i in range(n)]}
     columns |= {"whole": list(range(n))}
     config = kit.config([{"name": "asked", "encodingType": "DICTIONARY"}])
     segment = kit.open(schema, config, columns)
     assert [name for name in names if segment.column(name).dictionary is None] == ["unique"]
-    monkeypatch.setattr(column_writer, "_RAW_MOST", 3)
+    monkeypatch.setattr(forms, "RAW_MOST", 3)
     segment = kit.open(schema, config, columns, name="roomy")
     assert [name for name in names if segment.column(name).dictionary is None] == ["unique", "half"]
     for name in names:

@@ -26,6 +26,9 @@ LOOKUP_CELLS_MAX = 1 << 22
 # to be woken up, which takes longer than Python does: with two threads 2 ** 18 rows took 12.5 ms for a filtered sum (7.6
 # here), 22 for HyperLogLog (13), 48 for a function of times (28), 95 for CASE (48). With one thread all are alike.
 AGGREGATED_BLOCK_ROWS = 1 << 20
+# Rows of a frame that are decoded at once, where values are added to groups: 256 KiB. 1.11 ns a row with what adds them; as
+# many as a block has would go through memory (`benchmarks/kernels/frames.py`).
+FRAME_ROWS = 1 << 15
 # Values of such a block, where columns are copied, or computed: 8 bytes each, in every thread.
 AGGREGATED_BLOCK_VALUES = 1 << 22
 # So many bytes of what a query may hold make room for a row of a block: what a block needs for a moment is not counted.

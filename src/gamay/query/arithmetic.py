@@ -17,6 +17,7 @@ from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.totals import Needs, Totals, unsigned
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
+from gamay.functions.frame import Frame, FramedVector
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.kernels.group.programs import (
     ADD,
@@ -25,6 +26,7 @@ from gamay.kernels.group.programs import (
     DIVIDE,
     ENTRIES,
     EQUAL,
+    FRAMES,
     KINDS,
     LESS,
     LOWER,
@@ -273,11 +275,18 @@ class _Program:
         return ids.itemsize, ids.ctypes.data, entries.ctypes.data
 
     def _column(self, operand: Operand) -> _Value:
+        if isinstance(operand, FramedVector) and operand.frame.is_of_doubles and not len(operand.patches):
+            return self._framed(operand.frame)
         assert isinstance(operand, Vector)
         values = self.keep(np.ascontiguousarray(operand.values))
         if values.dtype == np.float64:
             return _InPlace(values.ctypes.data)
         return self._step(VALUES + KINDS[values.dtype], values.ctypes.data)
+
+    def _framed(self, frame: Frame) -> _Value:
+        self.keep(frame.low)
+        self.keep(frame.high)
+        return self._step(FRAMES + frame.kind, *frame.addresses, frame.base, frame.places)
 
     def _step(self, kind: int, *operands: "_Value | int") -> _Result:
         self._steps.append((kind, operands))

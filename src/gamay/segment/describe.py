@@ -8,6 +8,7 @@ from pathlib import Path
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.segment.encode.format import COLUMNS_FILE, METADATA_FILE
+from gamay.segment.encode.frames import HIGH, LOW, FrameMeta
 from gamay.segment.encode.metadata import ColumnMeta, SegmentMetadata, read_metadata
 from gamay.segment.secondary.files import StoredIndex, read_index_list
 from gamay.segment.star_tree_file import RECORDS_FILE, TREES_FILE, StoredTree, read_star_trees
@@ -39,7 +40,7 @@ def describe(path: str | Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_COLUMN_HEADINGS = ("column", "type", "encoding", "sorted", "cardinality", "min", "max", "nulls", "bytes", "indexes")
+_COLUMN_HEADINGS = ("column", "type", "encoding", "sorted", "cardinality", "min", "max", "nulls", "bytes", "indexes", "why")
 
 
 _INDEX_HEADINGS = ("secondary index", "columns", "settings", "bytes", "built in ms")
@@ -80,6 +81,8 @@ def _head(info: SegmentMetadata) -> str:
 def _column_row(column: ColumnMeta) -> tuple[str, ...]:
     stats = column.stats
     encoding = f"{column.id_bits}-bit ids" if column.id_bits is not None else f"raw {column.codec}"
+    if column.frame is not None:
+        encoding = _framed(column, column.frame)
     if not column.has_forward:
         encoding = "no forward index"
     sizes = column.index_sizes()
@@ -98,7 +101,17 @@ def _column_row(column: ColumnMeta) -> tuple[str, ...]:
         _number(stats.num_nulls),
         _number(sum(sizes.values())),
         " ".join(indexes),
+        column.reason,
     )
+
+
+def _framed(column: ColumnMeta, frame: FrameMeta) -> str:
+    """Return how a column in frame of reference is stored, such as `raw (90,100 + 24 bits) / 100`."""
+    codes = sum(buffer.size for kind, buffer in column.buffers.items() if kind in (LOW, HIGH))
+    whole = f"{_number(frame.base)} + {8 * codes // max(1, column.stats.num_values)} bits"
+    if not frame.exponent:
+        return f"raw {whole}"
+    return f"raw ({whole}) / {_number(10**frame.exponent)}" if frame.divides else f"raw ({whole}) * 1e-{frame.exponent}"
 
 
 def _totals(info: SegmentMetadata) -> list[tuple[str, ...]]:

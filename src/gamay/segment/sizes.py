@@ -47,7 +47,7 @@ class ColumnShape:
 def column_bytes(plan: ColumnPlan, shape: ColumnShape) -> int:
     """Return the bytes of a column's buffers in `columns.bin`, with what pads them."""
     config = plan.config
-    encoded = config.dictionary and plan.dictionary_pays(shape.num_values, shape.cardinality)
+    encoded = config.dictionary and plan.dictionary_pays(shape.num_values, shape.cardinality, shape.raw_bytes)
     sizes = _encoded(plan, shape) if encoded else [shape.raw_bytes]
     if not encoded and config.range:
         sizes += _range(plan, shape, _width(plan))

@@ -13,6 +13,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.expression import Expression, LiteralValue
+from gamay.functions.frame import FramedVector
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 
@@ -252,6 +253,16 @@ class KnowsMillis(Protocol):
     @property
     def millis(self) -> "Column":
         """A column of LONG with the same rows and indexes, under another name."""
+        ...
+
+
+@runtime_checkable
+class KnowsFrame(Protocol):
+    """A column whose rows may be stored in frame of reference."""
+
+    @property
+    def framed(self) -> FramedVector | None:
+        """The values of all rows; None where they are stored in another form."""
         ...
 
 

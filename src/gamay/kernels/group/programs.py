@@ -9,6 +9,8 @@ too.
 | PLUS, MINUS, TIMES, DIVIDE             | value, value                                                                |
 | ENTRIES + width                        | address of ids (unsigned, `width` bytes), address of the float64 entries    |
 | VALUES + kind                          | address of values of the kind that KINDS tells                              |
+| FRAMES + kind                          | addresses of low and high bytes, base and places, as `decode_decimals` in   |
+|                                        | `gamay.kernels.encode.frame` has them                                       |
 | WITH_ENTRIES * (1 + PLUS...) + width   | value, the left side; address of ids, address of entries                    |
 | PRODUCT + 8 * width + width            | addresses of ids and of entries, of both sides                              |
 | SINKS * (1 + ADD...) + width           | value; address of groups (unsigned, `width` bytes)                          |
@@ -25,6 +27,7 @@ import numpy as np
 from numba import carray, types  # type: ignore[attr-defined]
 
 from gamay.base.arrays import Array
+from gamay.kernels.encode.frame import decode_decimals_from
 from gamay.kernels.group.aggregation import add_values, count_add_values
 from gamay.kernels.jit import kernel
 from gamay.kernels.raw_memory import pointing
@@ -35,6 +38,7 @@ REGISTER_ROWS = 1024
 PLUS, MINUS, TIMES, DIVIDE = 0, 1, 2, 3
 ENTRIES = 8
 VALUES = 16
+FRAMES = 24
 WITH_ENTRIES = 32
 PRODUCT = 256
 SINKS = 1024
@@ -234,6 +238,8 @@ def _run(steps: Array, start: Any, n: Any) -> None:
         out = carray(_doubles(steps[k, 1] + steps[k, 2] * start), n)
         if step >= PRODUCT:
             _multiply(steps[k], start, out)
+        elif FRAMES <= step < WITH_ENTRIES:
+            decode_decimals_from(steps[k], step - FRAMES, start, out)
         elif ENTRIES <= step < WITH_ENTRIES:
             _load(step, steps[k, 3], start, steps[k, 4], out)
         else:

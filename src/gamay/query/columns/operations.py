@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gamay.base.arrays import Mask
+from gamay.functions.frame import FramedVector
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector, concat, take
 from gamay.model.types import DataType
 from gamay.query.columns.constants import repeated
@@ -28,6 +29,8 @@ def with_nulls(operand: Operand, nulls: "np.ndarray[Any, np.dtype[np.bool_]] | N
     """Return an operand whose null rows are these; a constant stays as it is."""
     if isinstance(operand, EncodedVector):
         return EncodedVector(operand.ids, operand.dictionary, operand.offsets, nulls)
+    if isinstance(operand, FramedVector):
+        return operand.with_nulls(nulls)
     return Vector(operand.type, operand.values, operand.offsets, nulls) if isinstance(operand, Vector) else operand
 
 

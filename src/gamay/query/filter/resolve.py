@@ -26,6 +26,7 @@ from gamay.query.filter.scan import (
     AndScan,
     ArithmeticScan,
     ExpressionScan,
+    FrameScan,
     IdScan,
     NotScan,
     OrScan,
@@ -37,7 +38,7 @@ from gamay.query.filter.scan import (
     compared_arithmetic,
 )
 from gamay.query.filter.sorted_values import searched_docs
-from gamay.query.filter.values import in_test, range_test
+from gamay.query.filter.values import code_range, in_test, range_test
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import DocRange, DocSet, complement, intersect, unite
 from gamay.query.view.shared_filters import SharedScan
@@ -50,6 +51,7 @@ from gamay.segment.spi import (
     Column,
     Dictionary,
     InvertedIndex,
+    KnowsFrame,
     Neighbours,
     RangeIndex,
     SecondaryIndex,
@@ -312,6 +314,9 @@ class Resolver:
                 value = leaf.values[0]
                 return _range_docs(ranges, Range(leaf.column, value, value, True, True))
         test = in_test(leaf, column.data_type) if isinstance(leaf, In) else range_test(leaf, column.data_type)
+        framed = column.framed if isinstance(column, KnowsFrame) else None
+        if framed is not None and (codes := code_range(leaf, framed.frame)) is not None:
+            return FrameScan(framed, codes, test, self._counter)
         return ValueScan(column, test, self._counter)
 
     def _ranges(self, column: Column) -> RangeIndex | None:

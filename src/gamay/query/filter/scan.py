@@ -14,6 +14,7 @@ from gamay.base.arrays import Mask
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Expression, Literal, column_names
+from gamay.functions.frame import FramedVector
 from gamay.functions.scalar.coerce import coerced
 from gamay.functions.scalar.comparison import MIRRORED
 from gamay.functions.vector import Scalar, Vector
@@ -130,6 +131,40 @@ class ValueScan:
         out = np.empty(len(vector), np.bool_)
         mark_rows_of_values(marks, vector.offsets, out)
         return out
+
+
+class FrameScan:
+    """Tests whether the codes of a column in frame of reference are in a range [first, last); no value is decoded.
+
+    test: what tells that of values, for those that have no code.
+    """
+
+    cost = 1.5
+
+    def __init__(
+        self, framed: FramedVector, codes: tuple[int, int], test: Callable[[Vector], Mask], counter: EntryCounter
+    ) -> None:
+        self._framed = framed
+        self._codes = codes
+        self._patches = test(Vector(framed.type, framed.patches)) if len(framed.patches) else None
+        self._counter = counter
+
+    def mask(self, first: int, last: int) -> Mask:
+        self._counter.add(last - first)
+        marks = self._framed.frame.cut(first, last).mark(*self._codes)
+        if self._patches is not None:
+            rows = self._framed.patch_rows
+            since, until = rows.searchsorted(np.array([first, last], np.int32)).tolist()
+            marks[rows[since:until] - first] = self._patches[since:until]
+        return marks
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        self._counter.add(len(docs))
+        marks = self._framed.frame.at(docs).mark(*self._codes)
+        if self._patches is not None:
+            places, has_patch = self._framed.patches_at(docs)
+            marks[has_patch] = self._patches[places[has_patch]]
+        return marks
 
 
 class ExpressionScan:

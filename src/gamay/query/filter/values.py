@@ -3,7 +3,9 @@
 Numbers are ordered with NaN above all others; text and bytes by their (UTF-8) bytes.
 """
 
+import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 
 from gamay.base.arrays import Mask
 from gamay.functions.expression import LiteralValue
+from gamay.functions.frame import Frame
 from gamay.functions.vector import Vector, numpy_dtype
 from gamay.kernels.rows.filter import mark_between
 from gamay.model.types import DataType
@@ -56,6 +59,25 @@ def range_test(predicate: Range, data_type: DataType) -> Test:
     if len(tests) == 1:
         return tests[0]
     return lambda vector: tests[0](vector) & tests[1](vector)
+
+
+def code_range(predicate: In | Range, frame: Frame) -> tuple[int, int] | None:
+    """Return the codes [first, last) of a frame whose values satisfy a comparison; None where they are no range."""
+    if isinstance(predicate, In):
+        if len(predicate.values) > 1:
+            return None
+        (value,) = predicate.values
+        predicate = Range(predicate.column, value, value, True, True)
+    lower: Any = predicate.lower
+    upper: Any = predicate.upper
+    first, last = 0, 1 << frame.bits
+    if lower != lower or upper != upper:
+        return None  # NaN is above all codes, and below none
+    if lower is not None:
+        first = frame.first_code(partial(operator.le if predicate.lower_inclusive else operator.lt, lower))
+    if upper is not None:
+        last = frame.first_code(partial(operator.lt if predicate.upper_inclusive else operator.le, upper))
+    return first, max(first, last)
 
 
 def _closed(predicate: Range, data_type: DataType) -> tuple[Any, Any] | None:

@@ -12,6 +12,7 @@ from gamay.functions.arrow import binary_buffers
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression
+from gamay.functions.frame import FramedVector
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take
 from gamay.kernels.rows.masks import compress_lists, compress_texts
 from gamay.kernels.tuning import RAW_TEXT_BLOCK_BYTES, RAW_TEXT_BLOCK_ROWS_MAX, RAW_TEXT_BLOCK_ROWS_MIN
@@ -65,6 +66,8 @@ def read_values(column: Column, block: Block) -> Vector:
             raise
         # a condition of a FILTER clause cannot be computed for a row, perhaps for one that is not kept
         return read_values(column, DocList(block.docs()))
+    if isinstance(span, FramedVector):
+        return span.kept(block.mask, block.compress)
     if span.offsets is None:
         if column.data_type.is_fixed_width:
             return Vector(span.type, block.compress(span.values))

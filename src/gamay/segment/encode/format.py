@@ -12,7 +12,8 @@ the column that it belongs to. A buffer's own layout is described where it is re
 equal config give equal bytes.
 
 Version 2 keeps raw texts with LZ4 in small blocks (`gamay.segment.encode.raw_blocks`), version 3 in smaller ones that share
-a sample of the values; versions 1 and 2 are read as before.
+a sample of the values, version 4 raw numbers in frame of reference (`gamay.segment.encode.frames`), and tells why a column
+has its form; older versions are read as before.
 """
 
 import json
@@ -28,8 +29,8 @@ import numpy as np
 from gamay.base.errors import CorruptSegmentError
 
 MAGIC = b"GAMAYSEG"
-FORMAT_VERSION = 3
-_READABLE_VERSIONS = (1, 2, 3)
+FORMAT_VERSION = 4
+_READABLE_VERSIONS = (1, 2, 3, 4)
 ALIGNMENT = 64
 METADATA_FILE = "metadata.json"
 COLUMNS_FILE = "columns.bin"

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -21,6 +21,7 @@ from gamay.segment.encode.format import (
     read_metadata_file,
     write_metadata_file,
 )
+from gamay.segment.encode.frames import FrameMeta
 from gamay.segment.encode.shape import check_shape
 from gamay.segment.spi import ColumnStats, PartitionInfo
 
@@ -42,7 +43,8 @@ class ColumnMeta:
     """One stored column.
 
     id_bits: width of an id in bits: 8, 16 or 32 unless `packed`; None for raw columns.
-    codec: compression of the chunks of a raw column; None for dictionary columns.
+    codec: compression of the chunks of a raw column, or FRAME; None for dictionary columns. frame: what its codes mean.
+    reason: why the column has this form, for people; empty where segments do not tell.
     buffers: by kind, in the order of the file.
     """
 
@@ -55,6 +57,8 @@ class ColumnMeta:
     codec: str | None
     stats: ColumnStats
     buffers: Mapping[str, BufferMeta]
+    frame: FrameMeta | None = None
+    reason: str = ""
 
     @property
     def has_forward(self) -> bool:
@@ -201,6 +205,9 @@ def _column_to_json(column: ColumnMeta) -> dict[str, Any]:
             "functionConfig": dict(partition.function_config),
         },
         "buffers": [[buffer.kind, buffer.offset, buffer.size, buffer.crc] for buffer in column.buffers.values()],
+        # left out where they say nothing, as in older segments, whose CRC covers what is here
+        **({} if column.frame is None else {"frame": asdict(column.frame)}),
+        **({"reason": column.reason} if column.reason else {}),
     }
 
 
@@ -238,6 +245,7 @@ def _column_from_json(entry: Mapping[str, Any]) -> ColumnMeta:
         ),
     )
     buffers = {kind: BufferMeta(kind, offset, size, crc) for kind, offset, size, crc in entry["buffers"]}
+    frame = entry.get("frame")
     return ColumnMeta(
         name=entry["name"],
         data_type=data_type,
@@ -248,4 +256,6 @@ def _column_from_json(entry: Mapping[str, Any]) -> ColumnMeta:
         codec=entry["codec"],
         stats=stats,
         buffers=buffers,
+        frame=None if frame is None else FrameMeta(frame["base"], frame["exponent"], frame["divides"]),
+        reason=entry.get("reason", ""),
     )

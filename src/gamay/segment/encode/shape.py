@@ -23,6 +23,12 @@ class _Partition(Struct, rename="camel"):
     function_config: dict[str, str]
 
 
+class _Frame(Struct):
+    base: Annotated[int, Meta(ge=-(2**63), le=_INT64)]
+    exponent: Annotated[int, Meta(ge=0, le=15)]
+    divides: bool
+
+
 class _Column(Struct, rename="camel"):
     """One entry of `columns`; `min`, `max` and `total` depend on its type, and are checked where they are read."""
 
@@ -43,6 +49,8 @@ class _Column(Struct, rename="camel"):
     num_nulls: _Count
     partition: _Partition | None
     buffers: list[tuple[_Name, _Bytes, _Bytes, _Crc]]
+    frame: _Frame | None = None
+    reason: str = ""
 
 
 class _Segment(Struct, rename="camel"):

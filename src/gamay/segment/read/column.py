@@ -9,11 +9,14 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.frame import FramedVector
+from gamay.functions.vector import Vector
 from gamay.model.index.timestamp_index import MILLIS_SUFFIX
 from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.encode.format import BufferFile, BufferMeta
 from gamay.segment.encode.forward import AlignedIds, IdReader, SortedIds, read_ids
+from gamay.segment.encode.frames import Framed
 from gamay.segment.encode.metadata import ColumnMeta
 from gamay.segment.encode.raw import Chunked, PlainFixed, RawReader, read_raw
 from gamay.segment.encode.raw_blocks import Blocked
@@ -94,6 +97,14 @@ class ImmutableColumn(ColumnRows):
         raw = self._raw if fixed_dtype(self.data_type) is not None else None
         return raw if isinstance(raw, PlainFixed | Chunked) else None
 
+    def values(self, start: int, stop: int) -> Vector:
+        framed = self.framed
+        return super().values(start, stop) if framed is None else framed.cut(start, max(start, stop))
+
+    def values_at(self, docs: DocIds) -> Vector:
+        framed = self.framed
+        return super().values_at(docs) if framed is None else framed.at(docs)
+
     def ascii_lengths(self, start: int, stop: int) -> "Ids | None":
         """Return the lengths of the texts of rows [start, stop); None when they are not known to be ASCII throughout."""
         blocks = self._blocks
@@ -135,7 +146,16 @@ class ImmutableColumn(ColumnRows):
 
     @cached_property
     def _raw(self) -> RawReader:
+        frame = self.meta.frame
+        if frame is not None:
+            return Framed.read(self._file, self._buffers, self.data_type, frame, self.stats.num_values)
         return read_raw(self._file, self._buffers, self.data_type, self.meta.codec or "")
+
+    @cached_property
+    def framed(self) -> FramedVector | None:
+        """All values, where a single-value column is in frame of reference."""
+        raw = self._raw if self.meta.frame is not None and self.single_value else None
+        return raw.vector if isinstance(raw, Framed) else None
 
     @cached_property
     def _offsets(self) -> Ids:

@@ -12,11 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.functions.frame import EXACT_MAX
 from gamay.kernels.encode import bitpack
 from gamay.model.types import DataType
 from gamay.segment.encode.checks import BufferChecker
 from gamay.segment.encode.format import BufferFile
 from gamay.segment.encode.forward import id_dtype, packed_bits
+from gamay.segment.encode.frames import FRAME, HIGH, LOW, PATCH_ROWS, PATCHES, WIDTHS, FrameMeta
 from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.segment.encode.raw import COMPRESSIONS
 from gamay.segment.encode.storage_form import fixed_dtype, to_python
@@ -26,6 +28,7 @@ from gamay.segment.index.sorted import STARTS
 from gamay.segment.spi import Ids
 
 _BLOCK = 1 << 20
+_FRAMED = (DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.DOUBLE)
 _UUID_BYTES = 16
 _DECIMAL = r"\A-?[0-9]+(?:\.[0-9]+)?\z"
 
@@ -125,6 +128,8 @@ class _Checker(BufferChecker):
         if meta.encoding is Encoding.DICTIONARY:
             for ids in self._ids():
                 self.expect("forward", ids.max(initial=0) < max(1, self._cardinality), "ids beyond the dictionary")
+        elif meta.frame is not None:
+            self._framed(meta.frame)
         elif "forward.blocks" in meta.buffers:
             self._blocks()
         elif "forward.chunks" in meta.buffers:
@@ -143,6 +148,29 @@ class _Checker(BufferChecker):
             ids = np.empty(min(_BLOCK, self._num_values - start), dtype)
             bitpack.unpack(words, bits, start, ids)
             yield ids
+
+    def _framed(self, frame: FrameMeta) -> None:
+        meta = self._meta
+        is_double, num_values = meta.data_type is DataType.DOUBLE, self._num_values
+        fits = meta.data_type in _FRAMED and meta.codec == FRAME and (is_double or frame == FrameMeta(frame.base))
+        self.expect("metadata", fits, "a frame that its type or codec does not have")
+        sizes = {kind: buffer.size for kind, buffer in meta.buffers.items()}
+        widths = sizes.get(LOW, 0) // max(1, num_values), sizes.get(HIGH, 0) // max(1, num_values)
+        self.expect(LOW, any(widths == (low, high) for _, low, high in WIDTHS), f"codes of {widths} bytes")
+        low = self.array(LOW, f"<u{widths[0]}", num_values)
+        high = self.array(HIGH, f"<u{widths[1]}", num_values) if widths[1] else np.zeros(1, np.uint8)
+        top = int(high.max())
+        greatest = frame.base + (top << 8 * widths[0]) + int((low[high == top] if widths[1] else low).max())
+        first, last = -EXACT_MAX, EXACT_MAX
+        if not is_double:
+            bounds = np.iinfo(np.int32 if meta.data_type is DataType.INT else np.int64)
+            first, last = int(bounds.min), int(bounds.max)
+        problem = f"values from {frame.base} to {greatest} in a column of {meta.data_type.value}"
+        self.expect("metadata", first <= frame.base and greatest <= last, problem)
+        if PATCHES in meta.buffers:
+            rows = self.array(PATCH_ROWS, np.int32, len(self.array(PATCHES, fixed_dtype(meta.data_type))))
+            inside = len(rows) == 0 or (rows[0] >= 0 and rows[-1] < num_values and (rows[1:] > rows[:-1]).all())
+            self.expect(PATCH_ROWS, inside, f"places that do not ascend below {num_values}")
 
     def _plain(self) -> None:
         dtype = fixed_dtype(self._meta.data_type)

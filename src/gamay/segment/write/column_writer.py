@@ -4,29 +4,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from gamay.base.errors import InvalidConfigError
 from gamay.functions.expression import LiteralValue
 from gamay.functions.vector import Vector, take
 from gamay.model.index.indexing import IndexingConfig
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.table.table_config import ColumnIndexConfig
-from gamay.model.types import DataType, FieldRole
+from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import write_dictionary
 from gamay.segment.encode.format import BufferMeta, BufferWriter
-from gamay.segment.encode.forward import id_dtype, packed_bits, write_ids
+from gamay.segment.encode.forward import packed_bits, write_ids
 from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.segment.encode.partition import PartitionFunction, partition_function, partition_info
-from gamay.segment.encode.raw import PASS_THROUGH, write_raw
 from gamay.segment.encode.storage_form import Stored, fixed_dtype, to_values
 from gamay.segment.index.registry import COLUMN_INDEXES
 from gamay.segment.index.spi import IndexedRows
 from gamay.segment.spi import ColumnStats, Ids, PartitionInfo
 from gamay.segment.write.accumulate import ColumnAccumulator, EncodedColumn, RawColumn
+from gamay.segment.write.forms import RawForm, dictionary_costs_time, raw_form
 from gamay.segment.write.stats import encoded_stats, id_counts, raw_stats
-
-# of a dictionary: what stays in the cache of a core; and how many times as much room raw values may take
-_CACHED_BYTES = 1 << 20
-_RAW_MOST = 1.6
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,9 @@ class ColumnPlan:
         if config.partition is not None and not spec.single_value:
             raise InvalidConfigError(f"column '{spec.name}' is multi-value, so the table cannot be partitioned by it")
 
-    def codec(self, is_sorted: bool) -> str:
-        """Return the compression of the raw form: metrics are read whole, sorted rows are searched, both in place."""
-        if self.config.codec is not None:
-            return self.config.codec
-        return PASS_THROUGH if is_sorted or self.spec.role is FieldRole.METRIC else "LZ4"
+    def raw_form(self, values: Stored, is_sorted: bool) -> RawForm:
+        """Return how values are stored without a dictionary. is_sorted: those of single-value rows ascend."""
+        return raw_form(self.config, self.spec.role, self.spec.data_type, values, is_sorted)
 
     @cached_property
     def partition(self) -> PartitionFunction | None:
@@ -73,30 +69,28 @@ class ColumnPlan:
         """Return the empty column."""
         return ColumnAccumulator(self.spec.data_type, self.spec.single_value, self.default, self.config.dictionary)
 
-    def dictionary_pays(self, num_values: int, cardinality: int) -> bool:
-        """Return False when a dictionary saves too little room, as `optimizeDictionary` has it, or costs queries time."""
+    def dictionary_pays(self, num_values: int, cardinality: int, raw_bytes: float | None = None) -> bool:
+        """Return False when a dictionary saves too little room, as `optimizeDictionary` has it, or costs queries time.
+
+        raw_bytes: of all values in their raw form; None: as plain ones, as `optimizeDictionary` has them.
+        """
         if not self.config.may_drop_dictionary or not self.spec.single_value:
             return True
         dtype = fixed_dtype(self.spec.data_type)
-        if self.config.by_cost:
-            return dtype is None or not _costs_time(num_values, cardinality, dtype.itemsize)
+        if self.config.by_cost and dtype is not None:
+            raw_width = dtype.itemsize if raw_bytes is None else raw_bytes / max(1, num_values)
+            return not dictionary_costs_time(num_values, cardinality, dtype.itemsize, raw_width)
         if dtype is None:
             ratio = self.indexing.no_dictionary_cardinality_ratio_threshold
             return ratio is None or cardinality < ratio * num_values
-        raw_bytes = num_values * dtype.itemsize
         encoded_bytes = cardinality * dtype.itemsize + -(-num_values * packed_bits(cardinality) // 8)
-        return raw_bytes > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
+        return num_values * dtype.itemsize > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
 
-
-def _costs_time(num_values: int, cardinality: int, width: int) -> bool:
-    """Whether rows of metrics are added up faster where they are raw, in not much more room.
-
-    A dictionary beyond the cache of a core costs a cache miss for each value, which is some times what reading it costs.
-    """
-    if cardinality * width <= _CACHED_BYTES:
-        return False
-    encoded_bytes = cardinality * width + num_values * id_dtype(cardinality).itemsize
-    return num_values * width <= _RAW_MOST * encoded_bytes
+    def why_dictionary(self) -> str:
+        """Say why a column has a dictionary."""
+        if self.config.by_cost:
+            return "its dictionary stays in the cache, or saves much room"
+        return "optimizeDictionary: its dictionary saves room" if self.config.optimize_dictionary else ""
 
 
 class FinishedColumn(Protocol):
@@ -112,10 +106,18 @@ def write_column(writer: BufferWriter, plan: ColumnPlan, finished: FinishedColum
         return _write_raw(writer, plan, finished.finish_raw(), None)
     column = finished.finish_encoded()
     cardinality = len(column.dictionary)
-    if plan.dictionary_pays(len(column.ids), cardinality):
+    if not plan.config.may_drop_dictionary or plan.dictionary_pays(len(column.ids), cardinality, _raw_bytes(plan, column)):
         return write_encoded(writer, plan, column)
     decoded = RawColumn(take(column.dictionary, column.ids), column.offsets, column.null_docs)
     return _write_raw(writer, plan, decoded, cardinality)
+
+
+def _raw_bytes(plan: ColumnPlan, column: EncodedColumn) -> float | None:
+    """Return the bytes of the values of rows without the dictionary, whose distinct values tell the frame of all."""
+    if not isinstance(column.dictionary, np.ndarray):
+        return None
+    framing = plan.raw_form(column.dictionary, is_sorted=False).framing
+    return float(len(column.ids) * (column.dictionary.itemsize if framing is None else framing.width))
 
 
 def write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn) -> ColumnMeta:
@@ -133,12 +135,12 @@ def write_encoded(writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn)
 
 
 def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardinality: int | None) -> ColumnMeta:
-    config, values = plan.config, column.values
+    values = column.values
     stats = replace(raw_stats(column, plan.spec.data_type, _partition(plan, values)), cardinality=cardinality)
-    codec = plan.codec(stats.is_sorted and plan.spec.single_value)
-    buffers = write_raw(writer, values, codec, config.target_docs_per_chunk, config.target_max_chunk_size)
+    form = plan.raw_form(values, stats.is_sorted and plan.spec.single_value)
+    buffers = form.write(writer, values, plan.config)
     buffers += _write_rows(writer, plan, column, stats.is_sorted)
-    return _describe(plan, Encoding.RAW, None, codec, stats, buffers)
+    return _describe(plan, Encoding.RAW, None, form, stats, buffers)
 
 
 def _write_rows(
@@ -167,7 +169,12 @@ def _partition(plan: ColumnPlan, values: Stored) -> PartitionInfo | None:
 
 
 def _describe(
-    plan: ColumnPlan, encoding: Encoding, bits: int | None, codec: str | None, stats: ColumnStats, buffers: list[BufferMeta]
+    plan: ColumnPlan,
+    encoding: Encoding,
+    bits: int | None,
+    form: RawForm | None,
+    stats: ColumnStats,
+    buffers: list[BufferMeta],
 ) -> ColumnMeta:
     stats = stats if plan.keep_bounds else replace(stats, minimum=None, maximum=None)
     return ColumnMeta(
@@ -177,7 +184,9 @@ def _describe(
         encoding=encoding,
         id_bits=bits,
         packed=plan.config.packed and encoding is Encoding.DICTIONARY,
-        codec=codec,
+        codec=None if form is None else form.codec,
         stats=stats,
         buffers={buffer.kind: buffer for buffer in buffers},
+        frame=None if form is None else form.frame,
+        reason=plan.why_dictionary() if form is None else form.reason,
     )

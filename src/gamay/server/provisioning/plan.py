@@ -27,7 +27,6 @@ from gamay.model.table.rollup import rollups_of
 from gamay.model.table.table_config import TableConfig
 from gamay.segment.encode.dictionary import sort_distinct
 from gamay.segment.encode.format import METADATA_FILE, BufferWriter
-from gamay.segment.encode.raw import write_raw
 from gamay.segment.encode.storage_form import Stored, binary_buffers, from_arrow
 from gamay.segment.mutable import MutableSegment
 from gamay.segment.mutable.sizes import column_memory
@@ -266,10 +265,7 @@ def _raw_line(plan: ColumnPlan, values: Stored, is_sorted: bool) -> Line:
 
     def size(part: Stored) -> int:
         writer = BufferWriter(io.BytesIO())
-        codec = plan.codec(is_sorted)
-        return sum(
-            b.size for b in write_raw(writer, part, codec, config.target_docs_per_chunk, config.target_max_chunk_size)
-        )
+        return sum(buffer.size for buffer in plan.raw_form(part, is_sorted).write(writer, part, config))
 
     half = take(values, np.arange(len(values) // 2))
     return Line(len(half), len(values), size(half), size(values))

@@ -15,6 +15,7 @@ from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude
 from gamay.functions.aggregate.totals.packed import Packed
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.convert import placeholder
+from gamay.functions.frame import FramedVector
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
 from gamay.kernels.group.aggregation import (
     add_coded,
@@ -27,7 +28,7 @@ from gamay.kernels.group.aggregation import (
     total_values_kept,
 )
 from gamay.kernels.group.grouping import expand_groups
-from gamay.kernels.tuning import LANED_GROUPS_MAX, LANES, PACKED_ROWS_PER_GROUP
+from gamay.kernels.tuning import FRAME_ROWS, LANED_GROUPS_MAX, LANES, PACKED_ROWS_PER_GROUP
 from gamay.model.types import DataType
 
 # Integers are summed exactly as long as this cannot be passed; then the sums go on as doubles.
@@ -168,6 +169,8 @@ class Totals:
         groups, values = flatten(groups, operand, num_rows)
         if self.needs is Needs.COUNT:
             self._count(groups, len(values))
+        elif isinstance(values, FramedVector):
+            self._update_framed(groups, values)
         elif isinstance(values, EncodedVector) and len(values.ids) * _ENTRIES_PER_ROW >= len(values.dictionary):
             self._update_coded(groups, values)
         else:
@@ -185,6 +188,10 @@ class Totals:
         if isinstance(operand, EncodedVector):
             lookup = self._look_up(operand.dictionary, kept)
             self._add_to_one(kept, lookup.total_kept(operand.ids, mask, kept))
+            return
+        if isinstance(operand, FramedVector):
+            self._watch_framed(operand)
+            self._add_to_one(kept, operand.total_kept(mask, kept))
             return
         assert isinstance(operand, Vector)
         values = numbers(operand.type, operand.values)
@@ -303,6 +310,26 @@ class Totals:
             self._count(groups, len(values))
         if len(self._lows) or len(self._highs):
             bound_values(groups, values, self._lows, self._highs)
+
+    def _update_framed(self, groups: GroupIds | None, values: FramedVector) -> None:
+        """Add values in a frame; where each has to be looked at, they are decoded while they are in the cache."""
+        bounds = len(self._lows) or len(self._highs)
+        if groups is not None or (bounds and len(values.patches)):
+            for start in range(0, len(values), FRAME_ROWS):
+                part = None if groups is None else groups[start : start + FRAME_ROWS]
+                self._update_values(part, values.cut(start, start + FRAME_ROWS).values)
+            return
+        if self._sums:
+            self._watch_framed(values)
+        self._add_to_one(len(values), values.total() if self._sums else 0)
+        if bounds and len(values):
+            self._bound_one(values.frame.least, values.frame.greatest)
+
+    def _watch_framed(self, values: FramedVector) -> None:
+        if self._integers:
+            frame = values.frame
+            magnitude = max(abs(frame.base), abs(frame.base + (1 << frame.bits)), largest_magnitude(values.patches))
+            self._watch_magnitude(magnitude, len(values))
 
     def _sum(self, values: Array) -> Any:
         if self._exact:

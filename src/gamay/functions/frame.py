@@ -1,0 +1,247 @@
+"""Numbers in frame of reference: small unsigned codes above the least one, divided by a power of ten for decimals.
+
+A frame is what a column, or a block of its rows, is stored as. It is decoded where values are asked for; sums, bounds and
+comparisons do without.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gamay.base.arrays import Array, Mask
+from gamay.functions.vector import Vector, numpy_dtype, take
+from gamay.kernels.encode.frame import CODE_KINDS, decode_decimals, decode_whole, mark_codes
+from gamay.kernels.group.aggregation import total_ids, total_ids_kept
+from gamay.kernels.rows.filter import mark_id_range
+from gamay.model.types import DataType
+
+_BITS = 8
+_NO_ROWS = np.empty(0, np.int32)
+EXACT_MAX = 1 << 53
+"""Whole numbers up to this are doubles."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """Codes of values: value i is `base + code[i]`, of DOUBLE with `exponent` decimal places.
+
+    low: uint8, uint16 or uint32 [n]; high: uint8 or uint16 [n], what is above the bits of `low`, or empty.
+    data_type: INT, LONG, TIMESTAMP or DOUBLE. exponent: 0 for whole numbers. divides: whether `base + code` is divided by
+    10 ** exponent, as who reads "0.07" as a double does, rather than multiplied with the double 10 ** -exponent, as who
+    converts a decimal may; the last bits differ.
+    """
+
+    data_type: DataType
+    low: Array
+    high: Array
+    base: int
+    exponent: int = 0
+    divides: bool = False
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def bits(self) -> int:
+        """The bits of a code."""
+        return _BITS * (self.low.itemsize + (self.high.itemsize if len(self.high) else 0))
+
+    @property
+    def kind(self) -> int:
+        """The kind of codes, see `gamay.kernels.encode.frame`."""
+        return CODE_KINDS[self.low.itemsize, self.high.itemsize if len(self.high) else 0]
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Where `low` and `high` lie, which must be kept as long as that is used."""
+        return self.low.ctypes.data, self.high.ctypes.data
+
+    @property
+    def places(self) -> int:
+        """The decimal places, as kernels take them: below 0 where it is multiplied."""
+        return self.exponent if self.divides else -1 - self.exponent
+
+    @property
+    def is_of_doubles(self) -> bool:
+        """Whether all codes above the base are whole numbers that doubles hold."""
+        return -EXACT_MAX <= self.base <= EXACT_MAX - (1 << self.bits)
+
+    def cut(self, start: int, stop: int) -> "Frame":
+        """Return the rows [start, stop), without copying."""
+        return self._over(self.low[start:stop], self.high[start:stop])
+
+    def at(self, positions: Array) -> "Frame":
+        """Return the rows at positions."""
+        return self._over(take(self.low, positions), take(self.high, positions) if len(self.high) else self.high)
+
+    def kept(self, compress: Callable[[Array], Array]) -> "Frame":
+        """Return the rows that a function keeps of an array."""
+        return self._over(compress(self.low), compress(self.high) if len(self.high) else self.high)
+
+    def decode(self) -> Array:
+        """Return the values."""
+        if self.data_type is DataType.DOUBLE:
+            decimals = np.empty(len(self), np.float64)
+            decode_decimals(self.kind, *self.addresses, self.base, self.places, decimals)
+            return decimals
+        whole = np.empty(len(self), np.int64)
+        decode_whole(self.kind, *self.addresses, self.base, whole)
+        return whole.astype(numpy_dtype(self.data_type), copy=False)
+
+    def value_of(self, code: int) -> int | float:
+        """Return the value of a code, also of one that no row has."""
+        number = self.base + code
+        if self.data_type is not DataType.DOUBLE:
+            return number
+        return number / 10**self.exponent if self.divides else number * float(f"1e-{self.exponent}")
+
+    def as_number(self, total: int) -> int | float:
+        """Return a sum of whole numbers in the type of values: of decimals the double next to what it is."""
+        return total / 10**self.exponent if self.data_type is DataType.DOUBLE else total
+
+    def total(self) -> int:
+        """Return the exact sum of all values as whole numbers, see `as_number`."""
+        codes = int(total_ids(self.low))
+        if len(self.high):
+            codes += int(total_ids(self.high)) << _BITS * self.low.itemsize
+        return len(self) * self.base + codes
+
+    def total_kept(self, mask: Array, kept: int) -> int:
+        """Do what `total` does for the rows whose `mask` (uint8) is 1, not 0; kept: how many they are."""
+        codes = int(total_ids_kept(self.low, mask))
+        if len(self.high):
+            codes += int(total_ids_kept(self.high, mask)) << _BITS * self.low.itemsize
+        return kept * self.base + codes
+
+    def least(self) -> int | float:
+        """Return the least value; there must be one."""
+        low, high = self.low, 0
+        if len(self.high):
+            high = int(self.high.min())
+            low = low[self.high == high]
+        return self.value_of((high << _BITS * self.low.itemsize) + int(low.min()))
+
+    def greatest(self) -> int | float:
+        """Return the greatest value; there must be one."""
+        low, high = self.low, 0
+        if len(self.high):
+            high = int(self.high.max())
+            low = low[self.high == high]
+        return self.value_of((high << _BITS * self.low.itemsize) + int(low.max()))
+
+    def first_code(self, holds: Callable[[Any], bool]) -> int:
+        """Return the least code whose value fulfils a condition that all greater values fulfil, too; else one too many."""
+        first, last = 0, 1 << self.bits
+        while first < last:
+            middle = (first + last) // 2
+            if holds(self.value_of(middle)):
+                last = middle
+            else:
+                first = middle + 1
+        return first
+
+    def mark(self, first: int, last: int) -> Mask:
+        """Return for each row whether first <= code < last."""
+        if first >= last or not len(self):
+            return np.zeros(len(self), np.bool_)
+        if last - first == 1 << self.bits:
+            return np.ones(len(self), np.bool_)
+        out = np.empty(len(self), np.bool_)
+        if len(self.high):
+            mark_codes(self.kind, *self.addresses, np.uint64(first), np.uint64(last - first), out)
+        else:
+            mark_id_range(self.low, first, last, out)
+        return out
+
+    def _over(self, low: Array, high: Array) -> "Frame":
+        return Frame(self.data_type, low, high, self.base, self.exponent, self.divides)
+
+
+class FramedVector(Vector):
+    """Single values in a frame, decoded when `values` is first read.
+
+    patch_rows: int32 [k], ascending: the rows whose value has no code (any one stands there); patches: their values.
+    """
+
+    __slots__ = ("_decoded", "frame", "patch_rows", "patches")
+
+    def __init__(
+        self, frame: Frame, patch_rows: Array = _NO_ROWS, patches: Array = _NO_ROWS, nulls: "Mask | None" = None
+    ) -> None:
+        self.frame = frame
+        self.patch_rows = patch_rows
+        self.patches = patches
+        self._decoded: Array | None = None
+        self.type = frame.data_type
+        self.offsets = None
+        self.nulls = nulls
+        self.derived = None
+        self.ascends = False
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def values(self) -> Any:
+        """The values, as `Vector` has them."""
+        if self._decoded is None:
+            decoded = self.frame.decode()
+            if len(self.patch_rows):
+                decoded[self.patch_rows] = self.patches
+            self._decoded = decoded
+        return self._decoded
+
+    def with_nulls(self, nulls: "Mask | None") -> "FramedVector":
+        """Return the values with other null flags."""
+        return FramedVector(self.frame, self.patch_rows, self.patches, nulls)
+
+    def cut(self, start: int, stop: int) -> "FramedVector":
+        """Return the rows [start, stop), without copying codes."""
+        frame = self.frame.cut(start, stop)
+        if not len(self.patch_rows):
+            return FramedVector(frame)
+        first, last = self.patch_rows.searchsorted(np.array([start, stop], np.int32)).tolist()
+        return FramedVector(frame, self.patch_rows[first:last] - np.int32(start), self.patches[first:last])
+
+    def at(self, rows: Array) -> "FramedVector":
+        """Return some rows."""
+        frame = self.frame.at(rows)
+        if not len(self.patch_rows):
+            return FramedVector(frame)
+        places, has_patch = self.patches_at(rows)
+        return FramedVector(frame, np.flatnonzero(has_patch).astype(np.int32), self.patches[places[has_patch]])
+
+    def patches_at(self, rows: Array) -> tuple[Array, Mask]:
+        """Return for some rows its place among those of the patches, and whether it is one. There must be some."""
+        places = np.minimum(self.patch_rows.searchsorted(rows), len(self.patch_rows) - 1)
+        return places, self.patch_rows[places] == rows
+
+    def kept(self, mask: Mask, compress: Callable[[Array], Array]) -> "FramedVector":
+        """Return the rows whose flag is set, which is what `compress` keeps of an array."""
+        frame = self.frame.kept(compress)
+        if not len(self.patch_rows):
+            return FramedVector(frame)
+        kept = mask[self.patch_rows]
+        rows = (np.cumsum(mask, dtype=np.int32) - np.int32(1))[self.patch_rows[kept]]
+        return FramedVector(frame, rows, self.patches[kept])
+
+    def total(self) -> int | float:
+        """Return the sum of all values."""
+        return self._with_patches(self.frame.total(), self.patch_rows, self.patches)
+
+    def total_kept(self, mask: Array, kept: int) -> int | float:
+        """Return the sum of the rows whose `mask` (uint8) is 1, not 0; kept: how many they are."""
+        has_patch = mask[self.patch_rows].view(np.bool_)
+        return self._with_patches(self.frame.total_kept(mask, kept), self.patch_rows[has_patch], self.patches[has_patch])
+
+    def _with_patches(self, total: int, rows: Array, patches: Array) -> int | float:
+        """Return a sum of whole numbers with the values of some patches in place of what their codes say."""
+        if not len(rows):
+            return self.frame.as_number(total)
+        total -= self.frame.at(rows).total()
+        if self.type is not DataType.DOUBLE:
+            return total + int(sum(patches.tolist()))
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs make NaN
+            return self.frame.as_number(total) + float(patches.sum())
