@@ -206,12 +206,11 @@ class FramedVector(Vector):
         return FramedVector(frame, self.patch_rows[first:last] - np.int32(start), self.patches[first:last])
 
     def at(self, rows: Array) -> "FramedVector":
-        """Return some rows."""
-        frame = self.frame.at(rows)
+        frame, nulls = self.frame.at(rows), None if self.nulls is None else self.nulls[rows]
         if not len(self.patch_rows):
-            return FramedVector(frame)
+            return FramedVector(frame, nulls=nulls)
         places, has_patch = self.patches_at(rows)
-        return FramedVector(frame, np.flatnonzero(has_patch).astype(np.int32), self.patches[places[has_patch]])
+        return FramedVector(frame, np.flatnonzero(has_patch).astype(np.int32), self.patches[places[has_patch]], nulls)
 
     def patches_at(self, rows: Array) -> tuple[Array, Mask]:
         """Return for some rows its place among those of the patches, and whether it is one. There must be some."""

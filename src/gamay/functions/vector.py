@@ -71,6 +71,10 @@ class Vector:
     def is_multi_value(self) -> bool:
         return self.offsets is not None
 
+    def at(self, rows: "np.ndarray[Any, np.dtype[Any]]") -> "Vector":
+        """Return some rows of single values; they may repeat."""
+        return Vector(self.type, take(self.values, rows), None, None if self.nulls is None else self.nulls[rows])
+
 
 @dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class EncodedVector:
@@ -144,6 +148,8 @@ def take_rows(operand: Operand, rows: "np.ndarray[Any, np.dtype[Any]]") -> Opera
     """Return an operand at some rows, which may repeat; a constant stays as it is."""
     if isinstance(operand, Scalar):
         return operand
+    if isinstance(operand, Vector) and operand.offsets is None:
+        return operand.at(rows)
     nulls = None if operand.nulls is None else operand.nulls[rows]
     positions, offsets = rows, None
     if operand.offsets is not None:

@@ -65,9 +65,9 @@ def _concat_offsets(parts: Sequence[Vector]) -> "np.ndarray[Any, np.dtype[Any]] 
 
 def take_rows(column: Vector, rows: "np.ndarray[Any, np.dtype[Any]]") -> Vector:
     """Return the rows at these positions, in this order."""
-    nulls = None if column.nulls is None else column.nulls[rows]
     if column.offsets is None:
-        return Vector(column.type, take(column.values, rows), nulls=nulls)
+        return column.at(rows)
+    nulls = None if column.nulls is None else column.nulls[rows]
     positions, offsets = list_positions(column.offsets, rows)
     return Vector(column.type, take(column.values, positions), offsets, nulls)
 

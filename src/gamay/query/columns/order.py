@@ -4,15 +4,18 @@ NaN is greater than all numbers, -0.0 equals 0.0 (as in predicates and group key
 keep the order of the input.
 """
 
+import operator
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
 
 from gamay.base.arrays import Mask
+from gamay.functions.frame import Frame, FramedVector
 from gamay.functions.ranking import comparable
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.rows.filter import rows_from, rows_in_id_range, rows_up_to
@@ -135,6 +138,8 @@ class Bound:
         """Return the positions of the rows that may still be among the first, by this key alone."""
         if isinstance(key, EncodedVector) and key.nulls is None:
             return self._of_ids(key.ids)
+        if isinstance(key, FramedVector) and key.nulls is None and not len(key.patches):
+            return self._of_codes(key.frame)
         values = key.ids if isinstance(key, EncodedVector) else key.values
         if not isinstance(values, np.ndarray):
             compared = pc.greater_equal if self.descending else pc.less_equal
@@ -172,6 +177,10 @@ class Bound:
             return np.empty(0, np.int64)
         found = np.empty(len(ids) + 1, np.int64)
         return found[: rows_in_id_range(ids, first, last, found)]
+
+    def _of_codes(self, frame: Frame) -> Indices:
+        above = frame.first_code(partial(operator.le if self.descending else operator.lt, self.value))
+        return np.flatnonzero(frame.mark(above, 1 << frame.bits) if self.descending else frame.mark(0, above))
 
 
 class CommonBound:
