@@ -18,12 +18,14 @@ from gamay.kernels.rows.filter import mark_id_range
 from gamay.model.types import DataType
 
 _BITS = 8
+# for so many rows looking up the addresses that a kernel takes costs more than all that is done with them
+_FEW_ROWS = 256
 _NO_ROWS = np.empty(0, np.int32)
 EXACT_MAX = 1 << 53
 """Whole numbers up to this are doubles."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
 class Frame:
     """Codes of values: value i is `base + code[i]`, of DOUBLE with `exponent` decimal places.
 
@@ -56,7 +58,8 @@ class Frame:
     @property
     def addresses(self) -> tuple[int, int]:
         """Where `low` and `high` lie, which must be kept as long as that is used."""
-        return self.low.ctypes.data, self.high.ctypes.data
+        low = self.low.ctypes.data
+        return low, self.high.ctypes.data if len(self.high) else low
 
     @property
     def places(self) -> int:
@@ -83,12 +86,25 @@ class Frame:
     def decode(self) -> Array:
         """Return the values."""
         if self.data_type is DataType.DOUBLE:
+            if len(self) <= _FEW_ROWS:
+                return self._decode_few()
             decimals = np.empty(len(self), np.float64)
             decode_decimals(self.kind, *self.addresses, self.base, self.places, decimals)
             return decimals
         whole = np.empty(len(self), np.int64)
         decode_whole(self.kind, *self.addresses, self.base, whole)
         return whole.astype(numpy_dtype(self.data_type), copy=False)
+
+    def _decode_few(self) -> Array:
+        decimals = self.low.astype(np.float64)
+        if len(self.high):
+            decimals += self.high * float(1 << _BITS * self.low.itemsize)
+        decimals += self.base
+        if self.divides:
+            decimals /= 10**self.exponent
+        else:
+            decimals *= 1 / 10**self.exponent
+        return decimals
 
     def value_of(self, code: int) -> int | float:
         """Return the value of a code, also of one that no row has."""
