@@ -5,6 +5,9 @@ import pyarrow as pa
 import pytest
 
 import gamay
+from gamay.functions.frame import Frame, FramedVector
+from gamay.model.types import DataType
+from gamay.query.buffers.columns import from_arrays, to_arrays
 
 ROWS = 50_000
 COLUMNS = ("price", "rate", "whole", "small", "odd")
@@ -81,3 +84,11 @@ def test_conditions_mark_the_rows_that_they_mark_of_plain_values(db, seed):
         assert answers[0] == answers[1], condition
         kept = [db.sql(f"SELECT COUNT(*) FROM {t} WHERE key = 3 AND ({condition})").rows() for t in ("framed", "plain")]
         assert kept[0] == kept[1], condition
+
+
+def test_a_frame_travels_as_its_values():
+    framed = FramedVector(Frame(DataType.DOUBLE, np.array([3, 0, 255], np.uint8), np.empty(0, np.uint8), -7, 1, True))
+    arrays = []
+    found = from_arrays(to_arrays(framed, arrays), arrays)
+    assert found.type is DataType.DOUBLE
+    assert found.values.tolist() == [-0.4, -0.7, 24.8]

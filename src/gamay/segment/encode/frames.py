@@ -35,6 +35,7 @@ EXPONENT_MAX = 15
 # a value has to take so many bytes less: two arrays, or the wider results of a sum, are to pay
 _SAVED_BYTES_MIN = 2
 _SAMPLED = 1024
+_BLOCK = 1 << 14
 # of so many values one may be a patch, which takes 12 bytes, and 2 ns where it is read
 _PATCHED_SHARE, _PATCH_BYTES = 64, 12
 
@@ -97,12 +98,17 @@ def _decimal_places(sample: Ids) -> FrameMeta | None:
 def _scaled(values: Ids, meta: FrameMeta) -> "tuple[Ids, Ids]":
     """Return doubles as whole numbers in units of 10 ** -exponent, and which of them give the same bits again."""
     scale = float(10**meta.exponent)
-    with np.errstate(invalid="ignore", over="ignore"):
-        whole = np.rint(values * scale)
-        whole = np.where(np.abs(whole) < EXACT_MAX, whole, 0) + 0.0  # no -0.0, which whole numbers do not have
-    found = whole / scale if meta.divides else whole * (1 / scale)
-    # not compared as numbers, for -0.0 equals 0.0
-    return whole.astype(np.int64), found.view(np.int64) == values.view(np.int64)
+    whole, has_code = np.empty(len(values), np.int64), np.empty(len(values), np.bool_)
+    for start in range(0, len(values), _BLOCK):  # in the cache: ten steps through memory take three times as long
+        part, rows = values[start : start + _BLOCK], slice(start, start + _BLOCK)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = np.rint(part * scale)
+            scaled = np.where(np.abs(scaled) < EXACT_MAX, scaled, 0) + 0.0  # no -0.0, which whole numbers do not have
+        found = scaled / scale if meta.divides else scaled * (1 / scale)
+        whole[rows] = scaled
+        # not compared as numbers, for -0.0 equals 0.0
+        has_code[rows] = found.view(np.int64) == part.view(np.int64)
+    return whole, has_code
 
 
 def _narrowest(whole: Ids, has_code: Ids, meta: FrameMeta, itemsize: int) -> Framing | None:

@@ -1,18 +1,9 @@
 """Which form a column is stored in, where the table config leaves it to the rows: by what scans cost, and by room.
 
-Nanoseconds of processor time a row, columns of prices beyond the caches (`benchmarks/kernels/frames.py`):
-
-| form                     | SUM  | SUM of half the rows | COUNT and SUM by 50 groups | range |
-| ------------------------ | ---- | -------------------- | -------------------------- | ----- |
-| plain                    | 0.58 | 1.29                 | 1.51                       | 0.83  |
-| dictionary               | 8.35 | 8.07                 | 10.41                      | 0.40  |
-| frame, 24 bits           | 0.38 | 0.93                 | 1.42                       | 0.33  |
-| frame, 32 bits           | 0.27 | 0.70                 | 1.16                       | 0.38  |
-| frame, 32 bits, divided  | 0.29 | 0.68                 | 1.47                       | 0.35  |
-
-A frame is never slower than plain values and takes less room, so it is chosen wherever one fits. A dictionary that stays in
-the cache of a core is read about as quickly, and numbers groups, too: it stays. One that does not costs a cache miss for
-each value, some times what reading it costs.
+`benchmarks/kernels/frames.py` measures sums, groups and ranges of each form; its numbers are in docs/performance.md. A frame
+is never slower than plain values and takes less room, so it is chosen wherever one fits. A dictionary that stays in the
+cache of a core is read about as quickly, and numbers groups, too: it stays. One that does not costs a cache miss for each
+value, some times what reading it costs.
 """
 
 from dataclasses import dataclass
