@@ -39,6 +39,7 @@ def test_everything_is_shown_with_its_size(kit):
         "STRING[]",
         "raw (0 + 8 bits) * 1e-1",
         "8-bit ids",
+        "a dictionary is the default, or declared",
         "Murmur(3) in",
         "inverted.sets",
         "x" * 23 + "…",

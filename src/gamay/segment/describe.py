@@ -101,7 +101,7 @@ def _column_row(column: ColumnMeta) -> tuple[str, ...]:
         _number(stats.num_nulls),
         _number(sum(sizes.values())),
         " ".join(indexes),
-        column.reason,
+        column.reason or ("" if column.id_bits is None else "a dictionary is the default, or declared"),
     )
 
 
