@@ -15,7 +15,7 @@ from gamay.model.table.table_config import TableConfig
 from gamay.query.layout.rebuild import TableLayout, rebuild
 from gamay.segment.encode.metadata import Encoding
 from gamay.segment.read.reader import ImmutableSegment, open_segment
-from gamay.segment.write import column_writer
+from gamay.segment.write import forms
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.loading.loader import SegmentLoader
 from gamay.server.loading.sources import SegmentSources
@@ -102,7 +102,7 @@ def test_a_rebuilt_segment_is_as_if_built_by_the_new_settings(
 
 def test_metrics_may_have_a_dictionary_or_not_until_the_config_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = build(config(), tmp_path / "kept").info
-    monkeypatch.setattr(column_writer, "_CACHED_BYTES", 0)
+    monkeypatch.setattr(forms, "CACHED_BYTES", 0)
     dropped = build(config(), tmp_path / "dropped").info
     assert (kept.columns["m"].encoding, dropped.columns["m"].encoding) == (Encoding.DICTIONARY, Encoding.RAW)
     said = {"fieldConfigList": [{"name": "m", "encodingType": "DICTIONARY"}]}

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -151,8 +151,9 @@ def _time_type(time_column: str | None, columns: Mapping[str, ColumnMeta]) -> Da
 
 
 def content_crc(num_docs: int, columns: Mapping[str, ColumnMeta]) -> int:
-    """Return the segment's CRC: it covers every buffer (through its own CRC) and every column's description."""
-    return zlib.crc32(canonical_json([num_docs, [_column_to_json(column) for column in columns.values()]]))
+    """Return the segment's CRC: it covers every buffer (through its own CRC), and what describes columns but for reasons."""
+    described = [_column_to_json(replace(column, reason="")) for column in columns.values()]
+    return zlib.crc32(canonical_json([num_docs, described]))
 
 
 def write_metadata(folder: Path, metadata: SegmentMetadata) -> None:
