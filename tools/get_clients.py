@@ -13,6 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent.parent / "build" / "clients"
 PINOT_NPM = "pinot-client@0.3.0"
 PINOT_CONNECT = "pinot-connect==0.1.1"
+PINOT_COMMON = Path(__file__).parent.parent / "tests" / "clients" / "pinot-common.pom.xml"
 FLIGHT_JDBC = "org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
 
 
@@ -20,9 +21,11 @@ def main() -> None:
     """Fetch all of them."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     copied = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={FLIGHT_JDBC}", f"-DoutputDirectory={FOLDER}"]
+    pinot = ["mvn", "-q", "-B", "-f", str(PINOT_COMMON), "dependency:copy-dependencies", f"-DoutputDirectory={FOLDER}/pinot"]
     commands = [
         ["npm", "install", "--silent", "--prefix", str(FOLDER), PINOT_NPM],
         copied,
+        pinot,
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(FOLDER / "python"), PINOT_CONNECT],
     ]
     for command in commands:

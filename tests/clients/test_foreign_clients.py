@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from tests.broker.flight.conftest import TRIPS
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     folder = tmp_path_factory.mktemp("clients") / "data"
     with gamay.connect(folder) as db:
         db.create_table("trips", pa.table(ROWS))
-    with EmbeddedCluster(folder, 0, 0, 0, flight_port=0, threads=1, warm_up=False) as found:
+    with EmbeddedCluster(folder, 0, 0, 0, flight_port=0, grpc_port=0, threads=1, warm_up=False) as found:
         yield found
 
 
@@ -85,6 +86,44 @@ def test_flight_sql_jdbc(cluster: EmbeddedCluster) -> None:
     assert "Unknown columnName 'nope'" in refused
 
 
+def test_pinots_client_of_servers(tmp_path: Path) -> None:
+    """What Trino's connector reads tables with: Pinot's own client, and its decoder of DataTables."""
+    needed("java", "pinot/pinot-common-*.jar")
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("trips", TRIPS)
+    with EmbeddedCluster(tmp_path / "data", 0, 0, 0, grpc_port=0, threads=1, warm_up=False) as cluster:
+        ((_, segments),) = get(f"{cluster.broker_url}/debug/routingTable/trips")["trips_OFFLINE"].items()
+        asked = [
+            "true", "SET enableNullHandling = true;\nSELECT * FROM trips_OFFLINE  LIMIT 2147483647",
+            "false", "SELECT \"n\" FROM trips_OFFLINE  WHERE (\"n\" > '1') LIMIT 9",
+            "true", "SELECT nope FROM trips_OFFLINE",
+            "true", "SELECT n FROM trips",
+        ]  # fmt: skip
+        program = ["java", "-cp", f"{FETCHED / 'pinot'}/*", str(HERE / "PinotGrpc.java")]
+        lines = run([*program, str(cluster.grpc_port), ",".join(segments), *asked]).splitlines()
+    assert lines == [
+        "asked 0",
+        "data version 4 rows 4 scanned null exceptions {}",
+        "row|1704067200000|Oslo|[1, 2]|1|1|1.1|00ff|0.5|1|[a, b]|1.5",
+        "row|1704153600000|Bern|[3]|0|2|12345678901234567890.5|32|1.5|2|[c]|null",
+        "row|1704240000000|null|null|1|3|null|null|2.5|3|null|3.0",
+        "row|1704326400000|Lima|[4]|null|null|-2||3.5|4|[d]|0.0",
+        "schema [at(TIMESTAMP),city(STRING),counts(LONG_ARRAY),good(BOOLEAN),n(LONG),price(BIG_DECIMAL),raw(BYTES),"
+        "real(FLOAT),small(INT),tags(STRING_ARRAY),x(DOUBLE)]",
+        "metadata version 4 rows 0 scanned 4 exceptions {}",
+        "asked 1",
+        "nonStreaming version 4 rows 2 scanned 2 exceptions {}",
+        "row|2",
+        "row|3",
+        "schema [n(LONG)]",
+        "asked 2",
+        "data version 4 rows 0 scanned null exceptions {710=UnknownColumnError: Unknown columnName 'nope' found in the "
+        "query. Columns of trips_OFFLINE: at, city, counts, good, n, price, raw, real, small, tags, x}",
+        "asked 3",
+        "refused NOT_FOUND: Table not found: trips; its name must end in _OFFLINE or _REALTIME",
+    ]
+
+
 def test_pinot_connect(cluster: EmbeddedCluster) -> None:
     needed(sys.executable, "python/pinot_connect")
     script = (
@@ -122,6 +161,10 @@ def test_the_calls_of_trinos_connector(cluster: EmbeddedCluster) -> None:
     assert table == "trips_OFFLINE"
     assert all(server.startswith("Server_") and segments for server, segments in routes[table].items())
     assert httpx.get(f"{broker}/debug/timeBoundary/trips").status_code == 404  # which it takes for none
+    (server,) = routes[table]  # Spark's connector asks for the port, Trino's is told
+    assert get(f"{controller}/instances/{server}")["grpcPort"] == cluster.grpc_port
+    by_query = get(f"{broker}/debug/routingTable/sql", query="SELECT city FROM trips_OFFLINE LIMIT 1")
+    assert by_query == routes[table]
     body = '{"sql" : "SELECT city, COUNT(*) FROM trips GROUP BY city LIMIT 10" }'
     answer = httpx.post(f"{broker}/query/sql", content=body, headers={"Content-Type": "application/json"}).json()
     assert sorted(answer["resultTable"]["rows"]) == [["city0", 1], ["city1", 2]]

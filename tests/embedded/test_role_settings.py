@@ -160,6 +160,25 @@ def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize(
+    ("text", "given", "port"),
+    [
+        ("", None, None),
+        ("", 7, 7),
+        ("pinot.server.grpc.port=8091", None, 8091),
+        ("pinot.server.grpc.port=8091", 7, 7),
+        ("pinot.server.grpc.enable=true", None, 8090),
+        ("pinot.server.grpc.enable=false\npinot.server.grpc.port=8091", None, None),
+        ("pinot.server.grpc.enable=false", 7, 7),
+    ],
+)
+def test_where_a_server_takes_queries_by_grpc(tmp_path: Path, text: str, given: int | None, port: int | None) -> None:
+    file = tmp_path / "server.conf"
+    file.write_text(f"pinot.zk.server=zk\npinot.server.instance.dataDir=/d\npinot.server.grpctls.enabled=true\n{text}\n")
+    settings = load_settings(Role.SERVER, file, {"grpc_port": given})
+    assert (settings.grpc_port, settings.grpc_tls) == (port, True)
+
+
+@pytest.mark.parametrize(
     ("role", "text", "problem"),
     [
         (Role.BROKER, "", "--zk is missing"),
@@ -191,6 +210,8 @@ def test_what_cannot_be(tmp_path: Path, role: Role, text: str, problem: str) -> 
 def test_joining_and_leaving(store: EmbeddedStore) -> None:
     registry = Registry(store)
     settings = RoleSettings(Role.SERVER, "zk", 8098, host="srv1")
+    assert join(settings, registry, "Server_srv1_8098", 8097, 8098, 8090).grpc_port == 8090
+    assert join(settings, registry, "Server_srv1_8098", 8097, 8098, -1).grpc_port == -1
     first = join(settings, registry, "Server_srv1_8098", 8097, 8098)
     assert (first.port, first.admin_port, first.tags) == (8097, 8098, ("DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"))
     set_shutting_down(registry, first.id)

@@ -60,6 +60,23 @@ class TlsSettings:
         self._set_versions(context)
         return context
 
+    def pem_files(self, what: str) -> tuple[bytes, bytes, bytes | None]:
+        """Return what gRPC takes in place of a context: the certificate, its key, the authorities of clients' certificates.
+
+        Without the last, clients need none. what: speaks gRPC, for messages. Raises InvalidConfigError, also for what gRPC
+        cannot be told.
+        """
+        self.server_context()  # says what is wrong with the files
+        assert self.certificate is not None
+        if self.key_password:
+            raise InvalidConfigError(
+                f"{what} needs a key without a password: openssl pkey -in key.pem -out plain.pem, or leave its port out"
+            )
+        if self.protocols:
+            raise InvalidConfigError(f"{what} encrypts by TLS 1.2 or 1.3, and 'protocols' cannot bind it to some of them")
+        trusted = None if self.authorities is None or not self.client_auth else _read(self.authorities)
+        return _read(self.certificate), _read(self.key or self.certificate), trusted
+
     def _load_own(self, context: ssl.SSLContext) -> None:
         assert self.certificate is not None
         try:
@@ -117,6 +134,13 @@ def read_tls(prefix: str, properties: Mapping[str, str]) -> TlsSettings | None:
         insecure=_flag(prefix, given, "insecure"),
         protocols=protocols,
     )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidConfigError(f"cannot read {file}: {error.strerror}") from error
 
 
 def _flag(prefix: str, given: Mapping[str, str], key: str) -> bool:

@@ -68,6 +68,15 @@ TlsCa = Annotated[
 ]
 
 
+GrpcPort = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        "--grpc-port",
+        help="Port where Trino, Presto and Spark read the server's segments, which needs gamay[grpc]; none unless given.",
+    ),
+]
+
+
 @start_app.command("all")
 def start_all(
     data_dir: DataDir,
@@ -80,6 +89,7 @@ def start_all(
         typer.Option(help="Port for Flight SQL; 32010 unless given, where it is free. 0 takes a free one."),
     ] = None,
     flight: Annotated[bool, typer.Option(help="Whether to speak Flight SQL; it needs gamay[flight].")] = True,
+    grpc_port: GrpcPort = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     config_file: Annotated[
         Optional[Path],  # noqa: UP045
@@ -95,7 +105,7 @@ def start_all(
 
     run_cluster(
         data_dir, host, (controller_port, broker_port, server_port, minion_port), config_file, log_format,
-        (tls_cert, tls_key, tls_ca), (flight, flight_port),
+        (tls_cert, tls_key, tls_ca), (flight, flight_port), grpc_port,
     )  # fmt: skip
 
 
@@ -212,6 +222,7 @@ def start_server(
         Optional[int],  # noqa: UP045
         typer.Option(help="Port where brokers ask; 8097 unless given."),
     ] = None,
+    grpc_port: GrpcPort = None,
     deep_store: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The controllers' deep store, where this machine reaches it; else segments come over HTTP."),
@@ -230,9 +241,9 @@ def start_server(
 ) -> None:
     """Run a server (port 8098); --data-dir holds its copies of segments."""
     _run_role(
-        "Server", config_file, tags, zk=zk, data_dir=data_dir, port=port, query_port=query_port, deep_store=deep_store,
-        cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca,
-        log_format=log_format, warm_up=warm_up,
+        "Server", config_file, tags, zk=zk, data_dir=data_dir, port=port, query_port=query_port, grpc_port=grpc_port,
+        deep_store=deep_store, cluster=cluster_name, host=host, listen=listen, wait_s=wait_s, tls_cert=tls_cert,
+        tls_key=tls_key, tls_ca=tls_ca, log_format=log_format, warm_up=warm_up,
     )  # fmt: skip
 
 

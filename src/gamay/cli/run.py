@@ -36,11 +36,13 @@ def run_cluster(
     log_format: str | None = None,
     tls: TlsFiles = (None, None, None),
     flight: tuple[bool, int | None] = (True, None),
+    grpc_port: int | None = None,
 ) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully.
 
     ports: of controller, broker, server and minion. tls: files of the certificate, of its key, and of the authorities.
-    flight: whether Flight SQL is wanted, and its port, None for the usual one where that can be had.
+    flight: whether Flight SQL is wanted, and its port, None for the usual one where that can be had. grpc_port: where Trino
+    reads segments, None for nowhere.
     """
     share_one_arena()
     from gamay.broker.flight.port import DEFAULT_FLIGHT_PORT, is_installed, usual_port
@@ -67,6 +69,7 @@ def run_cluster(
         data_dir,
         *ports,
         flight_port=flight_port if wants_flight else None,
+        grpc_port=grpc_port,
         host=host,
         access=access,
         tls=encrypted,
@@ -82,6 +85,8 @@ def run_cluster(
             print(f"Flight SQL  {cluster.flight_url}")
         elif wants_flight and is_installed():
             print(f"Flight SQL  off: port {DEFAULT_FLIGHT_PORT} is taken, choose another by --flight-port")
+        if cluster.grpc_port is not None:
+            print(f"gRPC        port {cluster.grpc_port} of the server")
         print(f"data        {data_dir.resolve()}", flush=True)
         begun_s = shown_s = time.monotonic()
         while not (cluster.ready or stopped.wait(_LOOK_S)):

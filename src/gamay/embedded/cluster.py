@@ -1,6 +1,7 @@
 """A whole cluster with its HTTP interfaces in one process and one data folder."""
 
 import secrets
+import ssl
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from gamay.query.limits.queue import QueryQueue
 from gamay.roles.memory import process_tasks, use_one_allocator
 from gamay.roles.switching import switch_threads_often
 from gamay.roles.warming import Warming
+from gamay.server.grpc.port import GrpcPort
 from gamay.server.http.app import ServerApp
 from gamay.server.metrics.gauges import server_history
 from gamay.storage.settings import StorageSettings
@@ -52,6 +54,7 @@ class EmbeddedCluster:
     purge: what the minion purges rows by, beside what installed packages have.
     Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
     flight_port: where the broker speaks Flight SQL, None for nowhere; `flight_url` tells.
+    grpc_port: where Trino and others read the server's segments, None for nowhere; the attribute tells which port it is.
     Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
     off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
     """
@@ -65,6 +68,7 @@ class EmbeddedCluster:
         minion_port: int = 0,
         *,
         flight_port: int | None = None,
+        grpc_port: int | None = None,
         host: str = "127.0.0.1",
         threads: int | None = None,
         warm_up: bool = True,
@@ -86,23 +90,22 @@ class EmbeddedCluster:
         others = tls.client_context() if tls is not None and is_encrypted else None
         self._http: list[HttpServer] = []
         self._flight: FlightPort | None = None
+        self._grpc: GrpcPort | None = None
         self._ids = ids
         self._stopped = threading.Event()
         self._started = False
         self._warm = Warming()
         try:
             ports = {"controller": controller_port, "broker": broker_port, "server": server_port, "minion": minion_port}
-            _check_apart(ports)
-            for name, port in ports.items():
-                self._http.append(HttpServer(name, port, host, own))
-            if flight_port is not None:
-                self._flight = FlightPort(flight_port, host, tls, [http.port for http in self._http])
+            self._take_ports(ports, host, own)
+            self._take_grpc_ports(flight_port, grpc_port, host, tls if is_encrypted else None)
             controller, broker, server, minion = (http.port for http in self._http)
             self._core = LocalCluster(
                 data_dir,
                 controller_port=controller,
                 broker_port=broker,
                 server_port=server,
+                grpc_port=self.grpc_port or -1,
                 minion_port=minion,
                 minion_token=self._minion_token,
                 tls=others,
@@ -121,8 +124,29 @@ class EmbeddedCluster:
         at = f"{'https' if is_encrypted else 'http'}://{HOST}"
         self.controller_url, self.broker_url = f"{at}:{controller}", f"{at}:{broker}"
         self.server_url, self.minion_url = f"{at}:{server}", f"{at}:{minion}"
-        self.flight_url = None if self._flight is None else f"{self._flight.scheme}://{HOST}:{self._flight.port}"
         self._queries = QueryQueue(_QUERY_THREADS)
+
+    def _take_ports(self, ports: Mapping[str, int], host: str, tls: ssl.SSLContext | None) -> None:
+        _check_apart(ports)
+        for name, port in ports.items():
+            self._http.append(HttpServer(name, port, host, tls))
+
+    def _take_grpc_ports(self, flight_port: int | None, grpc_port: int | None, host: str, tls: TlsSettings | None) -> None:
+        others = [http.port for http in self._http]
+        if flight_port is not None:
+            self._flight = FlightPort(flight_port, host, tls, others)
+        if grpc_port is not None:
+            self._grpc = GrpcPort(grpc_port, host, tls, others)
+
+    @property
+    def flight_url(self) -> str | None:
+        """Where the broker speaks Flight SQL, None for nowhere."""
+        return None if self._flight is None else f"{self._flight.scheme}://{HOST}:{self._flight.port}"
+
+    @property
+    def grpc_port(self) -> int | None:
+        """Where the server's segments are read by gRPC, None for nowhere."""
+        return None if self._grpc is None else self._grpc.port
 
     @property
     def core(self) -> LocalCluster:
@@ -174,6 +198,8 @@ class EmbeddedCluster:
         core.start()
         if self._flight is not None:
             self._flight.start(core.runner, self._queries, logins, core.clock, self._ids)
+        if self._grpc is not None:
+            self._grpc.start(core.server, core.executor, access[Role.SERVER], core.clock)
         self._periodic.start()
         core.controller.task_lead.start()
         core.minion.start()
@@ -209,6 +235,8 @@ class EmbeddedCluster:
             http.begin_stop()
         if self._flight is not None:
             self._flight.stop(STOP_S)
+        if self._grpc is not None:
+            self._grpc.stop(STOP_S)
         for http in self._http:
             http.stop()
 

@@ -67,6 +67,7 @@ class LocalCluster:
         controller_port: int | None = None,
         broker_port: int | None = None,
         server_port: int | None = None,
+        grpc_port: int = -1,
         minion_port: int | None = None,
         minion_token: str = "",
         tls: ssl.SSLContext | None = None,
@@ -94,7 +95,7 @@ class LocalCluster:
             raise
         self._server_session = self._store.new_session()
         self.registry = Registry(self._store)
-        server = self._register_server(server_port)
+        server = self._register_server(server_port, grpc_port)
         self._register(Role.CONTROLLER, controller_port, ())
         broker_id = self._register(Role.BROKER, broker_port, (f"{DEFAULT_TENANT}_BROKER",))
         self.controller = ControllerRole(
@@ -116,13 +117,13 @@ class LocalCluster:
         self.segments, self.replacements = self.controller.segments, self.controller.replacements
         self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token, storage, purge)
         role = self._server_role(server, ids, threads, verify_on_use, Fetchers(server_storage, tls))
-        self.server, self._executor = role.instance, role.executor
+        self.server, self.executor = role.instance, role.executor
         # without ports nobody but this process can ask: it has no broker instance that tables could be assigned to
         self.routing = RoutingTables(self.registry, broker_id=None if broker_port is None else broker_id)
         self.runner = QueryRunner(
             broker_id,
             self.routing,
-            {server: self._executor},
+            {server: self.executor},
             clock,
             request_base=clock.now_ms() % 1_000_000,
             memory=ProcessBudget.of_machine(self.layout.spill),
@@ -158,7 +159,7 @@ class LocalCluster:
         self.server.stop()
         self._server_session.close()
         self._store.close()
-        self._executor.close()
+        self.executor.close()
         self._lock.release()
 
     def is_at(self, folder: Path) -> bool:
@@ -247,14 +248,15 @@ class LocalCluster:
             name, self.registry, self.layout.minion, self.clock, ids, token, self._tls, storage=storage, factories=purge
         )
 
-    def _register_server(self, port: int | None) -> str:
+    def _register_server(self, port: int | None, grpc_port: int) -> str:
         """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""
         known = self._instances_here(Role.SERVER)
         https = self._tls is not None
         if known:
             instance = known[0]
-            if port is not None and (instance.port, instance.https) != (port, https):
-                self.registry.put_instance(replace(_moved(instance, port), https=https))
+            now = replace(_moved(instance, port or instance.port), https=https, grpc_port=grpc_port)
+            if port is not None and now != instance:
+                self.registry.put_instance(now)
             return instance.id
         tags = (f"{DEFAULT_TENANT}_OFFLINE", f"{DEFAULT_TENANT}_REALTIME")
         chosen = port or 8098
@@ -264,7 +266,8 @@ class LocalCluster:
                 _log.error("%s is registered anew, with the tags of the default tenant: %s", damaged, reason)
                 name = damaged
                 self.registry.delete_instance(damaged)
-        self.registry.create_instance(Instance(name, HOST, chosen, tags, admin_port=chosen, https=https))
+        made = Instance(name, HOST, chosen, tags, admin_port=chosen, https=https, grpc_port=grpc_port)
+        self.registry.create_instance(made)
         return name
 
     def _instances_here(self, role: Role) -> list[Instance]:

@@ -68,6 +68,8 @@ def with_options(role: Role, found: dict[str, Any]) -> None:
     found["tls"] = tls if authorities is None else replace(tls, authorities=authorities)
     if certificate is not None or role is Role.BROKER:
         found["query_tls"] = True
+    if certificate is not None and role is Role.SERVER:
+        found["grpc_tls"] = True
 
 
 def _port(key: str, properties: Mapping[str, str]) -> int:

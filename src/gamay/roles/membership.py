@@ -56,9 +56,12 @@ def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool
             return store
 
 
-def join(settings: RoleSettings, registry: Registry, name: str, port: int, admin_port: int) -> Instance:
+def join(
+    settings: RoleSettings, registry: Registry, name: str, port: int, admin_port: int, grpc_port: int | None = None
+) -> Instance:
     """Make the instance known, with where it is now, and no longer leaving; return it.
 
+    grpc_port: -1 for nowhere, None where that is not known.
     Raises InvalidConfigError for a new one where the cluster lets nobody join by itself.
     """
     known = registry.get_instance(name)
@@ -74,6 +77,8 @@ def join(settings: RoleSettings, registry: Registry, name: str, port: int, admin
             known = registry.get_instance(name) or known
         _log.info("%s joins cluster %s, tagged %s", name, settings.cluster, ", ".join(known.tags) or "with nothing")
     now = replace(known, host=settings.host, port=port, admin_port=admin_port, https=settings.https, shutting_down=False)
+    if grpc_port is not None:
+        now = replace(now, grpc_port=grpc_port)
     if now != known:
         registry.put_instance(now)
     return now

@@ -49,7 +49,7 @@ class RoleProcess(ABC):
         tls, name = settings.tls, settings.role.value.lower()
         self._tls_client = None if tls is None else tls.client_context()
         self._tls_server = None if tls is None or tls.certificate is None else tls.server_context()
-        is_encrypted = settings.https or (settings.query_tls and settings.role is Role.SERVER)
+        is_encrypted = settings.https or (settings.role is Role.SERVER and (settings.query_tls or settings.grpc_tls))
         if is_encrypted and self._tls_server is None:
             raise InvalidConfigError("https needs a certificate: --tls-cert and --tls-key, or the key …tls.certificate.path")
         self._http = HttpServer(name, settings.port, settings.address, self._tls_server if settings.https else None)
@@ -81,7 +81,7 @@ class RoleProcess(ABC):
             self.registry = Registry(self.store, self.settings.cluster)
             apps = self._build()
             claim_instance_id(self.store, self.id, self.clock, self.settings.session_timeout_s)
-            join(self.settings, self.registry, self.id, self._member_port(), self._http.port)
+            join(self.settings, self.registry, self.id, self._member_port(), self._http.port, self._grpc_port())
             self._prepare()
             for http in self._listeners:
                 http.start(Limited(apps[0], self.settings.limits, self.clock), *apps[1:])
@@ -127,6 +127,10 @@ class RoleProcess(ABC):
     def _member_port(self) -> int:
         """Return the port by which the cluster knows the instance."""
         return self._http.port
+
+    def _grpc_port(self) -> int | None:
+        """Return the port by which the instance takes queries by gRPC: None where its role knows none, -1 for nowhere."""
+        return None
 
     def _deep_store(self, uri: str) -> DeepStore:
         """Return the deep store at a URI or path. Raises InvalidConfigError."""

@@ -21,6 +21,7 @@ from gamay.roles.warming import Warming
 from gamay.server.answering.listener import QueryListener
 from gamay.server.answering.query_memory import follow_settings
 from gamay.server.consuming.completion_client import HttpCompletionClient
+from gamay.server.grpc.port import GrpcPort
 from gamay.server.http.app import ServerApp
 from gamay.server.loading.sources import ClusterMembers, SegmentSources
 from gamay.server.metrics.gauges import server_history
@@ -39,9 +40,20 @@ class ServerProcess(RoleProcess):
         super().__init__(settings, clock, ids)
         self._lock = FolderLock(settings.data_dir.expanduser().absolute())
         self._warming = Warming()
+        port, tls = settings.grpc_port, settings.tls if settings.grpc_tls else None
+        others = [http.port for http in self._listeners]
+        self._grpc = None if port is None else GrpcPort(port, settings.address, tls, others)
+
+    @property
+    def grpc_port(self) -> int | None:
+        """Where segments are read by gRPC, None for nowhere."""
+        return None if self._grpc is None else self._grpc.port
 
     def _member_port(self) -> int:
         return self._listener.port
+
+    def _grpc_port(self) -> int | None:
+        return -1 if self._grpc is None else self._grpc.port
 
     def _build(self) -> tuple[Any, ...]:
         assert self.settings.data_dir is not None
@@ -77,7 +89,8 @@ class ServerProcess(RoleProcess):
         )
         self._history = server_history(self._role.instance, self.clock)
         more = process_routes(self.registry, self.id, self.clock, self._history)
-        return (ServerApp(self._role.instance, lambda: self.ready, self._access(), more, self._listener).asgi(),)
+        self._let_in = self._access()
+        return (ServerApp(self._role.instance, lambda: self.ready, self._let_in, more, self._listener).asgi(),)
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded
@@ -92,6 +105,9 @@ class ServerProcess(RoleProcess):
             self._warming.skip()
         self._listener.start()
         self._role.instance.start()
+        if self._grpc is not None:
+            self._grpc.start(self._role.instance, self._role.executor, self._let_in, self.clock)
+            _log.info("%s takes queries by gRPC on port %d", self.id, self._grpc.port)
 
     def _is_of_use(self) -> bool:
         return self._role.instance.ready and self._warming.done
@@ -103,9 +119,17 @@ class ServerProcess(RoleProcess):
         except Exception:  # noqa: BLE001 - without ZooKeeper there is nobody to be told; what is under way is finished all the same
             _log.exception("brokers could not be told that %s leaves", self.id)
         self._listener.leave()
+        if self._grpc is not None:
+            self._grpc.stop(max(deadline_s - self.clock.monotonic_s(), 0))
         threading.Event().wait(_ROUTES_FOLLOW_S)
         while self._listener.in_flight and self.clock.monotonic_s() < deadline_s:
             threading.Event().wait(0.05)
+
+    def stop(self) -> None:
+        """Leave the cluster gracefully."""
+        super().stop()
+        if self._grpc is not None:  # also one that was never at work
+            self._grpc.stop()
 
     def _end(self) -> None:
         self._unfollow()

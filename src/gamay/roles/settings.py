@@ -41,7 +41,8 @@ class RoleSettings:
     zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its
     id. listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
     interface. flight_port: of a broker, where it speaks Flight SQL, None for nowhere.
-    query_port: of a server, where brokers ask it. data_dir: of a server, its copies of segments; of a
+    query_port: of a server, where brokers ask it. grpc_port: of a server, where Trino and others read segments, None for
+    nowhere; grpc_tls: whether that is encrypted. data_dir: of a server, its copies of segments; of a
     controller, the deep store, which all controllers share, or, where that is elsewhere, a folder for what is being
     uploaded; of a minion, its scratch space, by default a temporary folder. deep_store: a URI or path; of a controller,
     None is `data_dir`; of a server that reaches the store, too, None fetches from a controller. storage: how file
@@ -67,6 +68,7 @@ class RoleSettings:
     listen: str = ""
     query_port: int = 0
     flight_port: int | None = None
+    grpc_port: int | None = None
     data_dir: Path | None = None
     deep_store: str | None = None
     storage: StorageSettings = field(default_factory=StorageSettings)
@@ -74,6 +76,7 @@ class RoleSettings:
     https: bool = False
     plain_port: int | None = None
     query_tls: bool = False
+    grpc_tls: bool = False
     zk_login: ZooKeeperLogin = ANYBODY
     limits: RequestLimits = field(default_factory=RequestLimits)
     url: str = ""
@@ -108,6 +111,7 @@ class RoleSettings:
 DRAIN = "gamay.shutdown.timeout.ms"
 DEFAULT_PORTS = {Role.CONTROLLER: 9000, Role.BROKER: 8099, Role.SERVER: 8098, Role.MINION: 9514}
 DEFAULT_QUERY_PORT = 8097
+DEFAULT_GRPC_PORT = 8090
 
 # When the lead controller dies, another takes over after so long; ZooKeeper's own minimum at its usual tick of 2 s.
 _LEAD_SESSION_S = 4.0
@@ -218,6 +222,9 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.netty.host": ("host", str),
         "pinot.server.netty.port": ("query_port", _port),
         "pinot.server.adminapi.port": ("port", _port),
+        "pinot.server.grpc.enable": ("grpc_enabled", _flag),
+        "pinot.server.grpc.port": ("grpc_port", _port),
+        "pinot.server.grpctls.enabled": ("grpc_tls", _flag),
         "pinot.server.instance.dataDir": ("data_dir", _folder),
         "pinot.server.instance.id": ("instance_id", str),
         "pinot.server.shutdown.timeout.ms": ("drain_s", _millis),
@@ -263,6 +270,7 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
     vip = {part: found.pop(f"vip_{part}", None) for part in ("protocol", "host", "port")}
     if role is Role.SERVER:
         found.setdefault("query_port", DEFAULT_QUERY_PORT)
+        _place_grpc_port(found, given)
     if role is Role.CONTROLLER:
         found.setdefault("session_timeout_s", _LEAD_SESSION_S)
         _place_deep_store(found)
@@ -282,6 +290,15 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
         what = "the deep store, shared by all controllers" if role is Role.CONTROLLER else "this server's copies of segments"
         raise InvalidConfigError(f"--data-dir is missing: the folder for {what}")
     return settings
+
+
+def _place_grpc_port(found: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Open the port where the file enables it or names it, or the command line does."""
+    is_enabled = found.pop("grpc_enabled", "grpc_port" in found)
+    if is_enabled:
+        found.setdefault("grpc_port", DEFAULT_GRPC_PORT)
+    elif given.get("grpc_port") is None:
+        found.pop("grpc_port", None)
 
 
 def _place_deep_store(found: dict[str, Any]) -> None:

@@ -1,20 +1,18 @@
 """Who sends a call: `Authorization` headers as over HTTP, or a log-in (Flight's handshake) that gives a bearer token."""
 
-import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote
 
 from pyarrow import flight
 
 from gamay.base.clock import Clock
 from gamay.broker.flight.failures import told
 from gamay.broker.http.rights import QUERY_RIGHT
-from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.logins import Logins, address_of_peer
 from gamay.cluster.access.principals import ANYONE, Principal, UnauthorizedError
 
 LOGIN = "login"
@@ -26,7 +24,6 @@ UNTOLD = "Flight SQL"
 """In place of an address: those who log in without one are one to `FailedLogins`."""
 _PATH = "Flight SQL"
 _SEEN_HERE = (flight.FlightMethod.HANDSHAKE, flight.FlightMethod.GET_SCHEMA)
-_PEER = re.compile(r"ipv[46]:(.*):\d+")
 
 
 class Senders:
@@ -142,14 +139,8 @@ def entered(context: Any) -> Iterator[Login]:
     """Let in the sender of a call; errors that the body of `with` raises are told as those of Flight."""
     with told():
         login: Login = context.get_middleware(LOGIN)
-        login.verify(address_of(context.peer()))
+        login.verify(address_of_peer(context.peer(), UNTOLD))
         yield login
-
-
-def address_of(peer: str) -> str:
-    """Return the address of gRPC's name for a client, `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`, as HTTP has it."""
-    found = _PEER.fullmatch(unquote(peer))
-    return UNTOLD if found is None else found[1].strip("[]")
 
 
 class Handshake(flight.ServerAuthHandler):  # type: ignore[misc]

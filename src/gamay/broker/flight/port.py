@@ -3,7 +3,6 @@
 import importlib.util
 import socket
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gamay.base.clock import Clock
@@ -104,23 +103,8 @@ class FlightPort:
 
 def _transport(tls: TlsSettings) -> Mapping[str, Any]:
     """Return certificates as Arrow takes them. Raises InvalidConfigError."""
-    assert tls.certificate is not None
-    tls.server_context()  # says what is wrong with them
-    if tls.key_password:
-        raise InvalidConfigError(
-            "Flight SQL needs a key without a password: openssl pkey -in key.pem -out plain.pem, or leave its port out"
-        )
-    if tls.protocols:
-        raise InvalidConfigError("Flight SQL encrypts by TLS 1.2 or 1.3, and cannot be bound to some of them by 'protocols'")
-    certificate, key = _pem(tls.certificate), _pem(tls.key or tls.certificate)
+    certificate, key, authorities = tls.pem_files("Flight SQL")
     found: dict[str, Any] = {"tls_certificates": [(certificate, key)]}
-    if tls.client_auth and tls.authorities is not None:
-        found |= {"verify_client": True, "root_certificates": _pem(tls.authorities)}
+    if authorities is not None:
+        found |= {"verify_client": True, "root_certificates": authorities}
     return found
-
-
-def _pem(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InvalidConfigError(f"cannot read {file}: {error.strerror}") from error

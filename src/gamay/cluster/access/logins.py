@@ -1,15 +1,19 @@
 """Who logs in: principals by their `Authorization` header, and a pause for who gets it wrong again and again."""
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
 
 from gamay.base.clock import SYSTEM_CLOCK, Clock
 from gamay.cluster.access.audit import log_failed_login
 from gamay.cluster.access.failed_logins import FailedLogins
 from gamay.cluster.access.passwords import credentials
 from gamay.cluster.access.principals import AccessControl, Principal, UnauthorizedError
+
+_PEER = re.compile(r"ipv[46]:(.*):\d+")
 
 
 class Logins:
@@ -65,3 +69,12 @@ class Logins:
         with self._lock:
             self._failed.succeeded(address, name)
         return found
+
+
+def address_of_peer(peer: str, untold: str) -> str:
+    """Return the address of gRPC's name for a client, `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`, as HTTP has it.
+
+    untold: is returned where the name has none.
+    """
+    found = _PEER.fullmatch(unquote(peer))
+    return untold if found is None else found[1].strip("[]")

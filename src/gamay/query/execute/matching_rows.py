@@ -1,4 +1,4 @@
-"""The rows of a segment that a selection finds, as Arrow batches, one after the other: for readers of whole tables.
+"""The rows of a segment that a selection finds, as batches, one after the other: for readers of whole tables.
 
 `execute` keeps what a query finds until it can be merged; here nothing is kept, so that a segment of any size is read in
 the memory of one batch.
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from gamay.functions.arrow import arrow_type
+from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.answer.response import arrow_array
 from gamay.query.bind.binder import BoundQuery
@@ -27,7 +28,15 @@ def matching_schema(bound: BoundQuery) -> pa.Schema:
 
 
 def matching_rows(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a segment that the WHERE of a selection lets through, in their order.
+    """Yield what `matching_vectors` yields as Arrow batches."""
+    schema = matching_schema(bound)
+    for vectors in matching_vectors(bound, segment, batch_rows):
+        columns = [arrow_array(vector) for vector in vectors]
+        yield pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def matching_vectors(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_ROWS) -> Iterator[tuple[Vector, ...]]:
+    """Yield the result's columns of the rows of a segment that the WHERE of a selection lets through, in their order.
 
     bound: a selection; its LIMIT and ORDER BY are not looked at. segment: with the valid rows, where not all do
     (`VisibleSegment`), and with all columns of the query (`with_defaults`). Indexes, bounds and bloom filters are used as
@@ -37,12 +46,10 @@ def matching_rows(bound: BoundQuery, segment: Segment, batch_rows: int = BATCH_R
     view = QuerySegment(segment, bound.fields, "", null_handling=bound.null_handling)
     if view.num_visible == 0 or not may_match(bound.filter, view):
         return
-    schema = matching_schema(bound)
     reader = segment_reader(view)
     for block in apply_filter(bound.filter, view).matches().blocks(batch_rows):
         read, num_rows = reader(block), len(block)
-        columns = [arrow_array(as_vector(read(output), num_rows)) for output in bound.outputs]
-        yield pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+        yield tuple(as_vector(read(output), num_rows) for output in bound.outputs)
 
 
 def _kinds(bound: BoundQuery) -> list[tuple[DataType, bool]]:

@@ -1,6 +1,7 @@
 """Running queries on the segments of this server."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gamay.base.allocator import give_back_surplus
@@ -109,21 +110,62 @@ class QueryExecutor:
         counts.add_time(clock.monotonic_s() - begun_s)
         return answer
 
+    def scan(
+        self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
+    ) -> tuple[Sequence[Segment], Sequence[str]]:
+        """Return the named segments of a typed table for `gamay.query.execute.matching_rows`, and those that are not here.
+
+        They are as `execute` sees them, and counted as one query. Raises QueryError.
+        """
+        counts = self._instance.counts.of(table)
+        counts.queries += 1
+        pinned = self._pinned(table, query, segments, deadline, is_part=True)
+        counts.missing_segments += len(pinned.missing)
+        return pinned.segments, pinned.missing
+
     def _execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str]
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments that are not here.
 
-        All segments come from one snapshot of the table; those that consume are read as they are at this moment. Where rows
-        replace each other, only those that count are seen, unless the query says skipUpsert. latest: see
-        `gamay.broker.scatter.connection.ServerConnection`. Raises QueryError.
+        latest: see `gamay.broker.scatter.connection.ServerConnection`. Raises QueryError.
+        """
+        try:
+            pinned = self._pinned(table, query, segments, deadline, latest=latest)
+            host = self._instance.host_name
+            found = execute(query, pinned.segments, self._pool, deadline, host_name=host, consuming=pinned.consuming)
+        except CorruptSegmentError as error:
+            raise self.damaged(table, error) from error
+        return found, pinned.missing
+
+    def damaged(self, table: str, error: CorruptSegmentError) -> QueryError:
+        """Have the segments of a table checked, one of which is damaged, and return the error of who was reading it."""
+        self._instance.recheck(table)
+        text = f"A segment of {table} is damaged, it is made again if possible: {error}"
+        return QueryError(ErrorCode.QUERY_EXECUTION, text)
+
+    def _pinned(
+        self,
+        table: str,
+        query: BoundQuery,
+        segments: Sequence[str],
+        deadline: Deadline,
+        *,
+        latest: Collection[str] = (),
+        is_part: bool = False,
+    ) -> "_Pinned":
+        """Return the named segments of a typed table, complete and with the rows that are to be seen.
+
+        All of them come from one snapshot of the table; those that consume are as they are at this moment. Where rows
+        replace each other, only those that count are seen, unless the query says skipUpsert. is_part: whether others ask
+        this server for its other segments at the same time, so that nothing is added to those that are named.
         """
         data = self._instance.table(table)
         if data is None:
             raise QueryError(ErrorCode.SERVER_TABLE_MISSING, f"Server {self._instance.id} does not host table {table}")
         keys = self._instance.upserts.upsert(table)
         contents, visible_of = (data.contents(), _every_row) if keys is None else _visible(keys, data, query)
-        if keys is not None:
+        if keys is not None and not is_part:
             segments = _with_new(keys, contents, segments)
         found: list[Segment] = []
         docs: list[VisibleDocs | None] = []
@@ -154,17 +196,10 @@ class QueryExecutor:
                         consuming[name] = max(consuming[name], freshness_ms)
         if deadline.dimensions is None:  # of several servers in one process the first one's: they all have the whole tables
             deadline.dimensions = QueryDimensions(self._dimensions)
-        try:
-            found = self._complete(table, query, found)
-            if keys is not None:
-                found = [s if d is None else VisibleSegment(s, d) for s, d in zip(found, docs, strict=True)]
-            host = self._instance.host_name
-            return execute(query, found, self._pool, deadline, host_name=host, consuming=consuming), missing
-        except CorruptSegmentError as error:
-            self._instance.recheck(table)
-            raise QueryError(
-                ErrorCode.QUERY_EXECUTION, f"A segment of {table} is damaged, it is made again if possible: {error}"
-            ) from error
+        complete = self._complete(table, query, found)
+        if keys is not None:
+            complete = [s if d is None else VisibleSegment(s, d) for s, d in zip(complete, docs, strict=True)]
+        return _Pinned(complete, missing, consuming)
 
     def _complete(self, table: str, query: BoundQuery, segments: list[Segment]) -> list[Segment]:
         """Give segments that are older than a column of the query its default value in every row."""
@@ -172,6 +207,15 @@ class QueryExecutor:
             return segments
         layout = self._instance.layout_of(table)
         return segments if layout is None else [with_defaults(s, layout.schema, layout.config) for s in segments]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinned:
+    """Segments for the time of a query. missing: names of those that are not here. consuming: freshness by name."""
+
+    segments: Sequence[Segment]
+    missing: Sequence[str]
+    consuming: Mapping[str, int]
 
 
 def _every_row(_: SegmentDocs | None) -> VisibleDocs | None:
