@@ -86,6 +86,28 @@ def test_invalid_utf8_costs_one_line(read):
     assert errors[0][0] == "line 3"
 
 
+@pytest.mark.parametrize("bad", [b"3,4,\xff", b"3,\xff,4", b"\xe9"])
+@pytest.mark.parametrize("rest", [b"\n5,6\n", b"\n"])
+def test_invalid_utf8_in_a_row_of_wrong_length_is_told_as_others_are(read, bad, rest):
+    rows, errors, _ = read(b"a,b\n1,2\n" + bad + rest)
+    assert rows == [("1", "2"), ("5", "6")][: 1 + (len(rest) > 1)]
+    ((position, reason),) = errors
+    assert (position, reason.startswith("not valid UTF-8: ")) == ("line 3", True)
+
+
+def test_a_file_that_ends_within_a_character(read):
+    rows, errors, _ = read(b"a,b\n1,2\n3,4,\xc3")
+    assert (rows, errors[0][0], len(errors)) == ([("1", "2")], "line 3", 1)
+
+
+def test_characters_that_blocks_split(read, monkeypatch):
+    monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 64)
+    expected = [(f"{'é€😀'[: n % 4]}{n}", "x" * (n % 5)) for n in range(500)]
+    rows, errors, positions = read("a,b\n" + "".join(f"{a},{b}\n" for a, b in expected))
+    assert (rows, errors) == ([(a, b or None) for a, b in expected], [])
+    assert positions[-1] == "record 500"  # the columnar parser has read them
+
+
 def test_the_first_bad_record_stops_unless_told_otherwise(read):
     with pytest.raises(RecordError, match=r"data\.csv, record 2: 1 values where the header has 2"):
         read("a,b\n1,2\n3\n", continue_on_error=False)

@@ -1,5 +1,6 @@
 """Tasks in the configs of OFFLINE tables: what is refused, and what is told to have no effect."""
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from gamay.model.rules.validation import validate_table_config
 from gamay.model.rules.without_effect import without_effect
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.model.task_settings import unknown_task_keys
 
 SCHEMA = Schema.from_json(
     {
@@ -65,6 +67,22 @@ def test_right_settings_are_taken() -> None:
     found = config(tasks, CSV | {"push.mode": "metadata", "outputDirURI": "s3://b/out/"}, noDictionaryColumns=["n"])
     validate_table_config(found, SCHEMA)
     assert without_effect(found) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"1day.mergeTyp": "rollup", "1hour.bucketTimePeriod": "1h"}, "'1day.mergeType'"),
+        ({"1day.bucketTimePeriod": "1d", "mergeTyp": "rollup"}, "'1day.mergeType'"),
+        ({"mergeTyp": "rollup"}, r"'\*.mergeType'"),
+        ({"fare.agregationType": "sum"}, "'fare.aggregationType'"),
+        ({"1day.aggregationFunctionParameter.fare.x": "1"}, "'1day.aggregationFunctionParameters.fare.x'"),
+        ({"schedul": "0 * * * * ?"}, "'schedule'"),
+    ],
+)
+def test_a_misspelt_key_is_named_with_its_level(given: dict[str, str], meant: str) -> None:
+    (said,) = unknown_task_keys("MergeRollupTask", given)
+    assert re.search(rf"means nothing to this task\. Did you mean {meant}\?", said), said
 
 
 def test_settings_without_effect_are_told() -> None:

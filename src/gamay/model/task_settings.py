@@ -242,6 +242,21 @@ def known_task_keys(task_type: str) -> tuple[str, ...]:
 def unknown_task_keys(task_type: str, given: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each key that a task type does not have. In known keys `*` stands for a name."""
     known = (*COMMON_KEYS, *known_task_keys(task_type))
-    for key in given:
-        if not any(fnmatchcase(key, pattern) for pattern in known):
-            yield f"task.taskTypeConfigsMap.{task_type}.{key} means nothing to this task.{nearest(key, known)}"
+    unknown = [key for key in given if not any(fnmatchcase(key, pattern) for pattern in known)]
+    names = [key.partition(".")[0] for key in given if "." in key and key not in unknown]
+    for key in unknown:
+        meant = [name for pattern in known for name in _named(pattern, key, names)]
+        yield f"task.taskTypeConfigsMap.{task_type}.{key} means nothing to this task.{nearest(key, meant)}"
+
+
+def _named(pattern: str, key: str, names: Iterable[str]) -> list[str]:
+    """Return what a known key may be in place of an unknown one: `1day.mergeType` of `*.mergeType`, for `1day.mergeTyp`.
+
+    names: of levels and metrics, for a key that names none.
+    """
+    parts, own = pattern.split("."), key.split(".")
+    if len(parts) == len(own):
+        return [".".join(name if part == "*" else part for part, name in zip(parts, own, strict=True))]
+    if parts[0] != "*" or "*" in parts[1:]:
+        return [pattern]
+    return [pattern.replace("*", name) for name in dict.fromkeys(names)] or [pattern]

@@ -3,6 +3,7 @@
 Every column is text; the pipeline converts it to the schema's types.
 """
 
+import codecs
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -254,6 +255,8 @@ class _WatchedStream:
         self._tabs_are_spaces = csv_format.delimiter != "\t"
         self._is_edge = np.zeros(256, np.bool_)
         self._is_edge[[ord(csv_format.delimiter), ord("\n"), ord("\r")]] = True
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._splits_character = False  # the blocks so far end within one
         self._ahead = b""
         self._last = b"\n"
         self.quotes = 0
@@ -274,14 +277,27 @@ class _WatchedStream:
         else:
             block = self._stream.read(size)
         if not block:
+            if self._splits_character:
+                raise _NeedsExactParserError
             self.has_spaces = self.has_spaces or (self._trim and self._last in b" \t")
             return block
+        self._check_text(block)
         if self._trim:
             self._look_for_spaces(self._last + block)
         self._last = block[-1:]
         if self._quote is not None:
             self.quotes += block.count(self._quote)
         return block
+
+    def _check_text(self, block: bytes) -> None:
+        """Raise for bytes that are no UTF-8: of such rows Arrow can tell nobody what is wrong with them."""
+        if block.isascii() and not self._splits_character:
+            return
+        try:
+            self._decoder.decode(block)
+        except UnicodeDecodeError as error:
+            raise _NeedsExactParserError from error
+        self._splits_character = bool(self._decoder.getstate()[0])
 
     def _look_for_spaces(self, block: bytes) -> None:
         """Look for spaces around values: tell of them, or raise where only the exact parser sees what they belong to."""
