@@ -5,8 +5,6 @@ from typing import Any
 
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 
-NO_FILES = "Gamay writes its log to standard error, there are no log files"
-
 _ROOT = "root"
 # Clients know the names of Java's loggers.
 LEVELS = {

@@ -78,7 +78,12 @@ def write_log(log_format: LogFormat, role: str | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, format=_TEXT)
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonFormatter(role))
+            handler.setFormatter(formatter(log_format, role))
+
+
+def formatter(log_format: LogFormat, role: str | None = None, instance: str = "") -> logging.Formatter:
+    """Return what writes lines in a format."""
+    return JsonFormatter(role, instance) if log_format is LogFormat.JSON else logging.Formatter(_TEXT)
 
 
 def name_instance(instance: str) -> None:

@@ -14,6 +14,7 @@ from gamay.base import spans
 from gamay.base.allocator import share_one_arena
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import InvalidConfigError
+from gamay.base.log_files import LOG_FILES
 from gamay.base.logs import LogFormat, name_instance, write_log
 from gamay.base.tls import TlsSettings
 
@@ -212,6 +213,8 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
 
     process = role_process(settings)
     name_instance(process.id)
+    if settings.log_dir is not None:
+        LOG_FILES.begin(settings.log_dir, process.id, settings.log_format, role.lower())
     send_last_spans = spans.configure(role.lower(), process.id)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: process.request_stop())

@@ -57,7 +57,8 @@ class RoleSettings:
     key_defaults: what a server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they
     stay awake at most for what follows when a query went between them; None is the usual. spark: where a minion has
     segments built; None: in its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to
-    each other that they know; empty: what the metadata store has.
+    each other that they know; empty: what the metadata store has. tells_lineage: whether a
+    minion sends OpenLineage events. log_dir: where lines are written to files, too; None: to standard error alone.
     """
 
     role: Role
@@ -96,6 +97,7 @@ class RoleSettings:
     tells_lineage: bool = False
     secret: bytes = field(default=b"", repr=False)
     log_format: LogFormat = LogFormat.TEXT
+    log_dir: Path | None = None
 
     @property
     def scheme(self) -> str:
@@ -209,12 +211,14 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "controller.vip.port": ("vip_port", _port),
         "controller.vip.protocol": ("vip_protocol", str),
         "pinot.controller.instance.id": ("instance_id", str),
+        "pinot.controller.logger.root.dir": ("log_dir", _folder),
         "controller.server.admin.auth.token": ("auth_token", _token),
     },
     Role.BROKER: {
         "pinot.broker.hostname": ("host", str),
         "pinot.broker.client.queryPort": ("port", _port),
         "pinot.broker.instance.id": ("instance_id", str),
+        "pinot.broker.logger.root.dir": ("log_dir", _folder),
         "gamay.broker.flight.port": ("flight_port", _port),
         **_OF_QUERIES,
     },
@@ -227,6 +231,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.grpctls.enabled": ("grpc_tls", _flag),
         "pinot.server.instance.dataDir": ("data_dir", _folder),
         "pinot.server.instance.id": ("instance_id", str),
+        "pinot.server.logger.root.dir": ("log_dir", _folder),
         "pinot.server.shutdown.timeout.ms": ("drain_s", _millis),
         "pinot.server.segment.fetcher.auth.token": ("auth_token", _token),
         "pinot.server.segment.uploader.auth.token": ("auth_token", _token),
@@ -240,6 +245,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.minion.host": ("host", str),
         "pinot.minion.port": ("port", _port),
         "pinot.minion.instance.id": ("instance_id", str),
+        "pinot.minion.logger.root.dir": ("log_dir", _folder),
         "pinot.minion.task.auth.token": ("auth_token", _token),
         "task.auth.token": ("auth_token", _token),
         MASTER: ("spark_master", str),

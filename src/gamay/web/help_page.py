@@ -61,8 +61,8 @@ _ANSWERS = {
     "/start-time": TEXT,
     "/instance/tags": LIST,
     "/loggers": LIST,
-    "/loggers/files": None,
-    "/loggers/download": None,
+    "/loggers/files": LIST,
+    "/loggers/download": TEXT,
 }
 
 _PAGE = """<!DOCTYPE html>

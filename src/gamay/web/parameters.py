@@ -15,6 +15,7 @@ PARAMETERS = {
     "comment": "Kept with the change",
     "consumeFrom": "Where partitions begin: smallest, largest, or where they were",
     "contains": "Only what has this text in it",
+    "filePath": "The name of a log file, as it is listed",
     "data": "The new content of the node",
     "detailed": "Whether each segment is told of",
     "degreeOfParallelism": "How many tables are rebalanced at once",

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.base.history import KEPT, MetricsHistory
+from gamay.base.log_files import LOG_FILES
 from gamay.base.log_memory import LINES_MAX, remember_log
-from gamay.base.loggers import NO_FILES, logger_names, set_logger_level, shown_logger
+from gamay.base.loggers import logger_names, set_logger_level, shown_logger
 from gamay.base.process_info import VERSION, ProcessInfo
 from gamay.cluster.records.registry import Registry
 
@@ -29,7 +30,7 @@ GET    /instance/tags                                 GetInstance           read
 GET    /loggers                                       GetLogger             read        -
 GET    /loggers/recent                                GetLogFile            instance    -
 GET    /loggers/files                                 GetLogFile            read        -
-GET    /loggers/download                              GetLogFile            read        -
+GET    /loggers/download                              GetLogFile            instance    -
 GET    /loggers/{name}                                GetLogger             read        -
 PUT    /loggers/{name}                                UpdateLogger          administer  -
 """
@@ -38,6 +39,7 @@ PUT    /loggers/{name}                                UpdateLogger          admi
 PROCESS_PARAMETERS = {
     "/metrics/history": ("minutes", "points"),
     "/loggers/recent": ("level", "lines", "contains"),
+    "/loggers/download": ("filePath",),
     "/loggers/{name}": ("level",),
 }
 
@@ -68,9 +70,16 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock, history: 
         """Show the last `lines` of the log, at a `level` at least, that have a text (`contains`) in them."""
         return _answered(lambda: log.told(*log_bounds(request.query_params)))
 
-    def no_files(_: Request) -> Response:
-        """Say that the log goes to standard error."""
-        return _failure(404, NO_FILES)
+    def files(_: Request) -> Response:
+        """List the log files of the process, where its configuration names a folder for them."""
+        return _answered(LOG_FILES.names)
+
+    def download(request: Request) -> Response:
+        """Send a log file of the process, by its name (`filePath`)."""
+        try:
+            return log_file(request.query_params.get("filePath", ""))
+        except GamayError as error:
+            return _failure(error.http_status, str(error))
 
     return [
         Route(
@@ -87,11 +96,16 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock, history: 
         Route("/loggers", lambda _: JSONResponse(logger_names()), name="List the loggers"),
         Route("/metrics/history", past),
         Route("/loggers/recent", lines),
-        Route("/loggers/files", no_files),
-        Route("/loggers/download", no_files),
+        Route("/loggers/files", files),
+        Route("/loggers/download", download),
         Route("/loggers/{name}", show),
         Route("/loggers/{name}", change, methods=["PUT"]),
     ]
+
+
+def log_file(name: str) -> Response:
+    """Return a log file of this process. Raises NotFoundError."""
+    return FileResponse(LOG_FILES.must_get(name), media_type="text/plain; charset=utf-8", filename=name)
 
 
 def history_bounds(given: Mapping[str, str]) -> tuple[int, int]:

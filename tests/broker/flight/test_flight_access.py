@@ -15,10 +15,10 @@ from tests.embedded.test_tls import Certificates
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import InUseError, InvalidConfigError
 from gamay.base.tls import TlsSettings
-from gamay.broker.flight.login import UNTOLD, Senders, address_of
+from gamay.broker.flight.login import UNTOLD, Senders
 from gamay.broker.flight.messages import new, wrapped
 from gamay.broker.flight.port import FlightPort
-from gamay.cluster.access.logins import Logins
+from gamay.cluster.access.logins import Logins, address_of_peer
 from gamay.cluster.access.passwords import basic_token
 from gamay.cluster.access.principals import UnauthorizedError
 from gamay.cluster.records.records import Role
@@ -186,7 +186,7 @@ def test_columns_that_may_not_be_seen_are_refused_without_a_traceback(guarded: E
     ],
 )  # fmt: skip
 def test_addresses_are_written_as_over_http(peer: str, address: str) -> None:
-    assert address_of(peer) == address
+    assert address_of_peer(peer, UNTOLD) == address
 
 
 def test_the_port_is_encrypted_by_the_same_certificate(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from gamay.controller.api.not_offered import REFUSED
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
-from gamay.web.openapi import FILE, HTML, OBJECT, TEXT, complete
+from gamay.web.openapi import FILE, HTML, LIST, OBJECT, TEXT, complete
 
 # in the order in which a newcomer needs them
 TAGS = {
@@ -51,9 +51,9 @@ _ANSWERS: Mapping[str, Any] = {
     "/metrics": TEXT,
     "/metrics/history/{name}": OBJECT,
     "/loggers/instances/{name}/recent": OBJECT,
-    "/loggers/download": None,
-    "/loggers/files": None,
-    "/loggers/instances/{name}/download": None,
+    "/loggers/download": TEXT,
+    "/loggers/instances/{name}": LIST,
+    "/loggers/instances/{name}/download": TEXT,
     "/sql": OBJECT,
     "/queries/recent": OBJECT,
     "/clientQuery/{broker}/{query_id}": TEXT,

@@ -275,10 +275,10 @@ GET    /metrics/history/{name}                             GetMetrics           
 GET    /loggers                                            GetLogger                read        -
 GET    /loggers/recent                                     GetLogFile               administer  -
 GET    /loggers/files                                      GetLogFile               read        -
-GET    /loggers/download                                   GetLogFile               read        -
+GET    /loggers/download                                   GetLogFile               administer  -
 GET    /loggers/instances                                  GetLogFile               read        -
 GET    /loggers/instances/{name}                           GetLogFile               read        -
-GET    /loggers/instances/{name}/download                  GetLogFile               read        -
+GET    /loggers/instances/{name}/download                  GetLogFile               administer  -
 GET    /loggers/instances/{name}/recent                    GetLogFile               administer  -
 GET    /loggers/{name}                                     GetLogger                read        -
 PUT    /loggers/{name}                                     UpdateLogger             administer  -
