@@ -8,12 +8,17 @@ import numpy as np
 import orjson
 import pytest
 
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.records.llc_name import LlcName
 from gamay.cluster.records.records import COMMITTING, IN_PROGRESS, ONLINE
+from gamay.query.bind.binder import bind
+from gamay.query.execute.matching_rows import matching_rows
+from gamay.query.limits.deadline import Deadline
 from gamay.server.consuming.consumer import SegmentConsumer
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.metrics.gauges import measure_server
+from gamay.sql.parser import parse_query
 from gamay.upsert.index.key_index import NO_TEXT, KeyIndex, Keys, Rules
 from gamay.upsert.persist.snapshots import SnapshotFolder
 
@@ -86,6 +91,30 @@ def test_rows_of_a_key_become_one(make_world: Any, eventually: Any, mode: str) -
     assert measured(world)[not_replaced] == 0
     keys.counters.keys_not_replaced = 3  # as for a copy of another replica that lacks keys
     assert measured(world)[not_replaced] == 3
+
+
+def scanned(world: Any, *names: str) -> list[tuple[Any, ...]]:
+    """Read segments as readers of whole tables do, each of which asks for some of them."""
+    bound = bind(parse_query("SELECT s, n, ts FROM t"), world.layout.schema)
+    segments, missing = world.executor.scan("t_REALTIME", bound, names, Deadline.after_ms(10_000, SYSTEM_CLOCK))
+    assert not missing
+    batches = [batch for segment in segments for batch in matching_rows(bound, segment)]
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def test_scans_have_the_valid_rows_of_the_segments_they_name_and_no_others(make_world: Any, eventually: Any) -> None:
+    world = make_world(20, ["s"], sections(mode="FULL", newSegmentTrackingTimeMs=600_000))
+    world.start()
+    world.controller.create(0, "0", 0)
+    world.send(*(payload(i % 30, i, 1_700_000_000_000 + i) for i in range(50)))
+    eventually(lambda: len(world.segments()) == 3 and len(totals(world)) == 30)
+    names = list(world.segments())
+    parts = [scanned(world, name) for name in names]
+    assert sum(map(bool, parts)) >= 2
+    assert sorted(row for part in parts for row in part) == [tuple(row) for row in totals(world)]
+    assert scanned(world, *names[:2]) == parts[0] + parts[1]
+    rows, _ = world.ask("SELECT COUNT(*) FROM t")
+    assert rows == [[30]]
 
 
 @pytest.mark.parametrize("mode", ["SYNC", "SNAPSHOT"])
