@@ -4,7 +4,9 @@
     python -m benchmarks.console --minutes 10    # and a session of generated clicks
 
 A cluster of 100,000 rows is looked at in headless Chromium. Exits with 1 when first paint takes a second or more, the
-bundle has a megabyte or more, a page has an error, or the session's memory grows.
+bundle has a megabyte or more, a page has an error, or the session leaves something behind: it rests four times, and from the
+first to the last of them neither objects nor nodes nor listeners may grow. The heap may somewhat, for a third of it is code
+compiled so far, and more becomes hot.
 """
 
 import argparse
@@ -13,8 +15,9 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.console.browser import Watch, launched
 from tests.console.conftest import make_tables
@@ -26,8 +29,11 @@ from gamay.embedded import EmbeddedCluster
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAINT_MS, BUNDLE_BYTES, GROWTH = 1000, 1_000_000, 1.5
-VISITS = 5
+PAINT_MS, BUNDLE_BYTES = 1000, 1_000_000
+VISITS, RESTS = 5, 4
+_EDITOR = ".cm-content[aria-label=SQL]"
+_REST_MS = 1000
+_GOES, _ASKS = 0.2, 0.5  # shares of what a session does
 _LEFT_ALONE = ("Download", "Delete", "Drop", "Disable", "Log out")
 QUERIES = (
     "SELECT city, count(*), avg(price) FROM trips GROUP BY city",
@@ -36,6 +42,30 @@ QUERIES = (
     "SELECT nothing FROM trips",
     "EXPLAIN PLAN FOR SELECT city FROM trips WHERE price > 10",
 )
+
+
+_TABLE_TABS = ("columns", "rows", "segments", "tasks", "queries", "advice", "rebalance", "config")
+_CLUSTER_TABS = ("instances", "metrics", "queries", "recent", "logs", "users", "settings", "store")
+ADDRESSES = (
+    "query", "tables", "new-table", "cluster", "nothing",
+    *(f"tables/trips/{tab}" for tab in _TABLE_TABS), "tables/pay", *(f"cluster/{tab}" for tab in _CLUSTER_TABS),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the browser keeps for a page: bytes of the heap, objects of JavaScript, nodes whether shown or not, listeners."""
+
+    heap: int
+    objects: int
+    nodes: int
+    listeners: int
+
+    def growth(self, later: "Left") -> str:
+        """Return what has grown until later, empty where nothing has."""
+        limits = {"heap": 1.5, "objects": 1.1, "nodes": 1.1, "listeners": 1.1}
+        grown = {name for name, limit in limits.items() if getattr(later, name) > limit * getattr(self, name)}
+        return ", ".join(f"{name}: {getattr(self, name):,} became {getattr(later, name):,}" for name in sorted(grown))
 
 
 def bundle_bytes() -> int:
@@ -63,50 +93,60 @@ class Session:
         self._rng = rng
         self.page: Page = self._context.new_page()
         self._devtools = self._context.new_cdp_session(self.page)
+        self._devtools.send("Performance.enable")
         self.watch = Watch(url)
         self.watch.attach(self.page)
         self.page.goto(url)
         self.page.locator(".cm-line").first.wait_for()
 
-    def heap_bytes(self) -> int:
-        """Return what is left after the garbage is gone."""
-        self._devtools.send("HeapProfiler.collectGarbage")
-        found: dict[str, Any] = self._devtools.send("Runtime.getHeapUsage")
-        return int(found["usedSize"])
+    def left(self) -> Left:
+        """Return what is there when the garbage is gone."""
+        for _ in range(2):  # what the first frees may have held more
+            self._devtools.send("HeapProfiler.collectGarbage")
+        found = {one["name"]: int(one["value"]) for one in self._devtools.send("Performance.getMetrics")["metrics"]}
+        return Left(found["JSHeapUsedSize"], self._num_objects(), found["Nodes"], found["JSEventListeners"])
+
+    def _num_objects(self) -> int:
+        root = self._devtools.send("Runtime.evaluate", {"expression": "Object.prototype"})["result"]["objectId"]
+        every = self._devtools.send("Runtime.queryObjects", {"prototypeObjectId": root})["objects"]["objectId"]
+        count = {"objectId": every, "functionDeclaration": "function () { return this.length }", "returnByValue": True}
+        found = int(self._devtools.send("Runtime.callFunctionOn", count)["result"]["value"])
+        for one in (every, root):
+            self._devtools.send("Runtime.releaseObject", {"objectId": one})
+        return found
 
     def ask(self, sql: str) -> None:
         """Run a query in the editor of the tab."""
-        self.page.locator(".cm-content").click()
+        self.page.locator(_EDITOR).click()
         self.page.keyboard.press("Control+a")
         self.page.keyboard.insert_text(sql)
         self.page.keyboard.press("Escape")
         self.page.keyboard.press("Control+Enter")
 
-    def load_all(self) -> None:
-        """Have all code loaded, which stays."""
-        tabs = ("segments", "queries", "advice", "rebalance", "config")
-        pages = (
-            "tables",
-            *(f"tables/trips/{tab}" for tab in tabs),
-            "new-table",
-            "cluster",
-            "cluster/metrics",
-            "cluster/logs",
-        )
-        for page in (*pages, "query"):
-            self.page.goto(f"{self.watch.origin}/#/{page}")
-            self.page.wait_for_timeout(500)
+    def visit(self, address: str) -> None:
+        """Show a page without loading the console anew."""
+        self.page.evaluate("address => { location.hash = address }", f"#/{address}")
+
+    def load_all(self, wait_ms: int = 500) -> None:
+        """Have all code loaded, which stays. wait_ms: for each page and answer."""
+        for address in (*ADDRESSES, "query"):
+            self.visit(address)
+            self.page.wait_for_timeout(wait_ms)
+        self.page.locator(_EDITOR).wait_for()
         for sql in QUERIES:
             self.ask(sql)
-            self.page.wait_for_timeout(500)
+            self.page.wait_for_timeout(wait_ms)
         self.ask(QUERIES[0])
         self.page.get_by_role("tab", name="Chart").click()
         self.page.locator("canvas").first.wait_for()
         self.page.get_by_role("button", name="Format").click()
 
     def step(self) -> None:
-        """Do one thing: ask, or click somewhere that leads nowhere else."""
-        if self.page.locator(".cm-content").count() and self._rng.random() < 0.4:
+        """Do one thing: ask, go somewhere, or click on what leads nowhere else."""
+        chance = self._rng.random()
+        if chance < _GOES:
+            self.visit(self._rng.choice(ADDRESSES))
+        elif chance < _ASKS and self.page.locator(_EDITOR).count():
             self.ask(self._rng.choice(QUERIES))
         else:
             targets = self.page.locator("main [role=tab], nav a, main button:not(:disabled), .grid")
@@ -116,16 +156,26 @@ class Session:
         self.page.keyboard.press("Escape")
         self.page.wait_for_timeout(50)
 
+    def close(self) -> None:
+        """Close the page."""
+        self._context.close()
+
+    def errors(self) -> list[str]:
+        """Return what the browser's console has beside answers of 404, which it shows as errors."""
+        return [text for text in self.watch.messages if "404" not in text]
+
     def rest(self) -> None:
-        """Come back to one empty answer, so that what is left can be compared."""
-        self.page.goto(self.watch.origin + "/#/query")
+        """Come back to one empty answer, then to a page without anything, so that what is left can be compared."""
+        self.visit("query")
         tabs = self.page.get_by_role("tablist", name="Queries").get_by_role("tab")
         tabs.first.wait_for()
         while tabs.count() > 1:  # each keeps its answer
             tabs.last.click()
             self.page.keyboard.press("Delete")
         self.ask("SELECT 1")
-        self.page.wait_for_timeout(1000)
+        self.page.wait_for_timeout(_REST_MS)
+        self.visit("nothing")
+        self.page.wait_for_timeout(_REST_MS)
 
 
 def main() -> int:
@@ -152,16 +202,23 @@ def clicked(session: Session, minutes: float) -> bool:
     """Click for some minutes; return whether nothing is left behind, and nothing went wrong."""
     session.load_all()
     session.rest()
-    before, until, steps = session.heap_bytes(), time.monotonic() + 60 * minutes, 0
-    while time.monotonic() < until:
-        session.step()
-        steps += 1
-    session.rest()
-    after = session.heap_bytes()
-    errors = [text for text in session.watch.messages if "404" not in text]
-    print(f"{steps} steps in {minutes:g} min, {', '.join(errors) or 'no errors'}")
-    print(f"memory: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
-    return not errors and after < before * GROWTH
+    print("   steps    heap    objects   nodes  listeners")
+    found, steps = [session.left()], 0
+    for part in range(RESTS + 1):
+        now = found[-1]
+        print(f"{steps:>8} {now.heap / 1e6:>5.1f} MB {now.objects:>8,} {now.nodes:>8,} {now.listeners:>9}", flush=True)
+        if part == RESTS:
+            break
+        until = time.monotonic() + 60 * minutes / RESTS
+        while time.monotonic() < until:
+            session.step()
+            steps += 1
+        session.rest()
+        found.append(session.left())
+    grown = found[1].growth(found[-1])
+    errors = session.errors()
+    print(f"{steps} steps in {minutes:g} min; {grown or 'nothing is left behind'}; {', '.join(errors) or 'no errors'}")
+    return not errors and not grown
 
 
 if __name__ == "__main__":
