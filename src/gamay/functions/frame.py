@@ -4,7 +4,7 @@ A frame is what a column, or a block of its rows, is stored as. It is decoded wh
 comparisons do without.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,15 +85,23 @@ class Frame:
 
     def decode(self) -> Array:
         """Return the values."""
+        if self.data_type is DataType.DOUBLE and len(self) <= _FEW_ROWS:
+            return self._decode_few()
+        out = np.empty(len(self), self.decoded_dtype)
+        self.decode_into(out)
+        return out.astype(numpy_dtype(self.data_type), copy=False)
+
+    @property
+    def decoded_dtype(self) -> "np.dtype[Any]":
+        """What values are decoded to: float64 or int64."""
+        return np.dtype(np.float64 if self.data_type is DataType.DOUBLE else np.int64)
+
+    def decode_into(self, out: Array) -> None:
+        """Write the values, as `decoded_dtype`, into an array of so many."""
         if self.data_type is DataType.DOUBLE:
-            if len(self) <= _FEW_ROWS:
-                return self._decode_few()
-            decimals = np.empty(len(self), np.float64)
-            decode_decimals(self.kind, *self.addresses, self.base, self.places, decimals)
-            return decimals
-        whole = np.empty(len(self), np.int64)
-        decode_whole(self.kind, *self.addresses, self.base, whole)
-        return whole.astype(numpy_dtype(self.data_type), copy=False)
+            decode_decimals(self.kind, *self.addresses, self.base, self.places, out)
+        else:
+            decode_whole(self.kind, *self.addresses, self.base, out)
 
     def _decode_few(self) -> Array:
         decimals = self.low.astype(np.float64)
@@ -220,6 +228,24 @@ class FramedVector(Vector):
             return FramedVector(frame)
         first, last = self.patch_rows.searchsorted(np.array([start, stop], np.int32)).tolist()
         return FramedVector(frame, self.patch_rows[first:last] - np.int32(start), self.patches[first:last])
+
+    @property
+    def is_plain_double(self) -> bool:
+        """Whether each value is what its code says, in a frame of doubles."""
+        return self.type is DataType.DOUBLE and self.frame.is_of_doubles and not len(self.patches)
+
+    def parts(self, rows: int) -> Iterator[tuple[int, Array]]:
+        """Yield so many rows after the other: the first row, and the values as `Frame.decoded_dtype`, until the next are.
+
+        All lie in one buffer: new ones would come in fresh pages, which cost more than decoding.
+        """
+        buffer = np.empty(min(rows, len(self)), self.frame.decoded_dtype)
+        for start in range(0, len(self), rows):
+            part = self.cut(start, start + rows)
+            values = buffer[: len(part)]
+            part.frame.decode_into(values)
+            values[part.patch_rows] = part.patches
+            yield start, values
 
     def at(self, rows: Array) -> "FramedVector":
         frame, nulls = self.frame.at(rows), None if self.nulls is None else self.nulls[rows]

@@ -26,8 +26,8 @@ LOOKUP_CELLS_MAX = 1 << 22
 # to be woken up, which takes longer than Python does: with two threads 2 ** 18 rows took 12.5 ms for a filtered sum (7.6
 # here), 22 for HyperLogLog (13), 48 for a function of times (28), 95 for CASE (48). With one thread all are alike.
 AGGREGATED_BLOCK_ROWS = 1 << 20
-# Rows of a frame that are decoded at once, where values are added to groups: 256 KiB. 1.11 ns a row with what adds them; as
-# many as a block has would go through memory (`benchmarks/kernels/frames.py`).
+# Rows of a frame that are decoded at once, where whole numbers are added to groups: 256 KiB. As many as a block has would go
+# through memory.
 FRAME_ROWS = 1 << 15
 # Values of such a block, where columns are copied, or computed: 8 bytes each, in every thread.
 AGGREGATED_BLOCK_VALUES = 1 << 22

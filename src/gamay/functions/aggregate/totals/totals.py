@@ -15,7 +15,7 @@ from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude
 from gamay.functions.aggregate.totals.packed import Packed
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.convert import placeholder
-from gamay.functions.frame import FramedVector
+from gamay.functions.frame import Frame, FramedVector
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
 from gamay.kernels.group.aggregation import (
     add_coded,
@@ -28,6 +28,7 @@ from gamay.kernels.group.aggregation import (
     total_values_kept,
 )
 from gamay.kernels.group.grouping import expand_groups
+from gamay.kernels.group.programs import ADD, COUNT_ADD, FRAMES, LOWER, RAISE, REGISTER_ROWS, SINKS, run_program
 from gamay.kernels.tuning import FRAME_ROWS, LANED_GROUPS_MAX, LANES, PACKED_ROWS_PER_GROUP
 from gamay.model.types import DataType
 
@@ -314,16 +315,31 @@ class Totals:
     def _update_framed(self, groups: GroupIds | None, values: FramedVector) -> None:
         """Add values in a frame; where each has to be looked at, they are decoded while they are in the cache."""
         bounds = len(self._lows) or len(self._highs)
+        if groups is not None and values.is_plain_double:
+            self._run_framed(groups, values.frame)
+            return
         if groups is not None or (bounds and len(values.patches)):
-            for start in range(0, len(values), FRAME_ROWS):
-                part = None if groups is None else groups[start : start + FRAME_ROWS]
-                self._update_values(part, values.cut(start, start + FRAME_ROWS).values)
+            for start, part in values.parts(FRAME_ROWS):
+                self._update_values(None if groups is None else groups[start : start + len(part)], part)
             return
         if self._sums:
             self._watch_framed(values)
         self._add_to_one(len(values), values.total() if self._sums else 0)
         if bounds and len(values):
             self._bound_one(values.frame.least, values.frame.greatest)
+
+    def _run_framed(self, groups: GroupIds, frame: Frame) -> None:
+        """Add decimals to groups: one call decodes some of them at a time, and adds them."""
+        if self._counts and not self._sums:
+            self._count(groups, len(frame))
+        register, groups = np.empty(REGISTER_ROWS), np.ascontiguousarray(groups)
+        place, numbers_at = register.ctypes.data, groups.ctypes.data
+        sinks = [(COUNT_ADD if self._counts else ADD, self._cells, self._stride)] if self._sums else []
+        sinks += [(kind, array, 0) for kind, array in ((LOWER, self._lows), (RAISE, self._highs)) if len(array)]
+        steps = [[FRAMES + frame.kind, place, 0, *frame.addresses, frame.base, frame.places]]
+        for kind, array, stride in sinks:
+            steps.append([SINKS * (1 + kind) + groups.itemsize, array.ctypes.data, stride, place, 0, numbers_at, 0])
+        run_program(np.array(steps, np.int64), len(frame))
 
     def _watch_framed(self, values: FramedVector) -> None:
         if self._integers:
