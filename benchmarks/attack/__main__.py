@@ -5,8 +5,8 @@
 A controller, a broker, a server and a minion, each a process with access control, and a ZooKeeper. To them go requests of
 all routes with odd arguments, bytes that are nearly HTTP, queries that nobody would write, damaged frames from strangers
 and from a member of the cluster, damaged calls of Flight SQL, requests by damaged sessions of the console, and damaged
-archives and segments that are pushed to a table, which is then read. Segments, archives and stored records are also
-damaged in files, and opened in processes of their own. Whatever comes:
+archives and segments that are pushed to a table, which is then read. Segments, their indexes, archives and stored records
+are also damaged in files, and opened in processes of their own. Whatever comes:
 
 * no process ends, no answer is 500 or speaks of a defect, none takes longer than twice the deadline;
 * the bystander's answers are right;

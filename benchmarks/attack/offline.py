@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import gamay
 from benchmarks.attack.findings import Findings
+from benchmarks.attack.indexes import DECLARED, IndexedSegment
 from benchmarks.attack.over_http import damaged_archive
 from benchmarks.attack.records import records_of, write_mutants
 from benchmarks.attack.segments import content_of, read_all, write_mutant
@@ -107,8 +108,32 @@ def _records() -> Iterator[Try]:
         yield attack
 
 
+@contextlib.contextmanager
+def _indexes() -> Iterator[Try]:
+    with tempfile.TemporaryDirectory(prefix="gamay-attack-") as scratch:
+        segment = IndexedSegment(Path(scratch))
+
+        def attack(number: int, rng: random.Random, findings: Findings) -> None:
+            what = segment.damage(rng)
+            try:
+                found = segment.ask()
+            except Exception as error:  # noqa: BLE001 - whatever comes out is the finding
+                findings.wrongly(number, what, repr(error))
+                return
+            if found != segment.answers:
+                findings.wrongly(number, what, f"{found}, and {segment.answers} before")
+            elif segment.num_used < len(DECLARED):
+                findings.refused()
+            else:
+                findings.answered()
+
+        yield attack
+        segment.close()
+
+
 OFFLINE: dict[str, Callable[[], AbstractContextManager[Try]]] = {
     "segments": _segments,
+    "indexes": _indexes,
     "archives": _archives,
     "records": _records,
 }

@@ -14,8 +14,8 @@ from gamay.segment.encode.format import canonical_json
 from gamay.segment.read.reader import open_segment
 from gamay.segment.spi import INVERTED, RANGE
 
-_WRONG_FIELDS: list[Any] = [math.nan, -1, 0, 1, 7, 2**31, 2**40, 1.5, "", "x", None, True, [], {}, [1], {"a": 1}]
-_EXTREMES = {1: [0, 1, 127, 255], 2: [0, 1, 2**15, 2**16 - 1], 4: [0, 1, 2**31 - 1, 2**32 - 1], 8: [0, 1, 2**62, 2**64 - 1]}
+WRONG_FIELDS: list[Any] = [math.nan, -1, 0, 1, 7, 2**31, 2**40, 1.5, "", "x", None, True, [], {}, [1], {"a": 1}]
+EXTREMES = {1: [0, 1, 127, 255], 2: [0, 1, 2**15, 2**16 - 1], 4: [0, 1, 2**31 - 1, 2**32 - 1], 8: [0, 1, 2**62, 2**64 - 1]}
 _METADATA, _BUFFERS = "metadata.json", "columns.bin"
 _METADATA_SHARE = 0.4
 _DOCS_STEP = 7
@@ -74,27 +74,28 @@ def read_all(folder: Path) -> None:
     segment.close()
 
 
-def _leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where everything lies that a document holds, as keys and places."""
     if path:
         yield path
     for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        yield from _leaves(child, (*path, key))
+        yield from leaves(child, (*path, key))
 
 
 def _mutate(rng: random.Random, document: dict[str, Any], data: bytearray) -> str:
     """Change one field of the metadata, or one number of a buffer."""
     if rng.random() < _METADATA_SHARE:
-        *above, last = rng.choice([path for path in _leaves(document) if path[0] not in ("crc", "formatVersion")])
+        *above, last = rng.choice([path for path in leaves(document) if path[0] not in ("crc", "formatVersion")])
         node: Any = document
         for key in above:
             node = node[key]
-        node[last] = rng.choice([*_WRONG_FIELDS, *([node[last] + 1, node[last] * 2] if type(node[last]) is int else [])])
+        node[last] = rng.choice([*WRONG_FIELDS, *([node[last] + 1, node[last] * 2] if type(node[last]) is int else [])])
         return f"{[*above, last]} = {node[last]!r}"
     buffers = [(column["name"], *buffer[:3]) for column in document["columns"] for buffer in column["buffers"] if buffer[2]]
     name, kind, offset, size = rng.choice(buffers)
-    width = rng.choice([w for w in _EXTREMES if w <= size])
+    width = rng.choice([w for w in EXTREMES if w <= size])
     place = offset + rng.randrange(size // width) * width
     near = int.from_bytes(data[place : place + width], "little") ^ 1 << rng.randrange(8 * width)
-    value = rng.choice([*_EXTREMES[width], near])
+    value = rng.choice([*EXTREMES[width], near])
     data[place : place + width] = value.to_bytes(width, "little")
     return f"{name} {kind} at {place - offset} of {size}: {value} in {width} bytes"

@@ -23,5 +23,5 @@ def test_nothing_that_is_sent_breaks_a_process_or_another_answer(tmp_path: Path)
     for kind, found in outcome.findings.items():
         assert found.total >= INPUTS * SHARES[kind] * 0.9, kind
     # most inputs are wrong; some of each must be right for what lies behind the checks to be reached
-    for kind in ("requests", "queries", "HTTP bytes", "frames", "segments", "Flight calls", "cookies"):
+    for kind in ("requests", "queries", "HTTP bytes", "frames", "segments", "Flight calls", "cookies", "indexes"):
         assert min(outcome.findings[kind].verdicts[verdict] for verdict in (Verdict.REFUSED, Verdict.ANSWERED)) > 0, kind
