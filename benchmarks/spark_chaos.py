@@ -292,7 +292,7 @@ class Chaos:
             self.found.problems.append(f"{self._kind} {number}: {len(orphans)} orphans, such as {min(orphans)}")
 
 
-def campaign(kinds: list[str], rounds: int, seed: int, say: Callable[[str], None] = print) -> dict[str, Findings]:
+def campaign(kinds: list[str], rounds: int, seed: int, say: Callable[[str], None]) -> dict[str, Findings]:
     """Run the rounds of each kind, and return what they showed."""
     found = {}
     with tempfile.TemporaryDirectory(prefix="gamay-chaos-") as path, standalone(Path(path)) as master:
@@ -301,6 +301,7 @@ def campaign(kinds: list[str], rounds: int, seed: int, say: Callable[[str], None
             for kind in kinds:
                 chaos = Chaos(kind, cluster, master, Path(path), random.Random(f"{seed} {kind}"))
                 found[kind] = chaos.run(rounds)
+                say(f"{kind}: {rounds} rounds, {len(found[kind].problems)} problems")
                 for problem in found[kind].problems[:20]:
                     say(problem)
         finally:
@@ -320,7 +321,7 @@ def main() -> None:
         act(kind, controller, master, Path(folder), int(number))
         return
     table = Table("kind", "rounds", "killed", "done again", "asked", "problems")
-    found = campaign(arguments.kinds, arguments.rounds, arguments.seed)
+    found = campaign(arguments.kinds, arguments.rounds, arguments.seed, lambda text: print(text, flush=True))
     for kind, one in found.items():
         killed = ", ".join(f"{count} × {victim}" for victim, count in sorted(one.killed.items()))
         table.add_row(kind, str(one.rounds), killed, str(one.repeated), f"{one.asked:,}", str(len(one.problems)))

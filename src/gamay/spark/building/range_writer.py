@@ -88,6 +88,8 @@ class RangeWriter:
     def _segments(self, held: Sequence[tuple[int, list[pa.RecordBatch]]]) -> Iterator[SegmentReport]:
         """Yield the reports of segments of equal size."""
         batches = [batch for _, batches in sorted(held, key=lambda blob: blob[0]) for batch in batches if batch.num_rows]
+        if not batches:
+            return
         left = sum(batch.num_rows for batch in batches)
         count = 1 if left <= self._rows_max else round(left / self._layout.rows_per_segment)
         phases = Phases(SYSTEM_CLOCK)
