@@ -4,6 +4,7 @@ import json
 import logging
 import re
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,6 +148,12 @@ def test_events_of_a_task(cluster, events):
     assert last["job"]["name"] == "gamay.RealtimeToOfflineSegmentsTask.kept_REALTIME"
     assert [one["name"] for one in (*last["inputs"], *last["outputs"])] == ["kept_REALTIME", "kept_OFFLINE"]
     assert last["outputs"][0]["facets"]["schema"]["fields"][0]["name"] == "n"
+
+
+def test_java_is_told_how_much_to_log(spark):
+    options = spark.sparkContext.getConf().get("spark.driver.extraJavaOptions")
+    settings = re.search(r"-Dlog4j2.configurationFile=file://(\S+)", options)
+    assert Path(settings[1]).is_file()
 
 
 def test_bars_of_a_notebook(monkeypatch):
