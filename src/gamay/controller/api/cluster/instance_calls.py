@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from gamay.base.errors import GamayError
 from gamay.cluster.records.records import Role
+from gamay.controller.api.clients import role_client
 from gamay.controller.api.services import Services
 
 _TIMEOUT_S = 5.0
@@ -29,7 +30,7 @@ class Instances:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, verify=services.context.tls or True)
+        self._client = role_client(services.context.tls, _TIMEOUT_S)
 
     async def ask(self, request: Request, name: str, path: str, params: Mapping[str, str]) -> Response:
         """Return the answer of an instance as it is. Raises NotFoundError, SilentInstanceError."""

@@ -12,6 +12,7 @@ from gamay.base.errors import ErrorCode, GamayError, NotFoundError, QueryError, 
 from gamay.cluster.records.broker_resource import BrokerResource, answering_instances
 from gamay.cluster.records.records import Instance, Role
 from gamay.cluster.records.registry import Registry
+from gamay.controller.api.clients import role_client
 from gamay.controller.api.services import Services
 from gamay.model.table.table_name import raw_table_name
 from gamay.sql.parser import parse_query
@@ -37,7 +38,7 @@ class Brokers:
 
     def __init__(self, services: Services) -> None:
         self._registry = services.context.registry
-        self._client = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, verify=services.context.tls or True)
+        self._client = role_client(services.context.tls, _TIMEOUT_S)
         self._turns = itertools.count()
 
     def live(self) -> list[Instance]:
