@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-WORKERS ?= 2
+# one more than there are processors here: for a third of their time tests wait for other processes
+WORKERS ?= 3
 MINUTES ?= 30
 
 .PHONY: setup java lint test coverage search quickstart bench docs wheel clean

@@ -42,10 +42,20 @@ def write_sealed(folder: Path, document: dict[str, Any], buffers: bytes) -> None
         for buffer in column["buffers"] if isinstance(column, dict) and isinstance(column.get("buffers"), list) else ():
             if isinstance(buffer, list) and len(buffer) == 4 and all(type(n) is int and n >= 0 for n in buffer[1:3]):
                 buffer[3] = zlib.crc32(buffers[buffer[1] : buffer[1] + buffer[2]])
-    document["crc"] = zlib.crc32(canonical_json([document["numDocs"], document["columns"]]))
+    document["crc"] = zlib.crc32(canonical_json([document["numDocs"], _without_reasons(document["columns"])]))
     (folder / _BUFFERS).write_bytes(buffers)
     sealed = {**document, "checksum": zlib.crc32(canonical_json(document))}
     (folder / _METADATA).write_text(json.dumps(sealed))
+
+
+def _without_reasons(columns: Any) -> Any:
+    """Return what the CRC of a segment covers of its columns: not why they have their form."""
+    if not isinstance(columns, list):
+        return columns
+    return [
+        {key: value for key, value in column.items() if key != "reason"} if isinstance(column, dict) else column
+        for column in columns
+    ]
 
 
 def read_all(folder: Path) -> None:

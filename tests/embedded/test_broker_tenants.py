@@ -37,7 +37,7 @@ class SecondBroker:
         BrokerResource(core.registry).rebuild()
         self.routing = RoutingTables(core.registry, broker_id=OTHER)
         self.routing.start()
-        self.runner = QueryRunner(OTHER, self.routing, {core.server.id: core._executor}, core.clock)
+        self.runner = QueryRunner(OTHER, self.routing, {core.server.id: core.executor}, core.clock)
         self.queue = QueryQueue(2)
         self.http = TestClient(BrokerApp(self.runner, self.queue, lambda: True).asgi())
 

@@ -363,7 +363,7 @@ def test_a_query_that_is_answered_at_once_can_be_cancelled_and_is_counted(
     sql = "SELECT COUNT(*) FROM t WHERE s = 's1' AND ts > 1700000000001"
     runner = filled._cluster.runner
     check(filled, sql)
-    executor = filled._cluster._executor
+    executor = filled._cluster.executor
     answer = executor.answer_prepared
 
     def cancelled(*arguments: Any) -> Any:

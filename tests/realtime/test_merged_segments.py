@@ -59,8 +59,9 @@ def test_segments_of_a_stream_are_merged_wherever_an_attempt_dies(
     assert (len(merged), len(visible["REALTIME"])) == (2, 4)
     assert last in visible["REALTIME"]
     with monkeypatch.context() as patch:  # it is over, and nobody has heard of it
+        (consuming,) = (name for name, state in realtime.segments().items() if state == "CONSUMING")
         realtime.produce(70)
-        eventually(realtime.all_there)
+        eventually(lambda: realtime.all_there() and realtime.segments()[consuming] == "ONLINE")
         patch.setattr(ControllerClient, "end_replaces", dying(ControllerClient.end_replaces))
         assert schedule().startswith("TASK_ERROR: DiedError")
     assert realtime.all_there()

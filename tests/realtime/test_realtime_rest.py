@@ -70,6 +70,7 @@ def test_a_server_brings_a_segment_to_the_deep_store(
     (done,) = (name for name, state in states.items() if state == "ONLINE")
     (consuming,) = (name for name, state in states.items() if state == "CONSUMING")
     server, folder = table.cluster.server_url, table.cluster.core.layout.deep_store / "t_REALTIME"
+    eventually(lambda: done in httpx.get(f"{server}/tables/t_REALTIME/segments/crc").json())
     crc = int(httpx.get(f"{server}/tables/t_REALTIME/segments/crc").json()[done])
     for path in folder.iterdir():
         path.rename(folder.parent / path.name)
