@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.wheel_kernels import FOLDER
 
-from gamay.kernels.prebuilt import FAMILIES
+from gamay.kernels.prebuilt import FAMILIES, Family
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "wheel"
@@ -35,9 +35,9 @@ def main() -> int:
     out: Path = parser.parse_args().out
     kernels = WORK / "families"
     shutil.rmtree(WORK, ignore_errors=True)
-    for family in FAMILIES:
-        print(f"compiling kernels for {family} ...", flush=True)
-        compile_for(family, kernels / family)
+    for name, family in FAMILIES.items():
+        print(f"compiling kernels for {name} ...", flush=True)
+        compile_for(family, WORK / "cache" / name, kernels / name)
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", str(ROOT), "-w", str(out)],
         env={**os.environ, FOLDER: str(kernels)},
@@ -46,10 +46,9 @@ def main() -> int:
     return 0
 
 
-def compile_for(family: str, folder: Path) -> None:
+def compile_for(family: Family, scratch: Path, folder: Path) -> None:
     """Compile all kernels for a family of processors into a folder. Raises CalledProcessError."""
-    scratch = WORK / "cache" / family
-    settings = {"GAMAY_CACHE_DIR": str(scratch), "NUMBA_CPU_NAME": family, "NUMBA_CPU_FEATURES": ""}
+    settings = {"GAMAY_CACHE_DIR": str(scratch), "NUMBA_CPU_NAME": family.cpu, "NUMBA_CPU_FEATURES": family.features}
     code = _COMPILE.format(processes=os.cpu_count() or 1)
     subprocess.run([sys.executable, "-c", code], env={**os.environ, **settings}, check=True)
     shutil.copytree(scratch / "kernels", folder, ignore=shutil.ignore_patterns("*.lock"))

@@ -72,6 +72,19 @@ def test_processes_compile_what_they_can_and_note_it(tmp_path: Path) -> None:
     assert done.stdout.split() == ["False", "True", "True", "2"]
 
 
+def test_what_a_processor_cannot_run_is_not_compiled_for_it(tmp_path: Path) -> None:
+    """LLVM ends the process where a kernel has instructions that the processor lacks, here one without AVX-512."""
+    program = (
+        "from gamay.kernels.catalog import entries\n"
+        "chosen = [one for one in entries.read_entries() if one.name.startswith('compress_')]\n"
+        "for one in chosen:\n    one.compile()\nprint(len(chosen))\n"
+    )
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    env = {**os.environ, "GAMAY_CACHE_DIR": str(tmp_path), **plain}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, int(done.stdout) > 7) == (0, True), done.stderr
+
+
 def test_one_process_compiles_a_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(compiling, "cache_dir", lambda: tmp_path)
     inner: list[bool] = []

@@ -117,13 +117,14 @@ class KernelCache(FunctionCache):
         return self._load_prebuilt(sig, target_context) if found is None else found
 
     def _load_prebuilt(self, sig: Any, target_context: Any) -> Any:
-        family = prebuilt.family()
-        if family is None:
+        found = prebuilt.family()
+        if found is None:
             return None
-        impl, folder = self._impl, prebuilt.FOLDER / family / Path(self._cache_path).name
+        impl, (kernels, family) = self._impl, found
+        folder = kernels / Path(self._cache_path).name
         file: Any = IndexDataCacheFile(str(folder), impl.filename_base, impl.locator.get_source_stamp())  # type: ignore[no-untyped-call]
         signature, (triple, *_), code = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
-        data = file.load((signature, (triple, family, ""), code))
+        data = file.load((signature, (triple, family.cpu, family.features), code))
         return None if data is None else impl.rebuild(target_context, data)
 
 

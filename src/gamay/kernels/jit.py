@@ -51,6 +51,17 @@ def kernel(function: F) -> F:
     return cast(F, dispatcher)
 
 
+def kernel_needing(*features: str) -> Callable[[F], F]:
+    """Do what `kernel` does, for processors with these features alone: others can neither run nor compile it."""
+
+    def decorate(function: F) -> F:
+        dispatcher: Any = kernel(function)
+        dispatcher.needs = features
+        return cast(F, dispatcher)
+
+    return decorate
+
+
 def inlined(function: F) -> F:
     """Compile a part of kernels, which is copied into each: a call counts references to its arrays, 5 ns for each."""
     return cast(F, njit(nogil=True, error_model="numpy", inline="always")(function))

@@ -23,8 +23,8 @@ _NICENESS = 19
 
 def is_compiled() -> bool:
     """Whether the catalog has been compiled of the present sources, for this processor or its family, and these versions."""
-    family = prebuilt.family()
-    return _mark().exists() or (family is not None and (prebuilt.FOLDER / family / f"{_name(family)}.complete").exists())
+    found = prebuilt.family()
+    return _mark().exists() or (found is not None and (found[0] / f"{_name(found[1].cpu)}.complete").exists())
 
 
 def start(processes: int = 1) -> list[subprocess.Popen[bytes]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gamay.kernels.catalog.types import types_of
+from gamay.kernels.raw_memory import has_features
 
 FILE = Path(__file__).parent / "signatures.txt"
 _PACKAGE = "gamay.kernels"
@@ -22,9 +23,10 @@ class Entry:
     types: str
 
     def compile(self) -> None:
-        """Compile it, or load it where that was done; raises what `compile_part` catches."""
+        """Compile it, or load it where that was done, on processors that can run it; raises what `compile_part` catches."""
         dispatcher: Any = getattr(import_module(f"{_PACKAGE}.{self.module}"), self.name)
-        dispatcher.compile(types_of(self.types))
+        if has_features(*getattr(dispatcher, "needs", ())):  # LLVM ends the process on instructions that there are not
+            dispatcher.compile(types_of(self.types))
 
 
 def read_entries(path: Path = FILE) -> list[Entry]:

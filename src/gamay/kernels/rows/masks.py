@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 
 from gamay.base.arrays import Array
-from gamay.kernels.jit import inlined, kernel
+from gamay.kernels.jit import inlined, kernel, kernel_needing
 from gamay.kernels.raw_memory import LANES, compressing, has_features
+
+_WIDE = ("avx512f", "avx512vbmi2")
 
 
 @kernel
@@ -44,32 +46,32 @@ def _compress_several(values: Array, mask: Array, out: Array, several: Any) -> A
     return kept
 
 
-@kernel
+@kernel_needing(*_WIDE)
 def compress_bytes(values: Array, mask: Array, out: Array) -> Any:
     """Do what `compress` does for uint8, on processors that can."""
     return _compress_several(values, mask, out, _compress_bytes)
 
 
-@kernel
+@kernel_needing(*_WIDE)
 def compress_halfwords(values: Array, mask: Array, out: Array) -> Any:
     """Do what `compress` does for uint16, on processors that can."""
     return _compress_several(values, mask, out, _compress_halfwords)
 
 
-@kernel
+@kernel_needing(*_WIDE)
 def compress_words(values: Array, mask: Array, out: Array) -> Any:
     """Do what `compress` does for uint32, on processors that can."""
     return _compress_several(values, mask, out, _compress_words)
 
 
-@kernel
+@kernel_needing(*_WIDE)
 def compress_doubles(values: Array, mask: Array, out: Array) -> Any:
     """Do what `compress` does for uint64, on processors that can."""
     return _compress_several(values, mask, out, _compress_doubles)
 
 
 _COMPRESSING: dict[int, Any] = {}
-if has_features("avx512f", "avx512vbmi2"):
+if has_features(*_WIDE):
     _COMPRESSING = {1: compress_bytes, 2: compress_halfwords, 4: compress_words, 8: compress_doubles}
 
 
