@@ -96,6 +96,12 @@ def test_each_field_is_made_anew_as_it_was(stored: tuple[Path, dict[str, bytes]]
     assert damaged > 200
 
 
+def is_whole(realtime: Realtime) -> bool:
+    """Whether all rows are there: repaired segments come back in any order, so that not each count is one of first rows."""
+    answer = realtime.ask("SELECT COUNT(*), SUM(n) FROM t")
+    return bool(answer.get("resultTable", {}).get("rows") == [[35, 35 * 34 / 2]])
+
+
 def test_a_cluster_goes_on_with_repaired_records(stored: tuple[Path, dict[str, bytes]]) -> None:
     folder, records = stored
     paths = list(records)
@@ -120,8 +126,9 @@ def test_a_cluster_goes_on_with_repaired_records(stored: tuple[Path, dict[str, b
         for path in (paths[1], paths[3], paths[2]):
             client.mend_record(path)
         assert client.damaged_records() == []
-        realtime.cluster, realtime.sent = cluster, [35]
-        eventually(realtime.all_there)
+        realtime.cluster = cluster
+        eventually(lambda: is_whole(realtime))
+        realtime.sent = [35]
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as realtime.cluster:
         assert ControllerClient(realtime.cluster.controller_url).damaged_records() == []
         realtime.topic = open_topic(folder / "streams", "t")
@@ -159,6 +166,6 @@ def test_a_cluster_starts_when_nobody_can_tell_where_segments_should_be(stored: 
         client = ControllerClient(cluster.controller_url)
         assert [one["path"] for one in client.damaged_records()] == [ideal]
         client.mend_record(ideal)
-        realtime.cluster, realtime.sent = cluster, [35]
+        realtime.cluster = cluster
         realtime.rest("POST", "/tables/t/resumeConsumption")
-        eventually(realtime.all_there)
+        eventually(lambda: is_whole(realtime))
