@@ -129,6 +129,8 @@ def test_the_ideal_state_of_a_table_that_consumes_is_mended(
     table.produce(12, 0)
     table.produce(3, 1)
     eventually(lambda: table.all_there() and list(table.segments().values()).count("ONLINE") == 2)
+    # where a segment is to be that no server has reported yet, nobody could tell
+    eventually(lambda: table.rest("GET", "/tables/t/externalview")["REALTIME"].keys() == table.segments().keys())
     before = table.segments()
     path, store = "/PinotCluster/IDEALSTATES/t_REALTIME", table.cluster.core.registry.store
     store.set(path, b"garbage", store.get(path).version)
