@@ -8,6 +8,7 @@ import gamay
 from gamay.functions.frame import Frame, FramedVector
 from gamay.model.types import DataType
 from gamay.query.buffers.columns import from_arrays, to_arrays
+from gamay.query.limits.memory_size import held_bytes
 
 ROWS = 50_000
 COLUMNS = ("price", "rate", "whole", "small", "odd")
@@ -92,3 +93,10 @@ def test_a_frame_travels_as_its_values():
     found = from_arrays(to_arrays(framed, arrays), arrays)
     assert found.type is DataType.DOUBLE
     assert found.values.tolist() == [-0.4, -0.7, 24.8]
+
+
+def test_measuring_what_a_query_holds_decodes_nothing() -> None:
+    framed = FramedVector(Frame(DataType.LONG, np.arange(1000, dtype=np.uint16), np.empty(0, np.uint8), 7))
+    assert held_bytes(framed) == 2000
+    assert len(framed.values) == 1000
+    assert held_bytes(framed) == 2000 + 8000

@@ -99,8 +99,16 @@ def _element_bytes(value: Any) -> int:
 
 
 def _reader(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
-    """Return what reads the attributes of a class with slots that may hold something; None for other classes."""
-    names = [name for owner in kind.__mro__ for name in getattr(owner, "__slots__", ()) if name not in _SHARED]
+    """Return what reads the attributes of a class with slots that may hold something; None for other classes.
+
+    A property in place of a slot of a base holds nothing itself, and may have to be computed.
+    """
+    names = [
+        name
+        for owner in kind.__mro__
+        for name in getattr(owner, "__slots__", ())
+        if name not in _SHARED and not isinstance(getattr(kind, name), property)
+    ]
     if not names:
         return None if hasattr(kind, "__dict__") or not hasattr(kind, "__slots__") else lambda _: ()
     getter = attrgetter(*names)
