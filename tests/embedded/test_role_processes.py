@@ -391,6 +391,7 @@ def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_s
     eventually(lambda: theirs.ready)
     assert _ask(theirs)[0] == 3
     assert controller.http.get("/v2/brokers/tables").json()["trips"][0]["instanceName"] == name
+    assert "kernels are ready" not in theirs.log  # --no-warm-up
 
 
 def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_segment: Callable[..., Path]) -> None:

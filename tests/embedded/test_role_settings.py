@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -298,3 +300,10 @@ def test_storage_keys_that_cannot_be(tmp_path: Path, text: str, problem: str) ->
     file.write_text(f"pinot.zk.server=zk\npinot.server.instance.dataDir=/d\n{text}\n")
     with pytest.raises(InvalidConfigError, match=problem):
         load_settings(Role.SERVER, file, {})
+
+
+def test_a_minion_starts_without_the_engine() -> None:
+    """It has a quarter of the memory of other roles until it has a task."""
+    code = "import sys, gamay.roles.minion_process\nprint({'numba', 'sqlglot', 'pyspark', 'duckdb'} & set(sys.modules))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.strip() == "set()"

@@ -178,3 +178,16 @@ def test_json_documents_stand_on_lines(sql: Sql) -> None:
     out = sql("SELECT 1 AS a; SELECT 2 AS a", output="json")[1]
     assert [json.loads(line) for line in out.splitlines()] == [[{"a": 1}], [{"a": 2}]]
     assert run(Request(place=":memory:", texts=["SELECT 1"])) == 0
+
+
+def test_a_statement_that_cannot_be_ended_does_not_keep_the_process() -> None:
+    """As one in native code, which Python's own end would take the interpreter from; this one keeps what it has."""
+    code = (
+        "import threading, time\nfrom gamay.cli.shell import run_sql\nfrom gamay.shell import asking, main\n"
+        "def run(request):\n"
+        "    threading.Thread(target=time.sleep, args=(3600,), name=asking._THREAD).start()\n"
+        "    print('so far', end='')\n    return 130\n"
+        "main.run = run\nrun_sql(None, None, ['SELECT 1'], None, None, None)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout) == (130, "so far"), told.stderr
