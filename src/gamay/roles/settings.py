@@ -57,8 +57,8 @@ class RoleSettings:
     key_defaults: what a server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they
     stay awake at most for what follows when a query went between them; None is the usual. spark: where a minion has
     segments built; None: in its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to
-    each other that they know; empty: what the metadata store has. tells_lineage: whether a
-    minion sends OpenLineage events. log_dir: where lines are written to files, too; None: to standard error alone.
+    each other that they know; empty: what the metadata store has. tells_lineage: whether a minion sends
+    OpenLineage events. log_dir: where lines are written to files, too; None: to standard error alone.
     """
 
     role: Role
