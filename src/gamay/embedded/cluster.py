@@ -31,6 +31,7 @@ from gamay.query.limits.queue import QueryQueue
 from gamay.roles.memory import process_tasks, use_one_allocator
 from gamay.roles.switching import switch_threads_often
 from gamay.roles.warming import Warming
+from gamay.server.answering.running import RunningQueries
 from gamay.server.grpc.port import GrpcPort
 from gamay.server.http.app import ServerApp
 from gamay.server.metrics.gauges import server_history
@@ -183,13 +184,13 @@ class EmbeddedCluster:
         assert core.minion is not None
         ids = {Role.BROKER: core.runner.broker_id, Role.SERVER: core.server.id, Role.MINION: core.minion.id}
         more = {role: process_routes(core.registry, ids[role], core.clock, self._histories[role]) for role in ids}
-        inserts = FileInserts(core.registry, core.context.tls)
+        inserts, running = FileInserts(core.registry, core.context.tls), RunningQueries()
         logins = Logins(access[Role.BROKER], clock=core.clock)
         broker = BrokerApp(core.runner, self._queries, lambda: self.ready, logins, more[Role.BROKER], inserts)
         apps: tuple[tuple[Any, ...], ...] = (
             (create_app(services, access[Role.CONTROLLER]),),
             (broker.asgi(), broker.protocol() if self._limits.per_s is None else BoundedHeads),
-            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], more[Role.SERVER]).asgi(),),
+            (ServerApp(core.server, lambda: self.ready, access[Role.SERVER], more[Role.SERVER], running).asgi(),),
             (minion_app(core.minion, lambda: self.ready, access[Role.MINION], more[Role.MINION]),),
         )
         core.prepare()
@@ -199,7 +200,7 @@ class EmbeddedCluster:
         if self._flight is not None:
             self._flight.start(core.runner, self._queries, logins, core.clock, self._ids)
         if self._grpc is not None:
-            self._grpc.start(core.server, core.executor, access[Role.SERVER], core.clock)
+            self._grpc.start(core.server, core.executor, running, access[Role.SERVER], core.clock)
         self._periodic.start()
         core.controller.task_lead.start()
         core.minion.start()

@@ -20,6 +20,7 @@ from gamay.roles.settings import RoleSettings
 from gamay.roles.warming import Warming
 from gamay.server.answering.listener import QueryListener
 from gamay.server.answering.query_memory import follow_settings
+from gamay.server.answering.running import RunningQueries
 from gamay.server.consuming.completion_client import HttpCompletionClient
 from gamay.server.grpc.port import GrpcPort
 from gamay.server.http.app import ServerApp
@@ -76,6 +77,7 @@ class ServerProcess(RoleProcess):
             consuming=partial(consuming_resources, self.id, layout, streams, self._completion, self.clock, self.ids, store),
             key_defaults=self.settings.key_defaults,
         )
+        self._running = RunningQueries()
         self._listener = QueryListener(
             self.id,
             self._role.executor,
@@ -86,11 +88,12 @@ class ServerProcess(RoleProcess):
             tls=self._tls_server if self.settings.query_tls else None,
             busy_poll_us=self.settings.busy_poll_us,
             secret=self._secret(),
+            running=self._running,
         )
         self._history = server_history(self._role.instance, self.clock)
         more = process_routes(self.registry, self.id, self.clock, self._history)
         self._let_in = self._access()
-        return (ServerApp(self._role.instance, lambda: self.ready, self._let_in, more, self._listener).asgi(),)
+        return (ServerApp(self._role.instance, lambda: self.ready, self._let_in, more, self._running).asgi(),)
 
     def _announce(self) -> None:
         pass  # the instance does that, once its segments are loaded
@@ -106,7 +109,7 @@ class ServerProcess(RoleProcess):
         self._listener.start()
         self._role.instance.start()
         if self._grpc is not None:
-            self._grpc.start(self._role.instance, self._role.executor, self._let_in, self.clock)
+            self._grpc.start(self._role.instance, self._role.executor, self._running, self._let_in, self.clock)
             _log.info("%s takes queries by gRPC on port %d", self.id, self._grpc.port)
 
     def _is_of_use(self) -> bool:

@@ -199,6 +199,14 @@ def test_cancelled_and_late_calls_end(cluster: EmbeddedCluster, monkeypatch: pyt
     assert ended.wait(30)
     ((_, table),) = tables(cluster, f"SET timeoutMs=50; {sql}")
     assert "longer than its 50 ms" in table.exceptions[250]
+    begun.clear()
+    found = call(cluster.grpc_port, sql, segments(cluster), requestId="77")
+    assert begun.wait(30)
+    assert httpx.get(f"{cluster.server_url}/queries/id").json() == ["77"]
+    assert httpx.delete(f"{cluster.server_url}/query/77").status_code == 200
+    (response,) = found
+    assert read(response.payload).exceptions == {503: "QueryCancellationError: The query was cancelled"}
+    assert httpx.get(f"{cluster.server_url}/queries/id").json() == []
 
 
 def test_who_may_read_what(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 import uvloop
 
@@ -26,6 +27,7 @@ from gamay.rpc.handshake import NO_SECRET, ClusterSecret
 from gamay.rpc.peer import BUSY_POLL_US, ConnectionLimits
 from gamay.rpc.server import Call, Server
 from gamay.server.answering.executor import QueryExecutor
+from gamay.server.answering.running import RunningQueries
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class QueryListener:
     Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
     `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
     together, and one of them. busy_poll_us: see `gamay.rpc.peer.ConnectionLimits`; None is the usual. secret: that brokers
-    have to know.
+    have to know. running: where queries that wait or run are listed.
 
     Raises InUseError when the port is taken.
     """
@@ -58,6 +60,7 @@ class QueryListener:
         tls: ssl.SSLContext | None = None,
         busy_poll_us: int | None = None,
         secret: ClusterSecret = NO_SECRET,
+        running: RunningQueries | None = None,
     ) -> None:
         self._executor = executor
         self._clock = clock
@@ -70,7 +73,7 @@ class QueryListener:
         )
         self._server = Server(name, self._on_call, limits, secret)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: set[tuple[str, CancellableDeadline]] = set()
+        self._running = running or RunningQueries()
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server-queries", daemon=True)
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -146,31 +149,18 @@ class QueryListener:
             self._executor.counts(header.table).waiting_s += self._clock.monotonic_s() - queued_s
             return self._execute(header, plan, deadline, call.context)
 
-        known = header.id, deadline
-        self._waiting.add(known)
+        cancel = partial(self._loop.call_soon_threadsafe, deadline.cancel)
         try:
-            answer = await self._queue.turn(execute, num_bytes, deadline)
+            with self._running.listed(header.id, cancel):
+                answer = await self._queue.turn(execute, num_bytes, deadline)
         except Exception as error:  # noqa: BLE001 - as above
             if isinstance(error, QueryError) and error.code is ErrorCode.QUERY_SCHEDULING_TIMEOUT:
                 self._executor.counts(header.table).scheduling_timeouts += 1
             _fail(call, error, header, deadline)
         else:
             call.reply(answer)
-        finally:
-            self._waiting.discard(known)
 
     # on any thread
-
-    def running(self) -> list[str]:
-        """Return the ids of the queries that wait or run, as brokers call them; but for those that take no time."""
-        return sorted({query_id for query_id, _ in list(self._waiting)})
-
-    def cancel(self, query_id: str) -> bool:
-        """End a query's work here, which its broker is told; returns whether there is any."""
-        found = [deadline for known, deadline in list(self._waiting) if known == query_id]
-        for deadline in found:
-            self._loop.call_soon_threadsafe(deadline.cancel)
-        return bool(found)
 
     def _execute(
         self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline, context: str

@@ -11,7 +11,7 @@ _PACKAGE = "org.apache.pinot.common.proto"
 SERVICE, METHOD = f"{_PACKAGE}.PinotQueryServer", "Submit"
 
 # keys of their metadata, and values
-STREAMING, PAYLOAD_TYPE, AUTHORIZATION = "enableStreaming", "payloadType", "authorization"
+STREAMING, PAYLOAD_TYPE, AUTHORIZATION, REQUEST_ID = "enableStreaming", "payloadType", "authorization", "requestId"
 SQL = "sql"
 RESPONSE_TYPE = "responseType"
 DATA, METADATA, WHOLE = "data", "metadata", "nonStreaming"

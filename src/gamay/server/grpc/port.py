@@ -11,6 +11,7 @@ from gamay.base.tls import TlsSettings
 from gamay.cluster.access.principals import AccessControl
 from gamay.query.limits.queue import QueryQueue
 from gamay.server.answering.executor import QueryExecutor
+from gamay.server.answering.running import RunningQueries
 from gamay.server.instance.instance import ServerInstance
 
 # requests hold a query and names of segments
@@ -63,16 +64,25 @@ class GrpcPort:
             raise InUseError(f"the server cannot take queries by gRPC on port {port}; choose another port") from error
 
     def start(
-        self, instance: ServerInstance, executor: QueryExecutor, access: AccessControl, clock: Clock, threads: int = 4
+        self,
+        instance: ServerInstance,
+        executor: QueryExecutor,
+        running: RunningQueries,
+        access: AccessControl,
+        clock: Clock,
+        threads: int = 4,
     ) -> None:
-        """Begin to answer. access: who may ask. threads: how many read segments at the same time."""
+        """Begin to answer.
+
+        running: where calls are listed. access: who may ask. threads: how many read segments at the same time.
+        """
         import grpc
 
         from gamay.server.grpc.messages import METHOD, SERVICE, ServerRequest, ServerResponse
         from gamay.server.grpc.submit import Submissions
 
         self._queue = QueryQueue(threads, thread_name="server-scan")
-        answerer = Submissions(instance, executor, self._queue, access, clock)
+        answerer = Submissions(instance, executor, self._queue, running, access, clock)
         handler = grpc.unary_stream_rpc_method_handler(
             answerer.submit,
             request_deserializer=ServerRequest.FromString,

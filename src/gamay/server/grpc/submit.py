@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
 import grpc
@@ -33,12 +34,14 @@ from gamay.query.reduce.merge import no_matches
 from gamay.query.selection import concat_rows
 from gamay.segment.spi import Segment
 from gamay.server.answering.executor import QueryExecutor
+from gamay.server.answering.running import RunningQueries
 from gamay.server.grpc.data_table import encode_counters, encode_failure, encode_rows
 from gamay.server.grpc.messages import (
     AUTHORIZATION,
     DATA,
     METADATA,
     PAYLOAD_TYPE,
+    REQUEST_ID,
     RESPONSE_TYPE,
     SQL,
     STREAMING,
@@ -88,12 +91,20 @@ class Submissions:
     """Answerer of the calls of a server's gRPC port, on whose threads it waits; what they read runs on those of `queue`."""
 
     def __init__(
-        self, instance: ServerInstance, executor: QueryExecutor, queue: QueryQueue, access: AccessControl, clock: Clock
+        self,
+        instance: ServerInstance,
+        executor: QueryExecutor,
+        queue: QueryQueue,
+        running: RunningQueries,
+        access: AccessControl,
+        clock: Clock,
     ) -> None:
         self._instance = instance
         self._executor = executor
         self._queue = queue
         self._clock = clock
+        self._running = running
+        self._numbers = count(1)
         self._logins = Logins(access, clock=clock)
 
     def submit(self, request: Any, context: Any) -> Iterator[Any]:
@@ -115,8 +126,13 @@ class Submissions:
         if payload.lower() != SQL:
             raise InvalidConfigError(f"the {PAYLOAD_TYPE} must be '{SQL}', not '{payload}'; brokers ask at the query port")
         scan = self._begun(_selection(request.sql), list(request.segments), principal, context)
+        query_id = metadata.get(REQUEST_ID.lower()) or f"grpc_{next(self._numbers)}"
+        with self._running.listed(query_id, scan.deadline.cancel):
+            yield from self._responses(scan, is_streamed=metadata.get(STREAMING.lower(), "false").lower() == "true")
+
+    def _responses(self, scan: _Scan, *, is_streamed: bool) -> Iterator[Any]:
         batches = self._batches(scan)
-        if metadata.get(STREAMING.lower(), "false").lower() == "true":
+        if is_streamed:
             while (payloads := self._worked(scan, partial(_next_encoded, batches, scan))) is not None:
                 for payload in payloads:
                     yield _response(DATA, payload)

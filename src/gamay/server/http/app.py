@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -18,6 +18,7 @@ from gamay.cluster.access.audit import Audited
 from gamay.cluster.access.logins import Logins
 from gamay.cluster.access.principals import EVERYBODY, AccessControl
 from gamay.model.parse import load_json
+from gamay.server.answering.running import RunningQueries
 from gamay.server.http.copies import StoredCopy, store_copy
 from gamay.server.http.describe import describe_segment
 from gamay.server.http.details import detail_routes
@@ -63,18 +64,6 @@ _REPEATABLE = {
 }
 
 
-class RunningQueries(Protocol):
-    """The queries that brokers in other processes have sent."""
-
-    def running(self) -> list[str]:
-        """Return the ids of those that wait or run."""
-        ...
-
-    def cancel(self, query_id: str) -> bool:
-        """End one; returns whether it was there."""
-        ...
-
-
 class ServerApp:
     """The handlers. is_ready: whether everything assigned at the start is loaded, and what queries run is compiled."""
 
@@ -86,9 +75,8 @@ class ServerApp:
         more: Sequence[Route] = (),
         queries: RunningQueries | None = None,
     ) -> None:
-        """access: who may ask. more: routes of the process, beside those of the role. queries: None where none come over
-        the network."""
-        self._queries = queries
+        """access: who may ask. more: routes of the process, beside those of the role. queries: those of other processes."""
+        self._queries = queries or RunningQueries()
         self._more = more
         self._instance = instance
         self._is_ready = is_ready
@@ -269,13 +257,13 @@ class ServerApp:
             return refusal(500, f"the deep store does not take segment '{segment}': {error}")
 
     async def running(self, _: Request) -> Response:
-        """List the ids of the queries that brokers in other processes wait for."""
-        return JSONResponse([] if self._queries is None else self._queries.running())
+        """List the ids of the queries that other processes wait for: brokers, and readers by gRPC."""
+        return JSONResponse(self._queries.ids())
 
     async def cancel(self, request: Request) -> Response:
-        """End the work for a query; its broker answers with error 503."""
+        """End the work for a query; who waits for it gets error 503."""
         query_id = request.path_params["query_id"]
-        if self._queries is None or not self._queries.cancel(query_id):
+        if not self._queries.cancel(query_id):
             return PlainTextResponse(f"Query: {query_id} not found on the server: {self._instance.id}", status_code=404)
         return PlainTextResponse(f"Cancelled query: {query_id}")
 

@@ -1,0 +1,32 @@
+"""What a server is asked by others than the broker of its own process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class RunningQueries:
+    """Queries of one server that wait or run, by whichever port they came; any thread may use it."""
+
+    def __init__(self) -> None:
+        self._entries: set[tuple[str, Callable[[], object]]] = set()
+
+    @contextmanager
+    def listed(self, query_id: str, cancel: Callable[[], object]) -> Iterator[None]:
+        """List a query while the block lasts. cancel: ends it, called by any thread."""
+        entry = query_id, cancel
+        self._entries.add(entry)
+        try:
+            yield
+        finally:
+            self._entries.discard(entry)
+
+    def ids(self) -> list[str]:
+        """Return the ids of all, as those who asked call them; but for those that take no time."""
+        return sorted({query_id for query_id, _ in list(self._entries)})
+
+    def cancel(self, query_id: str) -> bool:
+        """End a query's work here, which is told to who asked; returns whether there is any."""
+        found = [cancel for known, cancel in list(self._entries) if known == query_id]
+        for cancel in found:
+            cancel()
+        return bool(found)
