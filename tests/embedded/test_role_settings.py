@@ -24,7 +24,15 @@ from gamay.minion.purgers import PurgeFactories
 from gamay.minion.spark_settings import SparkSettings
 from gamay.model.table.upsert_defaults import ServerDefaults
 from gamay.roles.membership import AUTO_JOIN, claim_instance_id, join, set_shutting_down
-from gamay.roles.settings import RoleSettings, known_keys, load_settings, log_format_in, read_purging
+from gamay.roles.settings import (
+    RoleSettings,
+    known_keys,
+    load_settings,
+    log_format_in,
+    read_access,
+    read_log_dir,
+    read_purging,
+)
 
 ZK = {"zk": "zk:2181/gamay"}
 SPARK, STAGING = "gamay.minion.spark.master", "gamay.minion.spark.staging.uri"
@@ -118,6 +126,19 @@ def test_a_minions_file_names_what_purges_rows(tmp_path: Path) -> None:
     file.write_text("gamay.minion.record.purgers=operator:not_\n")
     assert read_purging(file) == PurgeFactories(("operator:not_",))
     assert load_settings(Role.MINION, None, ZK).purge == PurgeFactories()
+
+
+def test_an_embedded_cluster_has_one_folder_of_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "all.conf"
+    file.write_text("gamay.minion.record.purgers=operator:not_\n")
+    assert read_log_dir(file) is None
+    file.write_text("pinot.broker.logger.root.dir=/var/log/x\ngamay.minion.record.purgers=operator:not_\n")
+    assert read_log_dir(file) == Path("/var/log/x")
+    read_access(file)
+    assert "means nothing" not in caplog.text
+    file.write_text("pinot.broker.logger.root.dir=/var/log/x\npinot.server.logger.root.dir=/var/log/y\n")
+    with pytest.raises(InvalidConfigError, match=r"broker\.logger.* pinot\.server\..* must be the same"):
+        read_log_dir(file)
 
 
 def test_a_minion_may_have_spark_build_segments(tmp_path: Path) -> None:

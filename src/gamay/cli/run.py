@@ -50,14 +50,12 @@ def run_cluster(
     from gamay.cluster.records.records import Role
     from gamay.embedded.cluster import EmbeddedCluster
     from gamay.minion.purgers import NO_FACTORIES
-    from gamay.roles.settings import read_access, read_limits, read_purging, read_storage
+    from gamay.roles.settings import read_access, read_limits, read_log_dir, read_purging, read_storage
 
     wants_flight, flight_port = flight
     if wants_flight and flight_port is None:
         flight_port = usual_port(host)
-    write_log(
-        LogFormat.of(log_format or "text")
-    )  # the loggers let through what REST asks of them (PUT /loggers/…), this writes it
+    _begin_log(LogFormat.of(log_format or "text"), None if config_file is None else read_log_dir(config_file))
     access = None if config_file is None else read_access(config_file)
     limits = None if config_file is None else read_limits(config_file)
     storage = None if config_file is None else read_storage(config_file)
@@ -98,6 +96,13 @@ def run_cluster(
             print("ready", flush=True)
         stopped.wait()
     send_last_spans()
+
+
+def _begin_log(log_format: LogFormat, folder: Path | None) -> None:
+    """Write what the loggers let through, which REST can change (PUT /loggers/…), to a folder's files, too."""
+    write_log(log_format)
+    if folder is not None:
+        LOG_FILES.begin(folder, "cluster", log_format, "all")
 
 
 def run_serve(path: Path, host: str, port: int, config_file: Path | None, tls: TlsFiles) -> None:

@@ -178,6 +178,7 @@ def _millis(text: str) -> float:
     return _natural(text) / 1000
 
 
+_LOG_DIRS = {role: f"pinot.{role.value.lower()}.logger.root.dir" for role in Role}
 _LIMITS: Mapping[str, tuple[str, Read]] = {
     "gamay.http.body.bytes.max": (f"{_LIMIT}body_bytes", _positive),
     "gamay.http.upload.bytes.max": (f"{_LIMIT}upload_bytes", _positive),
@@ -211,14 +212,14 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "controller.vip.port": ("vip_port", _port),
         "controller.vip.protocol": ("vip_protocol", str),
         "pinot.controller.instance.id": ("instance_id", str),
-        "pinot.controller.logger.root.dir": ("log_dir", _folder),
+        _LOG_DIRS[Role.CONTROLLER]: ("log_dir", _folder),
         "controller.server.admin.auth.token": ("auth_token", _token),
     },
     Role.BROKER: {
         "pinot.broker.hostname": ("host", str),
         "pinot.broker.client.queryPort": ("port", _port),
         "pinot.broker.instance.id": ("instance_id", str),
-        "pinot.broker.logger.root.dir": ("log_dir", _folder),
+        _LOG_DIRS[Role.BROKER]: ("log_dir", _folder),
         "gamay.broker.flight.port": ("flight_port", _port),
         **_OF_QUERIES,
     },
@@ -231,7 +232,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.server.grpctls.enabled": ("grpc_tls", _flag),
         "pinot.server.instance.dataDir": ("data_dir", _folder),
         "pinot.server.instance.id": ("instance_id", str),
-        "pinot.server.logger.root.dir": ("log_dir", _folder),
+        _LOG_DIRS[Role.SERVER]: ("log_dir", _folder),
         "pinot.server.shutdown.timeout.ms": ("drain_s", _millis),
         "pinot.server.segment.fetcher.auth.token": ("auth_token", _token),
         "pinot.server.segment.uploader.auth.token": ("auth_token", _token),
@@ -245,7 +246,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "pinot.minion.host": ("host", str),
         "pinot.minion.port": ("port", _port),
         "pinot.minion.instance.id": ("instance_id", str),
-        "pinot.minion.logger.root.dir": ("log_dir", _folder),
+        _LOG_DIRS[Role.MINION]: ("log_dir", _folder),
         "pinot.minion.task.auth.token": ("auth_token", _token),
         "task.auth.token": ("auth_token", _token),
         MASTER: ("spark_master", str),
@@ -354,7 +355,8 @@ def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     properties = _properties(config_file)
     found = {role: _access(role, properties) for role in _OF_ROLE}
     of_storage = (storage_settings(role.value.lower(), properties)[1] for role in (Role.CONTROLLER, Role.SERVER))
-    known = {*_LIMITS, *chain(*of_storage), *(key for role in _OF_ROLE for key in access_keys(role, properties))}
+    of_access = (access_keys(role, properties) for role in _OF_ROLE)
+    known = {*_LIMITS, PURGERS, MODIFIERS, *_LOG_DIRS.values(), *chain(*of_storage, *of_access)}
     for key in properties:
         if key not in known:
             _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
@@ -387,6 +389,18 @@ def read_purging(config_file: Path) -> PurgeFactories:
     found = PurgeFactories(_names(given.get(PURGERS, "")), _names(given.get(MODIFIERS, "")))
     found.check()
     return found
+
+
+def read_log_dir(config_file: Path) -> Path | None:
+    """Return the folder of an embedded cluster's log files, by a properties file; None: the log goes to no files.
+
+    Its roles share one log, so they cannot have different folders: raises InvalidConfigError.
+    """
+    given = _properties(config_file)
+    folders = {key: given[key] for key in _LOG_DIRS.values() if key in given}
+    if len(set(folders.values())) > 1:
+        raise InvalidConfigError(f"{config_file}: {', '.join(folders)} must be the same: one process has one log")
+    return next(map(_folder, folders.values()), None)
 
 
 def log_format_in(config_file: Path | None) -> LogFormat:
