@@ -37,9 +37,16 @@ def test_a_table_shows_columns_rows_and_segments(open_page: Any) -> None:
     expect(page.get_by_role("cell", name="city", exact=True)).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="price").locator("td").nth(3)).to_have_text("10,000")
     columns = {row[0]: row[1:] for row in cells(page)}
-    assert columns["city"] == ["STRING", "dimension", "4", "Kyiv", "Rome"]
-    assert columns["id"][3:] == [str(FIRST_ID), str(FIRST_ID + ROWS - 1)]
-    assert columns["note"][3:] == ["n 1", "null"]  # the table keeps no nulls
+    assert columns["city"][:6] == ["STRING", "dimension", "4", "0", "Kyiv", "Rome"]
+    assert columns["id"][4:6] == [str(FIRST_ID), str(FIRST_ID + ROWS - 1)]
+    assert columns["note"][3:6] == ["0", "n 1", "null"]  # the table keeps no nulls
+    drawn = page.get_by_role("img", name="Rows of price from 0 to 99.99").locator("title").all_text_contents()
+    assert {share.split()[0] for share in drawn} == {"4.2"}  # each of 24 bars
+    page.get_by_role("button", name="note", exact=True).click()
+    most = page.get_by_role("list", name="The most frequent values of note").get_by_role("listitem")
+    expect(most).to_have_count(10)
+    expect(most.first).to_contain_text("14,286, 14 %")
+    assert_accessible(page)
     page.get_by_role("tab", name="Rows").click()
     expect(page.get_by_text("n 1", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Segments").click()
@@ -51,6 +58,32 @@ def test_a_table_shows_columns_rows_and_segments(open_page: Any) -> None:
     page.get_by_role("button", name="Keep it").click()
     page.get_by_role("button", name="Reload OFFLINE").click()
     expect(page.get_by_text("are being reloaded")).to_be_visible()
+    assert_accessible(page)
+
+
+def test_a_segment_shows_its_columns(open_page: Any) -> None:
+    page = open_page("#/tables/trips/segments")
+    page.get_by_role("button", name="Columns of trips").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("cell", name="dictionary").first).to_be_visible()
+    shown = {row[0]: row[1:] for row in cells(dialog)}
+    assert shown["city"][:5] == ["STRING", "4", "0", "Kyiv", "Rome"]
+    assert sorted(shown["city"][6].split(", ")) == ["dictionary", "forward"]
+    assert_accessible(page)
+    page.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+
+
+def test_instances_show_what_they_take(open_page: Any) -> None:
+    page = open_page("#/cluster")
+    series = {"processors": [1.5, None], "memoryBytes": [2**30], "diskUsedBytes": [3.0], "diskTotalBytes": [4.0]}
+    told = {"process": "p", "stepSeconds": 15, "timesMs": [1, 2], "series": series}
+    page.route("**/metrics/history/Server_*", lambda route: route.fulfill(json=told))
+    page.get_by_role("tab", name="Metrics").click()
+    page.get_by_role("tab", name="Instances").click()
+    server = page.get_by_role("row").filter(has_text="Server")
+    expect(server.get_by_role("meter")).to_have_attribute("value", "0.75")
+    assert cells(page)[-1][4:7] == ["1.50", "1 GiB", "75 %"]
     assert_accessible(page)
 
 
@@ -306,8 +339,11 @@ def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: 
     expect(editor).to_contain_text("tableIndexConfig")
     watch.allowed.append("400")
     config = httpx.get(f"{own.controller_url}/tables/pay").json()["OFFLINE"]
+    editor.fill(json.dumps(config | {"isDimTable": []}, indent=2))
+    expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
     config["tableIndexConfig"]["invertedIndexColumns"] = ["nothing"]
     editor.fill(json.dumps(config, indent=2))
+    expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("alert")).to_contain_text("nothing")
     config["tableIndexConfig"]["invertedIndexColumns"] = ["n"]
@@ -316,8 +352,21 @@ def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: 
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("dialog")).to_contain_text("invertedIndexColumns")
     expect(page.get_by_role("list", name="Remarks")).to_contain_text("/tableIndexConfig/noSuchKey means nothing here")
-    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_role("list", name="What follows")).to_contain_text("follow when they are reloaded")
+    page.get_by_role("dialog").get_by_role("button", name="Save and reload").click()
     expect(page.get_by_text("The config of pay is changed")).to_be_visible()
+    expect(page.get_by_text("The OFFLINE segments of pay are being reloaded")).to_be_visible()
+
+
+def test_a_config_offers_the_names_that_it_may_have(watched: Any, own: EmbeddedCluster) -> None:
+    page, _ = watched(own.controller_url, "/#/tables/pay/config")
+    page.on("dialog", lambda dialog: dialog.accept())
+    editor = page.get_by_label("Table config")
+    expect(editor).to_contain_text("tableIndexConfig")
+    editor.fill('{"tableIndexConfig": {')
+    editor.press("Control+End")
+    editor.press_sequentially('"inverted')
+    expect(page.get_by_role("option").first).to_have_text('"invertedIndexColumns"')
 
 
 def test_a_config_keeps_whole_numbers_beyond_those_of_javascript(watched: Any, own: EmbeddedCluster) -> None:

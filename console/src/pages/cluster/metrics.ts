@@ -65,6 +65,7 @@ const SPECS: Spec[] = [
     ],
     shown: number,
   },
+  { title: 'Disk of the segments in use', parts: [{ series: 'diskUsedBytes' }], shown: bytes },
   { title: 'Bytes of segments', parts: [{ series: 'segmentBytes' }], shown: bytes },
   { title: 'Subtasks running', parts: [{ series: 'subtasksRunning', isRare: true }], shown: number },
   {
@@ -125,4 +126,18 @@ function pointsOf(told: Told, values: (number | null)[]): [number, number | null
 function inWords(line: Line, shown: (value: number) => string): string {
   const values = line.points.flatMap(([, value]) => (value === null ? [] : [value]))
   return `${line.name} ${shown(values.at(-1)!)} at last, ${shown(Math.max(...values))} at most`
+}
+
+/** What an instance takes of its machine, as it told last. */
+export interface Load {
+  processors: number | null
+  memoryBytes: number | null
+  /** share of the disk of its segments that is in use */
+  disk: number | null
+}
+
+export function loadOf({ series }: Told): Load {
+  const last = (name: string) => series[name]?.findLast((value) => value !== null) ?? null
+  const [used, total] = [last('diskUsedBytes'), last('diskTotalBytes')]
+  return { processors: last('processors'), memoryBytes: last('memoryBytes'), disk: used !== null && total ? used / total : null }
 }

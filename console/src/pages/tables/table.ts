@@ -2,6 +2,7 @@
 
 import { get, path } from '../../lib/api'
 import { ask, quoted } from '../../lib/ask'
+import { toJson } from '../../lib/json'
 
 export type Kind = 'OFFLINE' | 'REALTIME'
 
@@ -97,6 +98,12 @@ export function segmentsOf(kind: Kind, records: Record<string, Record_>, half: H
   })
 }
 
+/** Return what a column of a segment is stored as, the largest part first, and how large it is. */
+export function partsOf(indexSizeMap: Record<string, number>) {
+  const names = Object.entries(indexSizeMap).map(([name, bytes]) => ({ name, bytes }))
+  return { bytes: names.reduce((sum, part) => sum + part.bytes, 0), names: names.sort((a, b) => b.bytes - a.bytes) }
+}
+
 function number(text: string | undefined): number | null {
   const value = Number(text ?? Number.NaN)
   return Number.isFinite(value) && value >= 0 ? value : null
@@ -114,6 +121,50 @@ export function notesOf({ warnings = [], unrecognizedProperties = {} }: Checked)
   const unknown = Object.keys(unrecognizedProperties)
   return [...warnings, ...unknown.map((pointer) => `${pointer} means nothing here: it is ignored`)]
 }
+
+/** what follows from a change of a config, beside that it is stored */
+export interface Consequence {
+  text: string
+  needsReload: boolean
+}
+
+const RELOAD = 'Indexes and forms of columns: stored segments follow when they are reloaded.'
+const MOVE = 'Where segments are: they move when the table is rebalanced.'
+const STREAM = 'The stream: consuming segments go on as they are; the next ones follow, and “Commit now” makes them begin.'
+const ROWS = 'How rows are made: rows that come from now on; those that are stored stay as they are.'
+
+/** parts of a config by their paths, the first that fits a change counts */
+const PARTS: [prefix: string, text: string][] = [
+  ['tableIndexConfig.streamConfigs', STREAM],
+  ['ingestionConfig.streamIngestionConfig', STREAM],
+  ['ingestionConfig', ROWS],
+  ['tableIndexConfig', RELOAD],
+  ['fieldConfigList', RELOAD],
+  ['segmentsConfig.retention', 'Retention: the controller deletes what is older when it looks next.'],
+  ['segmentsConfig.replic', MOVE],
+  ['tenants', MOVE],
+  ['tierConfigs', MOVE],
+  ['instanceAssignmentConfigMap', MOVE],
+  ['instancePartitionsMap', MOVE],
+  ['task', 'Tasks: from their next run on.'],
+]
+
+/** Return what changing a config causes, each thing once. */
+export function consequencesOf(before: unknown, after: unknown): Consequence[] {
+  const texts = changedPaths(before, after).flatMap((path) => PARTS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? [])
+  return [...new Set(texts)].map((text) => ({ text, needsReload: text === RELOAD }))
+}
+
+/** Return the paths, with dots between names, of the smallest parts of two documents that differ. */
+function changedPaths(before: unknown, after: unknown, at = ''): string[] {
+  if (isObject(before) && isObject(after)) {
+    const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    return names.flatMap((name) => changedPaths(before[name], after[name], at ? `${at}.${name}` : name))
+  }
+  return toJson(before ?? null) === toJson(after ?? null) ? [] : [at]
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export interface Changed {
   kind: 'same' | 'gone' | 'new'

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 
 import { heatLevel, heatOf } from './heat'
-import { scopeOf } from './profile'
-import { differences, kindsOf, notesOf, segmentsOf } from './table'
+import { binsItem, itemsOf, profileOf, scopeOf } from './profile'
+import { consumersOf, mayReplay, newestMs, payloadText, stateOf, type Letter } from './ingestion'
+import { consequencesOf, differences, kindsOf, notesOf, partsOf, segmentsOf } from './table'
 import { endOf, isOver, type Run } from './tasks'
 
 const half = { reportedSizeInBytes: 10, missingSegments: 0, segments: { a: { reportedSizeInBytes: 10 }, b: { reportedSizeInBytes: -1 } } }
@@ -99,5 +100,72 @@ describe('a run of a task', () => {
     expect(endOf(run('COMPLETED', null, '2026-01-01 00:00:01 UTC', '2026-01-01 00:00:09 UTC', null))).toBe('2026-01-01 00:00:09 UTC')
     expect(endOf(run('COMPLETED', '2026-01-02 00:00:00 UTC', '2026-01-01 00:00:01 UTC'))).toBe('2026-01-02 00:00:00 UTC')
     expect(endOf(run('IN_PROGRESS', null, '2026-01-01 00:00:01 UTC'))).toBeNull()
+  })
+})
+
+describe('the profile of a column', () => {
+  const column = (dataType: string) => ({ name: 'a"b', dataType })
+
+  it('asks for ranges in the type of the column', () => {
+    expect(itemsOf(column('LONG')).slice(2)).toEqual(['MINLONG("a""b")', 'MAXLONG("a""b")'])
+    expect(itemsOf(column('STRING')).slice(2)).toEqual(['MINSTRING("a""b")', 'MAXSTRING("a""b")'])
+    expect(profileOf(column('BOOLEAN'), [2, 1, 9, 9])).toEqual({ distinct: 2, nulls: 1, least: null, most: null })
+  })
+
+  it('divides a range that there is', () => {
+    const of = (least: unknown, most: unknown, dataType = 'DOUBLE') => binsItem(column(dataType), { distinct: 2, nulls: 0, least, most })
+    expect(of(-1.5, 3)).toBe('HISTOGRAM("a""b", -1.5, 3, 24)')
+    expect(of(3, 3)).toBeNull()
+    expect(of(null, null)).toBeNull()
+    expect(of('Infinity', 'Infinity')).toBeNull()
+    expect(of('a', 'b', 'STRING')).toBeNull()
+  })
+})
+
+describe('the consumption of a stream', () => {
+  const replica = { partition: 0, state: 'HOLDING', failure: null, currentOffset: '7', latestUpstreamOffset: '9', recordsLag: 2 }
+  const counts = { numRows: 7, rowsPerSecond: 0.5, lastConsumedTimestampMs: 50, lastMessageTimestampMs: -1, memoryBytes: 10 }
+
+  it('shows the replicas that do not answer, too', () => {
+    const idealState = { s2: 'CONSUMING', s1: 'CONSUMING', s3: 'OFFLINE' }
+    const segment = { segmentName: 'a', rowLimit: 5, idealState, replicas: { s2: { ...replica, ...counts } } }
+    const [first, second, ...rest] = consumersOf({ consumingSegments: [segment], serversFailingToRespond: ['s1'] })
+    expect(rest).toEqual([])
+    expect([first?.server, second?.server, second?.currentOffset]).toEqual(['s1', 's2', '7'])
+    expect(first && [stateOf(first), newestMs(first)]).toEqual([{ text: 'no answer', look: 'bad' }, null])
+    expect(second && [stateOf(second), newestMs(second)]).toEqual([{ text: 'holding', look: 'warn' }, 50])
+    expect(second && stateOf({ ...second, failure: 'gone' })).toEqual({ text: 'gone', look: 'bad' })
+  })
+
+  it('shows messages as what they are', () => {
+    expect(payloadText(btoa('{"a": 1}'))).toBe('{"a": 1}')
+    expect(payloadText(btoa('\xff\x01'))).toBe('ff 01')
+    expect(payloadText(btoa('x'.repeat(3000)))).toHaveLength(2001)
+  })
+
+  it('replays what there is, once', () => {
+    const letter: Letter = { partition: 0, offset: '1', nextOffset: null, kind: 'UNCONVERTIBLE', reason: '', timestampMs: 0, payload: 'e30=' }
+    expect([letter, { ...letter, payload: null }, { ...letter, kind: 'GAP' as const }, { ...letter, replayedTo: '9' }].map(mayReplay)).toEqual([true, false, false, false])
+  })
+})
+
+describe('a change of a config', () => {
+  const of = (before: unknown, after: unknown) => consequencesOf(before, after).map(({ text, needsReload }) => [text.split(':')[0], needsReload])
+
+  it('says what follows, each thing once', () => {
+    const before = { tableIndexConfig: { invertedIndexColumns: ['a'] }, segmentsConfig: { replication: '1' }, quota: {} }
+    expect(of(before, before)).toEqual([])
+    expect(of(before, { ...before, quota: { maxQueriesPerSecond: '1' } })).toEqual([])
+    const after = { tableIndexConfig: { invertedIndexColumns: ['b'], loadMode: 'MMAP' }, segmentsConfig: { replication: '2' }, ingestionConfig: { filterConfig: {} } }
+    expect(of(before, after)).toEqual([['Indexes and forms of columns', true], ['Where segments are', false], ['How rows are made', false]])
+    expect(of({}, { tableIndexConfig: { streamConfigs: { a: 'b' } } })).toEqual([['Indexes and forms of columns', true]])
+    expect(of({ tableIndexConfig: { streamConfigs: {} } }, { tableIndexConfig: { streamConfigs: { a: 'b' } } })).toEqual([['The stream', false]])
+  })
+})
+
+describe('a column of a segment', () => {
+  it('has parts, the largest first', () => {
+    const { bytes, names } = partsOf({ dictionary: 5, forward: 9 })
+    expect([bytes, names.map(({ name }) => name)]).toEqual([14, ['forward', 'dictionary']])
   })
 })

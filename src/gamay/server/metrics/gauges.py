@@ -18,6 +18,8 @@ _SERIES = (
     Series("segmentBytes", "pinot_server_segmentSizeBytes", Reading.SUM),
     Series("rows", "pinot_server_documentCount", Reading.SUM),
     Series("segmentsInError", "pinot_server_segmentsInErrorState", Reading.SUM),
+    Series("diskUsedBytes", "pinot_server_diskUsedBytes", Reading.SUM),
+    Series("diskTotalBytes", "pinot_server_diskTotalBytes", Reading.SUM),
 )
 
 
@@ -29,6 +31,9 @@ def server_history(instance: ServerInstance, clock: Clock) -> MetricsHistory:
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
     """Yield what the server has loaded, what it failed to load, and what it was asked."""
     yield from measure_store("server", instance.store)
+    _, total, used = instance.disk_usage()
+    yield Measured("pinot_server_diskTotalBytes", total, "Bytes of the disk where the segments are")
+    yield Measured("pinot_server_diskUsedBytes", used, "Bytes of the disk where the segments are that are in use")
     yield from instance.counts.measure(tables := instance.tables())
     for table in tables:
         data = instance.table(table)

@@ -1,1 +1,0 @@
-import{Ot as e,R as t,dt as n,et as r,ht as i,nt as a,q as o}from"./index-D6V62Hle.js";var s=a(`<div class="scroll-x card" role="region" tabindex="0"><!></div>`);function c(a,c){var l=s(),u=i(l);o(u,()=>c.children),e(l),n(()=>t(l,`aria-label`,c.label)),r(a,l)}export{c as t};
