@@ -88,6 +88,17 @@ class Asked:
         assert answer.table is not None
         return [row[0] for row in answer.table.rows()]
 
+    def rows(self, sql: str) -> list[float]:
+        bound, found = self.result(sql)
+        answer = reduce(bound, [found])
+        assert answer.table is not None
+        return [row[0] for row in answer.table.rows()]
+
+    def plans(self, sql: str) -> str:
+        *options, query = sql.rpartition("; ")
+        bound, found = self.result(f"{''.join(options)}EXPLAIN PLAN FOR {query}")
+        return str(explain_table(bound, [found.plans]).rows())
+
     def plan(self, condition: str, options: str = "") -> str:
         bound, found = self.result(f"{options}EXPLAIN PLAN FOR SELECT id FROM t WHERE {condition} LIMIT 100")
         return str(explain_table(bound, [found.plans]).rows()[-1][0])
@@ -193,6 +204,40 @@ def test_the_rows_are_those_of_the_scan(indexed: Any, distance: str, data: st.Da
     assert asked.plan(near, EVERYTHING).startswith("VECTOR_SIMILARITY_INDEX(")
     assert asked.ids(condition, EVERYTHING + nulls) == asked.ids(condition, SCANNED + nulls)
     assert not set(asked.ids(near, EVERYTHING)) & set(missing)
+
+
+HAVE_VECTORS = "id NOT IN (3, 4, 1500)"
+FUNCTIONS = {
+    "COSINE": "cosineDistance({}, {})", "L2": "l2Distance({1}, {0})", "EUCLIDEAN": "euclideanDistance({}, {})",
+    "INNER_PRODUCT": "innerProduct({}, {}) DESC",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("distance", FUNCTIONS)
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_an_order_by_distance_is_that_of_the_scan(indexed: Any, distance: str, data: st.DataObject) -> None:
+    _, _, asked_of, _ = indexed
+    asked = asked_of(distance)
+    vector = array(data.draw(st.lists(st.integers(-20, 20).map(lambda x: x + 0.37), min_size=6, max_size=6)))
+    order = FUNCTIONS[distance].format("v", vector)
+    where = data.draw(st.sampled_from(["", "AND id % 3 = 0", "AND (id < 700 OR id > 1990)", "AND id = 12"]))
+    limit = data.draw(st.sampled_from(["LIMIT 1", "LIMIT 5, 20", "LIMIT 3000"]))
+    sql = f"SELECT {order.removesuffix(' DESC')} FROM t WHERE {HAVE_VECTORS} {where} ORDER BY {order} {limit}"
+    assert asked.rows(EVERYTHING + sql) == pytest.approx(asked.rows(SCANNED + sql), abs=1e-9, nan_ok=True)
+    if where != "AND id = 12":
+        assert "VECTOR_SIMILARITY_INDEX(" in asked.plans(EVERYTHING + sql.replace("3000", "30"))
+    assert "VECTOR_SIMILARITY" not in asked.plans(SCANNED + sql)
+
+
+def test_an_order_by_distance_reads_few_rows(indexed: Any) -> None:
+    vectors, _, asked_of, _ = indexed
+    sql = f"SELECT id FROM t WHERE {HAVE_VECTORS} ORDER BY l2Distance(v, {array(vectors[1])}) LIMIT 5"
+    _, few = asked_of("L2").result(sql)
+    _, all_rows = asked_of("L2").result(SCANNED + sql)
+    assert (few.stats.num_docs_scanned, all_rows.stats.num_docs_scanned) == (5, len(vectors) - 3)
+    for old, new in ("LIMIT", "DESC LIMIT"), ("LIMIT", ", id LIMIT"), ("l2Distance", "l1Distance"):
+        assert "VECTOR_SIMILARITY" not in asked_of("L2").plans(sql.replace(old, new)), new
 
 
 @pytest.mark.parametrize("distance", ["COSINE", "INNER_PRODUCT", "L2"])

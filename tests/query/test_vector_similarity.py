@@ -1,5 +1,6 @@
 """VECTOR_SIMILARITY and VECTOR_SIMILARITY_RADIUS on real segments, against NumPy."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,10 +120,35 @@ def test_the_nearest_of_each_segment_are_found(table: Table, distance: str, coun
     wanted = nearest(first, count) | {place + _ROWS for place in nearest(second, count)}
     assert table.ids(f"VECTOR_SIMILARITY(v, {ARRAY}, {count})", distance) == wanted
     assert table.ids(f"NOT VECTOR_SIMILARITY(v, {ARRAY}, {count})", distance) == set(range(2 * _ROWS)) - wanted
-    few = {row for row in wanted if row % 3 == 0}
-    assert table.ids(f"VECTOR_SIMILARITY(v, {ARRAY}, {count}) AND id % 3 = 0", distance) == few
+    assert table.ids(f"VECTOR_SIMILARITY(v, {ARRAY}, {count}) OR id < 9", distance) == wanted | set(range(9))
     counted = table.rows(f"SELECT COUNT(*) FILTER (WHERE VECTOR_SIMILARITY(v, {ARRAY}, {count})), COUNT(*) FROM t", distance)
     assert counted == [(len(wanted), 2 * _ROWS)]
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("count", [1, 10, 37, 1000])
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("id % 3 = 0", lambda row: row % 3 == 0),
+        ("id >= 290 AND id % 7 <> 1 AND id < 500", lambda row: 290 <= row < 500 and row % 7 != 1),
+        ("(id < 4 OR id = 471)", lambda row: row < 4 or row == 471),
+        ("id < 0", lambda _: False),
+    ],
+)
+def test_the_nearest_are_those_of_the_rows_that_the_other_conditions_let_through(
+    table: Table, distance: str, count: int, condition: str, holds: Callable[[int], bool]
+) -> None:
+    first, second = expected(distance, [row for row in range(2 * _ROWS) if not holds(row)])
+    wanted = nearest(first, count) | {place + _ROWS for place in nearest(second, count)}
+    assert table.ids(f"{condition} AND VECTOR_SIMILARITY(v, {ARRAY}, {count})", distance) == wanted
+
+
+def test_a_filter_clause_chooses_among_the_nearest(table: Table) -> None:
+    first, second = expected("COSINE")
+    wanted = nearest(first, 40) | {place + _ROWS for place in nearest(second, 40)}
+    sql = f"SELECT COUNT(*) FILTER (WHERE id % 3 = 0), COUNT(*) FROM t WHERE VECTOR_SIMILARITY(v, {ARRAY}, 40)"
+    assert table.rows(sql) == [(len([row for row in wanted if row % 3 == 0]), len(wanted))]
 
 
 @pytest.mark.parametrize("distance", DISTANCES)

@@ -118,6 +118,16 @@ def conjunction(parts: Sequence[Filter]) -> Filter:
     return And(tuple(flat)) if len(flat) > 1 else next(iter(flat), EVERYTHING)
 
 
+def narrowed(where: Filter, clause: Filter) -> Filter:
+    """Return the filter of rows of WHERE for which another condition holds, too.
+
+    Searches of the nearest rows stay apart, for those are the nearest of the rows for which the conditions beside them hold.
+    """
+    apart = [part if isinstance(part, And) else And((part,)) for part in (where, clause)]
+    has_search = any(isinstance(part, Near) for whole in apart for part in whole.parts)
+    return And(tuple(apart)) if has_search else conjunction([where, clause])
+
+
 def _is_denied(part: Not, others: Container[Filter]) -> bool:
     """Whether a part is the complement of another one, but for expressions: `rand() < 0.5` may hold once and then not."""
     return not isinstance(part.part, Test) and part.part in others

@@ -1,8 +1,9 @@
-"""Searches as filters: TEXT_MATCH of multi-value columns, VECTOR_SIMILARITY and VECTOR_SIMILARITY_RADIUS."""
+"""Searches as filters: TEXT_MATCH of multi-value columns, VECTOR_SIMILARITY and its RADIUS, orders by distance."""
 
 from itertools import combinations
 from math import comb, isfinite
 
+from gamay.base.errors import QueryError
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.expression import NEAREST, TEXT_MATCH, TEXT_PART, WITHIN, Call, Column, Expression, Literal
 from gamay.functions.scalar.text.text_match import check_text, search_of
@@ -17,6 +18,13 @@ VECTOR_SEARCHES = ("vectorsimilarity", NEAREST, "vectorsimilarityradius", WITHIN
 COUNT_DEFAULT = 10
 RADIUS_DEFAULT = 0.5
 _COMBINATIONS_MAX = 1000
+# functions by which the nearest rows come first: the distance of an index, and whether their greatest values are the nearest
+_ORDERS = {
+    "cosinedistance": ("COSINE", False),
+    "l2distance": ("L2", False),
+    "euclideandistance": ("EUCLIDEAN", False),
+    "innerproduct": ("INNER_PRODUCT", True),
+}
 
 
 def text_filter(call: Call, column: str, data_type: DataType) -> Filter:
@@ -65,6 +73,20 @@ def vector_filter(call: Call, column_type: ValueType) -> Near:
     ):
         raise wrong(name, f"argument 3 must be {'a number' if is_radius else 'a whole number from 1'}")
     return Near(column.name, vector, str(distance), None if is_radius else int(limit), float(limit) if is_radius else None)
+
+
+def nearest_first(expression: Expression, count: int, *, descending: bool) -> Near | None:
+    """Return the search for the rows that an order has first; None where that is not by distance to a vector."""
+    if not isinstance(expression, Call) or expression.name not in _ORDERS or len(expression.args) != 2 or count < 1:
+        return None
+    distance, is_descending = _ORDERS[expression.name]
+    column, vector = sorted(expression.args, key=lambda arg: not isinstance(arg, Column))
+    if descending != is_descending or not isinstance(column, Column):
+        return None
+    try:
+        return Near(column.name, _vector(expression.name, vector), distance, count, None)
+    except QueryError:
+        return None  # a vector that is computed for each row
 
 
 def _vector(name: str, argument: Expression) -> tuple[float, ...]:

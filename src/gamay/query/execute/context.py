@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from gamay.base.guard import Holder
 from gamay.kernels.tuning import SMALL_WORK_S
 from gamay.query.bind.binder import BoundQuery, QueryKind, physical_columns
+from gamay.query.bind.predicate import Filter
 from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.groupby.states import WIDE, is_narrow
 from gamay.query.groupby.table import GroupTable
@@ -52,12 +53,12 @@ class ExecutionContext:
         """Return the query as a segment is asked it."""
         return segment.asks or self.bound
 
-    def filter(self, segment: QuerySegment) -> FilterResult:
-        """Return the rows of a segment that WHERE lets through."""
+    def filter(self, segment: QuerySegment, where: Filter | None = None) -> FilterResult:
+        """Return the rows of a segment that WHERE lets through, or another condition."""
         self.deadline.check()
         trace = self.trace
         begun_s = 0.0 if trace is None else trace.now_s()
-        filtered = apply_filter(self.asked(segment).filter, segment, self.pool.run)
+        filtered = apply_filter(self.asked(segment).filter if where is None else where, segment, self.pool.run)
         if segment.name in self.consuming:
             filtered = replace(filtered, of_consuming=True)
         if trace is None:

@@ -29,11 +29,12 @@ from gamay.query.bind.predicate import (
     Or,
     Range,
     Test,
-    conjunction,
+    narrowed,
 )
 from gamay.query.columns.constants import values_of
 from gamay.query.execute.distinct import answering_dictionary
 from gamay.query.execute.groups import known_partials
+from gamay.query.execute.nearest_first import indexed_search
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.nearest import NearScan
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
@@ -221,6 +222,8 @@ def _own_plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     filter_ = _filter(bound.filter, segment)
     if segment.visible is not None:
         filter_ = _and((filter_, Operator("FILTER_BITMAP(validDocIds)")), segment)
+    if (search := indexed_search(bound, segment)) is not None:
+        filter_ = _and((filter_, _near(search, segment)), segment)
     if (unread := _unread(bound, segment, filter_)) is not None:
         return unread
     if not bound.filters:
@@ -228,7 +231,7 @@ def _own_plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     branches: dict[Column | None, list[BoundAggregate]] = {None: []} if bound.rows else {}
     for aggregate in bound.aggregates:
         branches.setdefault(aggregate.filter, []).append(aggregate)
-    conditions = {filter_column(i): conjunction([bound.filter, part]) for i, part in enumerate(bound.filters)}
+    conditions = {filter_column(i): narrowed(bound.filter, part) for i, part in enumerate(bound.filters)}
     children = [
         _projection(bound, aggregates, filter_ if column is None else _filter(conditions[column], segment))
         for column, aggregates in branches.items()
@@ -349,7 +352,7 @@ def _near(leaf: Near, segment: QuerySegment) -> Operator:
         return Operator(f"VECTOR_SIMILARITY_RADIUS(distance:{leaf.distance},predicate:{predicate})")
     predicate = f"vector_similarity({leaf.column}, ARRAY[{vector}], {leaf.count})"
     scan = NearScan(segment.column(leaf.column), leaf, EntryCounter())
-    way = "EXACT_SCAN" if Resolver(segment, EntryCounter()).neighbours(leaf, scan) is None else "INDEX"
+    way = "EXACT_SCAN" if Resolver(segment, EntryCounter()).neighbours(leaf, scan, segment.visible) is None else "INDEX"
     return Operator(f"VECTOR_SIMILARITY_{way}(distance:{leaf.distance},predicate:{predicate})")
 
 

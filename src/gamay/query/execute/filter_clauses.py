@@ -10,7 +10,7 @@ from gamay.functions.expression import Column, Expression
 from gamay.functions.vector import Operand, Vector
 from gamay.query.bind.aggregates import filter_column
 from gamay.query.bind.binder import BoundQuery, physical_columns
-from gamay.query.bind.predicate import conjunction
+from gamay.query.bind.predicate import narrowed
 from gamay.query.execute.context import ExecutionContext
 from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.filter.column import FilterColumn
@@ -81,4 +81,4 @@ def branch_of(bound: BoundQuery, condition: Column | None, filtered: FilterResul
     if condition is None:
         return filtered
     index = next(i for i in range(len(bound.filters)) if filter_column(i) == condition)
-    return apply_filter(conjunction([bound.filter, bound.filters[index]]), segment)
+    return apply_filter(narrowed(bound.filter, bound.filters[index]), segment)

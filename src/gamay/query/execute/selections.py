@@ -11,6 +11,7 @@ from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import CommonBound
 from gamay.query.execute.context import ExecutionContext
 from gamay.query.execute.gathered import gather_first, may_be_few
+from gamay.query.execute.nearest_first import nearest_rows
 from gamay.query.few.rows import ROWS_MAX, SEGMENTS_MAX, FewRows
 from gamay.query.filter.apply import FilterResult
 from gamay.query.prune.by_segments import bounds_of
@@ -209,7 +210,7 @@ def _ordered(
     context: ExecutionContext, segment: QuerySegment, filtered: FilterResult | None, common: CommonBound
 ) -> Rows | None:
     bound, limit = context.asked(segment), context.bound.limit_with_offset
-    filtered = filtered or context.filter(segment)
+    filtered = nearest_rows(context, segment) or filtered or context.filter(segment)
     matches = filtered.matches()
     threads = 1 if lies_in_order(segment, bound.order_by) else context.pool.usable_threads
     pieces = matches.split(min(threads, max(1, span_of(matches) // BLOCK_ROWS)))

@@ -4,7 +4,7 @@ Every vector is looked at, or those that a vector index names as candidates; the
 same way. A row that is null, or holds only the default of a FLOAT that is missing, has no vector and is near nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from gamay.kernels.vector.vectors import cosines, dot_products, squared_distance
 from gamay.query.bind.predicate import Near
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import DocFlags, doc_mask
-from gamay.query.view.matches import BLOCK_ROWS, AllDocs, DocIds, DocList
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, DocIds, DocList, flagged_docs
 from gamay.query.view.read import read_values
 from gamay.query.view.vector_options import VectorOptions
 from gamay.segment.encode.vectors import has_vector
@@ -135,13 +135,20 @@ def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None
         order = np.argsort(distances, kind="stable")[:count]
         best, docs = distances[order], found.docs[order].astype(np.int64)
         first = num_docs if found.covered is None else found.covered
-    for start in range(first, num_docs, BLOCK_ROWS):
-        stop = min(num_docs, start + BLOCK_ROWS)
-        distances = scan.distances(AllDocs(start, stop))
-        if visible is not None:
-            distances[~visible[start:stop]] = _NONE
+    for block, ids in _blocks(first, num_docs, visible):
+        distances = scan.distances(block)
         nearer = np.flatnonzero(distances < best[-1] if len(best) == count else distances == distances)
-        best, docs = np.concatenate([best, distances[nearer]]), np.concatenate([docs, nearer + start])
+        best, docs = np.concatenate([best, distances[nearer]]), np.concatenate([docs, ids[nearer]])
         order = np.argsort(best, kind="stable")[:count]
         best, docs = best[order], docs[order]
     return BitMap(docs.astype(np.uint32))
+
+
+def _blocks(first: int, num_docs: int, visible: Mask | None) -> Iterator[tuple[AllDocs | DocList, DocIds]]:
+    """Yield the docs that count, from one on, a block at a time, and their ids."""
+    for start in range(first, num_docs, BLOCK_ROWS):
+        stop = min(num_docs, start + BLOCK_ROWS)
+        if visible is None:
+            yield AllDocs(start, stop), np.arange(start, stop, dtype=np.int32)
+        elif len(ids := flagged_docs(visible[start:stop], start)):
+            yield DocList(ids), ids

@@ -7,7 +7,7 @@ then the sorted index answers with doc ranges, the inverted and range indexes wi
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from pyroaring import BitMap
@@ -36,11 +36,14 @@ from gamay.query.filter.scan import (
     TailScan,
     ValueScan,
     compared_arithmetic,
+    mask_within,
+    rows_within,
 )
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import code_range, in_test, range_test
 from gamay.query.view.counters import EntryCounter
-from gamay.query.view.docset import DocRange, DocSet, complement, intersect, unite
+from gamay.query.view.docset import SPARSE, DocFlags, DocRange, DocSet, complement, doc_mask, flags_of, intersect, unite
+from gamay.query.view.matches import BLOCK_ROWS
 from gamay.query.view.shared_filters import SharedScan
 from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
 from gamay.query.view.virtual import QuerySegment
@@ -140,8 +143,11 @@ class Resolver:
     def _and(self, filter_: And, survivors: int) -> Resolved:
         docs: DocSet = DocRange(0, self._num_docs)
         scans: list[Scan] = []
+        searches = [part for part in filter_.parts if self._is_search(part)]
         # predicates that evaluate an expression over a dictionary come last: few rows may be left by then
         for part in sorted(filter_.parts, key=computes):
+            if part in searches:
+                continue
             resolved = self.resolve(part, min(survivors, len(docs)))
             if isinstance(resolved, Indexed | Narrowed):
                 if len(docs) == self._num_docs:
@@ -152,10 +158,29 @@ class Resolver:
                     return self.nothing()
             if not isinstance(resolved, Indexed):
                 scans.append(resolved.scan if isinstance(resolved, Narrowed) else resolved)
-        if not scans:
+        if not scans and not searches:
             return Indexed(docs, "and")
-        scan = scans[0] if len(scans) == 1 else AndScan(scans)
+        scan = None if not scans else scans[0] if len(scans) == 1 else AndScan(scans)
+        if searches:
+            return self._nearest_among(searches, docs, scan)
+        assert scan is not None
         return scan if len(docs) == self._num_docs else Narrowed(docs, scan)
+
+    def _is_search(self, part: Filter) -> TypeGuard[Near]:
+        """Whether a filter lets so many of the nearest rows through."""
+        return isinstance(part, Near) and self._vector_options.applied(part).count is not None
+
+    def _nearest_among(self, searches: Sequence[Near], docs: DocSet, scan: Scan | None) -> Resolved:
+        """Return the rows that are the nearest of some docs, of those for which a scan holds; by each of the searches."""
+        if scan is not None:
+            flags, test = doc_mask(docs, self._num_docs), rows_within if len(docs) * SPARSE < self._num_docs else mask_within
+            starts = range(0, self._num_docs, BLOCK_ROWS)
+            parts = self._run([partial(test, scan, flags[start : start + BLOCK_ROWS], start) for start in starts])
+            docs = flags_of(np.concatenate(parts))
+        for found in [self._near(search, self._segment.column(search.column), docs) for search in searches]:
+            assert isinstance(found, Indexed)
+            docs = intersect(docs, found.docs)
+        return Indexed(docs, "and")
 
     def _or(self, filter_: Or, survivors: int) -> Resolved:
         docs: DocSet = DocRange(0, 0)
@@ -251,24 +276,34 @@ class Resolver:
         """Whether the query says that an index of a column is not to be used."""
         return isinstance(self._segment, QuerySegment) and kind in self._segment.skipped_indexes.get(column.name, ())
 
-    def _near(self, leaf: Near, column: Column) -> Resolved:
+    def _near(self, leaf: Near, column: Column, among: DocSet | None = None) -> Resolved:
+        """Return the rows near a vector. among: the docs of which the nearest are wanted; None for all."""
         leaf = self._vector_options.applied(leaf)
         scan = NearScan(column, leaf, self._counter)
         if leaf.count is None:
             return scan
-        visible = self._segment.visible if isinstance(self._segment, QuerySegment) else None
-        found = self.neighbours(leaf, scan)
+        visible = self._visible
+        if among is not None and len(among) < self._num_docs:
+            within = among if visible is None else intersect(among, visible)
+            visible = within if isinstance(within, DocFlags) else flags_of(doc_mask(within, self._num_docs))
+        found = self.neighbours(leaf, scan, visible)
         docs = nearest_docs(scan, leaf.count, self._num_docs, None if visible is None else visible.mask, found)
         return Indexed(docs, "exact_scan" if found is None else "vector_index")
+
+    @property
+    def _visible(self) -> DocFlags | None:
+        return self._segment.visible if isinstance(self._segment, QuerySegment) else None
 
     @property
     def _vector_options(self) -> VectorOptions:
         return self._segment.vector_options if isinstance(self._segment, QuerySegment) else NO_OPTIONS
 
-    def neighbours(self, leaf: Near, scan: NearScan) -> Neighbours | None:
-        """Return the candidates of an index for the nearest vectors; None where every vector has to be looked at."""
+    def neighbours(self, leaf: Near, scan: NearScan, visible: DocFlags | None) -> Neighbours | None:
+        """Return the candidates of an index for the nearest vectors; None where every vector has to be looked at.
+
+        visible: the docs of which the nearest are wanted; None for all.
+        """
         indexes = self._indexes(self._segment.column(leaf.column))
-        visible = self._segment.visible if isinstance(self._segment, QuerySegment) else None
         return scan.neighbours(indexes, self._vector_options, self._num_docs, visible)
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
