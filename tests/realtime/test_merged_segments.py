@@ -50,7 +50,7 @@ def test_segments_of_a_stream_are_merged_wherever_an_attempt_dies(
         for owner, name in ((ControllerClient, "start_replace"), (TaskContext, "upload"), (TaskContext, "upload")):
             with monkeypatch.context() as patch:
                 patch.setattr(owner, name, dying(getattr(owner, name)))
-                patch.setattr(replacing, "_revert", lambda *_: None)
+                patch.setattr(replacing, "_undo", lambda *_: None)
                 assert schedule().startswith("TASK_ERROR: DiedError")
         assert schedule() == "COMPLETED: 4 segments with 240 rows became 2 with 240"
         assert schedule() == ""

@@ -111,7 +111,7 @@ def move_with_deaths(hybrid: Hybrid, monkeypatch: pytest.MonkeyPatch, steps: lis
     for day, (owner, name, after) in enumerate(steps):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, dying(getattr(owner, name), after))
-            patch.setattr(replacing, "_revert", lambda *_: None)
+            patch.setattr(replacing, "_undo", lambda *_: None)
             assert hybrid.schedule().startswith("TASK_ERROR: DiedError"), (name, after)
         is_shown = (name, after) in (("end_replaces", True), ("write_memory", False), ("write_memory", True))
         assert hybrid.total("t_OFFLINE") == moved(day + is_shown) or (not day and not is_shown)

@@ -124,10 +124,13 @@ def test_a_staging_folder_that_cannot_be_written(minion):
         minion.rebuild(minion.work(["s0"], "s0"))
 
 
-def test_what_an_earlier_process_left_is_removed(minion):
+def test_what_earlier_processes_and_dead_minions_left_is_removed(minion, spark):
     old = minion.staging / "Minion_test_1" / "old.tar.zst"
     another = minion.staging / "Minion_test_2" / "new.tar.zst"
-    for file in (old, another):
+    dead = minion.staging / "Minion_test_3" / "old.tar.zst"
+    settings = SparkSettings("local[2]", str(minion.staging))
+    minion.builder = SparkBuilder(settings, "Minion_test_1", session=lambda: spark, dead=lambda: ["Minion_test_3"])
+    for file in (old, another, dead):
         file.parent.mkdir(parents=True)
         file.touch()
     minion.rebuild(minion.work(["s0"], "s0"))

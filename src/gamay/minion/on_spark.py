@@ -2,13 +2,14 @@
 
 It must be the minion that pushes: whether the subtask is still its own, and whether inputs have changed, counts at that
 moment. Archives go by a staging folder, of which each minion has a part. That is emptied whenever a rebuild begins while no
-other runs: processes that were killed, and executors that had not heard yet of a job's end, may have left files there.
+other runs, and so are the parts of dead minions: processes that were killed, and executors that had not heard yet of a job's
+end, may have left files there.
 """
 
 import importlib.util
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,7 +36,7 @@ class SparkBuilder:
     """Has segments built in Spark executors; `rebuild` is a `gamay.minion.work.Builder`.
 
     minion: its id; each has a folder of its own in the staging folder. session: makes the SparkSession, at the first
-    rebuild; None is one on the settings' master.
+    rebuild; None is one on the settings' master. dead: tells which minions of the cluster are not alive.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class SparkBuilder:
         storage: StorageSettings | None = None,
         tls: TlsSettings | None = None,
         session: Callable[[], Any] | None = None,
+        dead: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._settings = settings
+        self._dead = dead
         self._folder = f"{settings.staging_uri}/{minion}"
         self._minion = minion
         self._storage = storage or StorageSettings()
@@ -132,7 +135,8 @@ class SparkBuilder:
     def _begin(self) -> None:
         with self._lock:
             if self._rebuilds == 0:
-                self._remove(self._folder)
+                for minion in {self._minion, *self._dead()}:
+                    self._remove(f"{self._settings.staging_uri}/{minion}")
             self._rebuilds += 1
 
     def _running(self) -> Any:

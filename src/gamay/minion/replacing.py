@@ -1,10 +1,12 @@
 """Segments of a table that come in place of others, in one step for those who query it.
 
-An attempt that dies in between leaves an open entry in the table's lineage: nobody sees its segments, and retention deletes
-them. An attempt that was given up and does not know it yet ends nothing: what comes after it has reverted its entry.
+An attempt that dies in between leaves an open entry in the table's lineage, and segments that nobody sees. Whoever does the
+work again knows them by their names, reverts the entry and deletes the segments. So an attempt that was given up without
+knowing it ends nothing, and deletes what it has pushed since.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import lcm
@@ -22,15 +24,41 @@ from gamay.segment.process.spec import ProcessSpec
 _log = logging.getLogger(__name__)
 
 
-def piece_for(task: TaskContext, table: str, name: str) -> Piece:
-    """Return a piece without inputs, for outputs in a typed table. Raises NotFoundError when that does not exist."""
+def piece_for(task: TaskContext, table: str, stem: str) -> Piece:
+    """Return a piece without inputs, for outputs in a typed table; their names begin with a stem and the attempt's time.
+
+    Raises NotFoundError when the table does not exist.
+    """
     registry = task.access.registry
     config, schema = registry.get_table_config(table), registry.get_schema(raw_table_name(table))
     if config is None or schema is None:
         raise NotFoundError(f"table '{table}' does not exist")
     documents = orjson.dumps(schema).decode(), orjson.dumps(config).decode()
     access, now_ms = task.access, task.clock.now_ms()
-    return Piece(task.table, (), name, ProcessSpec(), now_ms, *documents, access.controller_url(), access.auth_token)
+    name, url = f"{stem}_{now_ms}", access.controller_url()
+    return Piece(task.table, (), name, ProcessSpec(), now_ms, *documents, url, access.auth_token)
+
+
+def settle_earlier(task: TaskContext, table: str, stem: str, window: tuple[int, int] | None = None) -> bool:
+    """Remove what earlier attempts have left in a typed table: open replacements are reverted, their segments deleted.
+
+    stem: of the outputs' names. window: of time, in milliseconds, that the pieces are of, where other subtasks have the same
+    stem. Returns whether queries see what one of the attempts has built. Raises TaskCancelledError.
+    """
+    # as `piece_for`, `pieces_of` and `build_piece` name them: attempt, bucket, piece, segment
+    name = re.compile(rf"{re.escape(stem)}_\d+_(\d+)_\d+_\d+")
+
+    def is_ours(segment: str) -> bool:
+        found = name.fullmatch(segment)
+        return found is not None and (window is None or window[0] <= int(found[1]) < window[1])
+
+    is_shown = False
+    for entry in task.access.registry.get_lineage(table).entries.values():
+        if not entry.segments_to or not all(map(is_ours, entry.segments_to)):
+            continue
+        task.confirm()
+        is_shown |= entry.state is LineageState.COMPLETED or not _undo(task, table, entry.id, entry.segments_to)
+    return is_shown
 
 
 def inputs_of(task: TaskContext) -> list[SegmentRecord] | str:
@@ -95,19 +123,28 @@ def replacement(
         with task.access.controller() as controller:
             controller.end_replaces(table, [entry], kind.value, batch)
     except Exception:
-        _revert(task, table, entry)
+        _undo(task, table, entry, incoming)
         raise
 
 
-def _revert(task: TaskContext, table: str, entry: str) -> None:
-    """Give an entry up; where that fails it is left to whoever does the subtask again, or to retention."""
-    kind = table_type_of(table)
+def _undo(task: TaskContext, table: str, entry: str, incoming: Sequence[str]) -> bool:
+    """Revert a replacement and delete what was pushed for it; return False when queries see it.
+
+    Where that fails it is left to whoever does the work again, or to retention.
+    """
+    kind, registry = table_type_of(table), task.access.registry
     assert kind is not None
-    found = task.access.registry.get_lineage(table).entries.get(entry)
-    if found is None or found.state is not LineageState.IN_PROGRESS:
-        return
+    found = registry.get_lineage(table).entries.get(entry)
+    if found is None or found.state is LineageState.COMPLETED:
+        return False  # what was completed may be forgotten already
     try:
         with task.access.controller() as controller:
-            controller.revert_replace(table, entry, kind.value)
+            if found.state is LineageState.IN_PROGRESS:
+                controller.revert_replace(table, entry, kind.value)
+            if left := list(registry.get_segments(table, incoming)):
+                controller.delete_segments(table, left)
+    except ConflictError:
+        return False  # it has ended just now
     except GamayError as error:
-        _log.warning("the replacement %s of table %s stays open: %s", entry, table, error)
+        _log.warning("the replacement %s of table %s, or what was pushed for it, stays: %s", entry, table, error)
+    return True

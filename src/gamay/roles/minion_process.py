@@ -27,7 +27,7 @@ class MinionProcess(RoleProcess):
         super().__init__(settings, clock, ids)
         self._spark = None
         if settings.spark is not None:
-            self._spark = SparkBuilder(settings.spark, self.id, settings.storage, settings.tls)
+            self._spark = SparkBuilder(settings.spark, self.id, settings.storage, settings.tls, dead=self._dead_minions)
             self._spark.check()
         settings.purge.check()
 
@@ -46,6 +46,9 @@ class MinionProcess(RoleProcess):
 
     def _begin(self) -> None:
         self._worker.start()
+
+    def _dead_minions(self) -> list[str]:
+        return sorted({*self.registry.instance_ids()} - {self.id, *self.registry.live_instance_ids()})
 
     def _is_of_use(self) -> bool:
         return self.store.connected

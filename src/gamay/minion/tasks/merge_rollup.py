@@ -1,20 +1,22 @@
 """`MergeRollupTask`: the segments of a bucket become few, in one step.
 
-The names of the new segments hold the time of the attempt, so whoever does the subtask again does not meet what the first
-one may have pushed; that one's replacement is reverted when the next begins, for both are of the same segments.
+The names of the new segments hold the subtask and the time of the attempt. Whoever does the subtask again knows by them what
+the first one has pushed: it is removed, or, where queries see it, there is nothing left to do.
 """
 
 from gamay.minion.context import TaskContext
 from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
-from gamay.minion.replacing import inputs_of, piece_for, replace_segments, stamp
+from gamay.minion.replacing import inputs_of, piece_for, replace_segments, settle_earlier, stamp
 from gamay.model.merge_task_settings import MergeRollupSettings
 
 
 def run(task: TaskContext) -> str:
     """Do the subtask; when an input has changed since it was made, nothing is done, and said."""
     config = task.config
-    level, names = config["mergeLevel"], config["segmentName"].split(",")
+    level, names, stem = config["mergeLevel"], config["segmentName"].split(","), config["segmentNamePrefix"]
+    if settle_earlier(task, task.table, stem):
+        return f"{len(names)} segments were replaced by an earlier attempt"
     form = MergeRollupSettings.form_of(level, config)
     records = inputs_of(task)
     if isinstance(records, str):
@@ -22,7 +24,7 @@ def run(task: TaskContext) -> str:
     first_ms = min(record.start_time_ms for record in records) // form.bucket_ms * form.bucket_ms
     last_ms = max(record.end_time_ms for record in records) + 1
     window = first_ms, -(-last_ms // form.bucket_ms) * form.bucket_ms
-    whole = piece_for(task, task.table, f"{config['segmentNamePrefix']}_{task.clock.now_ms()}")
+    whole = piece_for(task, task.table, stem)
     pieces = list(pieces_of(whole, records, form, window, apart=task.is_distributed))
     try:
         packed = task.pieces(pieces, task.folder, task.progress)

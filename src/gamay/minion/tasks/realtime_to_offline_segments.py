@@ -12,7 +12,7 @@ from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.minion.context import TaskContext
 from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
-from gamay.minion.replacing import inputs_of, piece_for, replace_segments, stamp
+from gamay.minion.replacing import inputs_of, piece_for, replace_segments, settle_earlier, stamp
 from gamay.model.merge_task_settings import RealtimeToOfflineSettings
 from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
 from gamay.model.task_settings import REALTIME_TO_OFFLINE
@@ -26,6 +26,7 @@ def run(task: TaskContext) -> str:
     memory = read_memory(store, task.table, REALTIME_TO_OFFLINE)
     if memory.whole is None or memory.whole > window[0]:
         return f"the watermark is {memory.whole}, behind the window's start {window[0]}: the window was moved before"
+    settle_earlier(task, offline, _stem(task), window)
     if _is_shown(task, offline, window):
         _advance(task, memory, window[1])
         return f"{offline} shows the window already: the watermark is {window[1]} now"
@@ -42,8 +43,7 @@ def _move(task: TaskContext, offline: str, window: tuple[int, int]) -> str | Non
     records = inputs_of(task)
     if isinstance(records, str):
         return None
-    prefix = settings.prefix or raw_table_name(task.table)
-    whole = piece_for(task, offline, f"{prefix}_{task.clock.now_ms()}")
+    whole = piece_for(task, offline, _stem(task))
     pieces = list(pieces_of(whole, records, settings.form, window, apart=task.is_distributed))
     try:
         packed = task.pieces(pieces, task.folder, task.progress)
@@ -59,6 +59,10 @@ def _move(task: TaskContext, offline: str, window: tuple[int, int]) -> str | Non
                 raise
             return f"another attempt showed the window in {offline}"
     return f"{sum(one.rows for one in packed)} rows of {len(records)} segments are in {len(packed)} of {offline}"
+
+
+def _stem(task: TaskContext) -> str:
+    return RealtimeToOfflineSettings.of(task.config).prefix or raw_table_name(task.table)
 
 
 def _is_shown(task: TaskContext, offline: str, window: tuple[int, int]) -> bool:
