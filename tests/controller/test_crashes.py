@@ -175,7 +175,9 @@ def test_replacements(controller: Any) -> None:
         manager.end("t_OFFLINE", entry, [], 0, lambda s: None)
     with pytest.raises(Exception, match="in progress"):
         manager.revert("t_OFFLINE", entry)
+    controller.write("x")
     second = manager.start("t_OFFLINE", ["a"], ["y"], force=True)
+    assert controller.segments.names("t_OFFLINE") == ["a", "b"]  # what was pushed for the first one is nobody's
     assert controller.registry.get_lineage("t_OFFLINE").hidden_segments() == {"x", "y"}
     manager.revert("t_OFFLINE", second, force=True)
     with pytest.raises(Exception, match="was reverted"):

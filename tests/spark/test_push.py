@@ -93,6 +93,7 @@ def test_replacement_as_a_whole(controller, archives):
         {"segmentsFrom": ["old_1"], "segmentsTo": ["trips_OFFLINE_19000_19059_0", "trips_OFFLINE_19000_19059_1"]},
     )
     assert paths[2][0] == "/segments/trips/endReplaceSegments"
+    assert controller.requests[0][2]["excludeReplacedSegments"] == "true"  # what was replaced before is there for a while
 
 
 def test_a_failed_replacement_is_taken_back(controller, archives):

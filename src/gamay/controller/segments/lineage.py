@@ -1,6 +1,6 @@
 """Atomic replacement of segments: start, push the new ones, end; queries see all of the old or all of the new."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ConflictError, GamayError
@@ -36,7 +36,7 @@ class ReplaceManager:
     def start(self, table: str, segments_from: Sequence[str], segments_to: Sequence[str], *, force: bool = False) -> str:
         """Begin to replace segments and return the id of the entry; `segments_to` stay hidden until the end.
 
-        force: revert open entries that overlap. Raises ReplaceError.
+        force: revert open entries that overlap, and delete what was pushed for them. Raises ReplaceError.
         """
         if not segments_from and not segments_to:
             raise ReplaceError("'segmentsFrom' and 'segmentsTo' are both empty")
@@ -53,13 +53,16 @@ class ReplaceManager:
             self.context.clock.now_ms(),
         )
         touched = {*segments_from, *segments_to}
+        left: set[str] = set()
 
         def change(lineage: Lineage) -> Lineage:
+            left.clear()
             for other in lineage.entries.values():
                 used = touched & {*other.segments_from, *other.segments_to}
                 if other.state is LineageState.IN_PROGRESS and used:
                     if not force:
                         raise ReplaceError(f"Segments {sorted(used)} are being replaced by entry {other.id} already")
+                    left.update(other.segments_to)
                     other = replace(other, state=LineageState.REVERTED)
                     lineage = lineage.with_entry(other)
                 elif other.state is LineageState.COMPLETED and (gone := set(segments_from) & set(other.segments_from)):
@@ -74,6 +77,7 @@ class ReplaceManager:
             return lineage.with_entry(entry)
 
         self.context.registry.update_lineage(table, change)
+        self._delete(table, left - touched)
         return entry.id
 
     def end(
@@ -137,10 +141,7 @@ class ReplaceManager:
 
         Raises ReplaceError.
         """
-        present = set(self.segments.names(table))
-        replaced = [name for name in self._entry(table, entry_id).segments_from if name in present]
-        tables = self.segments.tables
-        self.segments.delete_unchecked(table, replaced, tables.kept_until(tables.document(table), None))
+        self._delete(table, self._entry(table, entry_id).segments_from)
 
     def revert(self, table: str, entry_id: str, *, force: bool = False, unless_ended: bool = False) -> None:
         """Show the old segments again and hide the new ones. Raises ReplaceError.
@@ -188,6 +189,12 @@ class ReplaceManager:
         if entry is None:
             raise ReplaceError(f"Invalid segment lineage entry id: {entry_id} of table {table}")
         return entry
+
+    def _delete(self, table: str, names: Iterable[str]) -> None:
+        """Delete those of the segments that there are."""
+        if found := sorted({*names}.intersection(self.segments.names(table))):
+            tables = self.segments.tables
+            self.segments.delete_unchecked(table, found, tables.kept_until(tables.document(table), None))
 
     def _switch(self, table: str, before: LineageEntry, after: LineageEntry) -> None:
         def change(lineage: Lineage) -> Lineage:

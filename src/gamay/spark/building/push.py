@@ -173,7 +173,8 @@ class _Pusher:
             return
         table, table_type = self._to.table, self._to.table_type
         new = [segment_name_of(archive) for archive in archives]
-        old = [name for name in self._client.list_segments(table, table_type) if name not in new]
+        # what was replaced before is still there for a while, and cannot be replaced again
+        old = [name for name in self._client.list_segments(table, table_type, queried_only=True) if name not in new]
         entry = self._client.start_replace(table, old, new, table_type)
         try:
             self._push_all(archives)
