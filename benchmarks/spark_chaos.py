@@ -4,13 +4,14 @@
 
 Spark is a standalone master with two workers, tasks are run twice by forced speculation, and the cluster is one in this
 process. In each round a driver does one thing, and it, an executor or a Python worker is killed at a random moment of that;
-then it is done again until it succeeds. Meanwhile a reader asks for counts and sums, which are those from before or those
-from after; in the end they are those from after, and the table has no segment that is neither shown nor replaced. Prints a
-table, and exits with status 1 when anything was wrong.
+then it is done again until it succeeds, by the same driver unless that was killed. Meanwhile a reader asks for counts and
+sums, which are those from before or those from after; in the end they are those from after, and the table has no segment
+that is neither shown nor replaced. Prints a table, and exits with status 1 when anything was wrong.
 """
 
 import argparse
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -18,8 +19,9 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ VICTIMS = {
     "executor": "CoarseGrainedExecutorBackend",
     "Python worker": "gamay.spark.session.daemon",
 }
-BEGUN = "begun"
+BEGUN, DONE, FAILED = "begun", "done", "failed"
 TRIES, DRIVER_S, SETTLE_S = 5, 300.0, 60.0
 SCHEMA = {"dimensionFieldSpecs": [{"name": "n", "dataType": "LONG"}, {"name": "v", "dataType": "LONG"}]}
 BATCH = {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "consistentDataPush": True}}
@@ -66,15 +68,31 @@ class Findings:
 # -- the driver, a process of its own
 
 
-def act(kind: str, controller: str, master: str, folder: Path, number: int) -> None:
-    """Do one round's work on Spark."""
-    from gamay.spark import local_session, register, run_job
+def drive(controller: str, master: str, folder: Path) -> None:
+    """Do the rounds that standard input tells, a kind and a number each, and say when one begins and how it ended."""
+    from gamay.spark import local_session, register
 
     spark = local_session("gamay-chaos", configs={"spark.master": master, **SPECULATION})
     register(spark)
+    for line in sys.stdin:
+        kind, number = line.split()
+        print(BEGUN, flush=True)
+        try:
+            act(spark, kind, controller, folder, int(number))
+        except Exception:  # noqa: BLE001 - it is done again
+            traceback.print_exc()
+            print(FAILED, flush=True)
+        else:
+            print(DONE, flush=True)
+    spark.stop()
+
+
+def act(spark: Any, kind: str, controller: str, folder: Path, number: int) -> None:
+    """Do one round's work on Spark."""
+    from gamay.spark import run_job
+
     options = {"controller": controller, "table": kind, "jobId": f"round-{number}"}
     rows = spark.range(number * ROWS, (number + 1) * ROWS, 1, PARTITIONS)
-    print(BEGUN, flush=True)
     if kind == "write":
         rows.selectExpr("id AS n", f"{number} AS v").write.format("gamay").mode("append").options(**options).save()
     elif kind == "replace":
@@ -94,7 +112,6 @@ def act(kind: str, controller: str, master: str, folder: Path, number: int) -> N
             },
             spark,
         )  # fmt: skip
-    spark.stop()
 
 
 # -- what kills it
@@ -165,6 +182,7 @@ class Chaos:
     def __init__(self, kind: str, cluster: EmbeddedCluster, master: str, folder: Path, rng: random.Random) -> None:
         self._kind, self._cluster, self._master, self._folder, self._rng = kind, cluster, master, folder, rng
         self._typical_s = 5.0  # of the work of a round
+        self._driver: subprocess.Popen[bytes] | None = None
         self.found = Findings()
         with ControllerClient(cluster.controller_url) as client:
             client.add_schema({"schemaName": kind, **SCHEMA})
@@ -185,8 +203,8 @@ class Chaos:
             return ROWS, number * ROWS
         return (number + 1) * ROWS, sum(range(number + 1)) * ROWS
 
-    def run(self, rounds: int) -> Findings:
-        """Run the rounds; the first one is left alone, and tells how long they take."""
+    def run(self, rounds: int, say: Callable[[str], None]) -> Findings:
+        """Run the rounds; the first one is left alone. Those in which nobody was killed tell how long they take."""
         for number in range(rounds):
             self._prepare(number)
             with self._reading({self.state(number - 1), self.state(number)}):
@@ -194,6 +212,9 @@ class Chaos:
                 self._settle(self.state(number))
             self._check_orphans(number)
             self.found.rounds += 1
+            if self.found.rounds % 10 == 0:
+                killed, problems = sum(self.found.killed.values()), len(self.found.problems)
+                say(f"{self._kind}: {self.found.rounds} rounds, {killed} killed, {problems} problems")
         return self.found
 
     def _prepare(self, number: int) -> None:
@@ -214,36 +235,61 @@ class Chaos:
             if self._attempt(number, victim):
                 return
             self.found.repeated += 1
-        self.found.problems.append(f"{self._kind} {number}: not done in {TRIES} tries, see {self._log(number)}")
+        self.found.problems.append(f"{self._kind} {number}: not done in {TRIES} tries, see {self._log}")
 
-    def _log(self, number: int) -> Path:
-        return self._folder / f"driver-{self._kind}-{number}.log"
+    @property
+    def _log(self) -> Path:
+        return self._folder / f"driver-{self._kind}.log"
 
     def _attempt(self, number: int, victim: str | None) -> bool:
-        command = [sys.executable, "-m", "benchmarks.spark_chaos", "--act", self._kind, self._cluster.controller_url]
-        command += [self._master, str(self._folder), str(number)]
-        with self._log(number).open("ab") as log:
-            driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        assert driver.stdout is not None
+        driver = self._driver or self._start_driver()
+        self._driver = driver
+        assert driver.stdin is not None
+        told: queue.Queue[str] = queue.Queue()
+        listener = threading.Thread(target=self._listen, args=(driver, told), daemon=True)
+        listener.start()
         try:
-            while line := driver.stdout.readline():
-                if line.decode().strip() == BEGUN:
-                    break
-            begun = time.monotonic()
+            driver.stdin.write(f"{self._kind} {number}\n".encode())
+            driver.stdin.flush()
+            assert told.get(timeout=DRIVER_S) == BEGUN
+            begun, is_killed = time.monotonic(), False
             if victim is not None:
                 time.sleep(self._rng.uniform(0, self._typical_s))
-                if driver.poll() is None and kill(victim, driver.pid):
-                    self.found.killed[victim] = self.found.killed.get(victim, 0) + 1
-            status = driver.wait(DRIVER_S)
-        except subprocess.TimeoutExpired:
+                is_killed = told.empty() and kill(victim, driver.pid)
+                self.found.killed[victim] = self.found.killed.get(victim, 0) + is_killed
+            outcome = told.get(timeout=DRIVER_S)
+        except (queue.Empty, OSError):
             kill("driver", driver.pid)
-            driver.wait()
-            return False
-        finally:
-            driver.stdout.close()
-        if victim is None:
+            outcome = ""
+        if outcome == DONE and not is_killed:
             self._typical_s = time.monotonic() - begun
-        return status == 0
+        if outcome not in (DONE, FAILED):
+            self.close()
+        return outcome == DONE
+
+    def _start_driver(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "benchmarks.spark_chaos", "--drive", self._cluster.controller_url]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [*command, self._master, str(self._folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
+
+    @staticmethod
+    def _listen(driver: "subprocess.Popen[bytes]", told: "queue.Queue[str]") -> None:
+        """Pass on what a driver says of one round; empty: it has ended."""
+        assert driver.stdout is not None
+        while (line := driver.stdout.readline().decode().strip()) not in ("", DONE, FAILED):
+            if line == BEGUN:
+                told.put(line)
+        told.put(line)
+
+    def close(self) -> None:
+        """End the driver, if there is one."""
+        if self._driver is not None:
+            with self._driver as driver, suppress(BrokenPipeError):
+                assert driver.stdin is not None
+                driver.stdin.close()
+            self._driver = None
 
     def _asked(self, connection: Any) -> State:
         ((count, total),) = connection.execute(f"SELECT COUNT(*), SUM(v) FROM {self._kind}").rows()
@@ -300,7 +346,10 @@ def campaign(kinds: list[str], rounds: int, seed: int, say: Callable[[str], None
         try:
             for kind in kinds:
                 chaos = Chaos(kind, cluster, master, Path(path), random.Random(f"{seed} {kind}"))
-                found[kind] = chaos.run(rounds)
+                try:
+                    found[kind] = chaos.run(rounds, say)
+                finally:
+                    chaos.close()
                 say(f"{kind}: {rounds} rounds, {len(found[kind].problems)} problems")
                 for problem in found[kind].problems[:20]:
                     say(problem)
@@ -314,11 +363,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
-    parser.add_argument("--act", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.act:
-        kind, controller, master, folder, number = arguments.act
-        act(kind, controller, master, Path(folder), int(number))
+    if arguments.drive:
+        controller, master, folder = arguments.drive
+        drive(controller, master, Path(folder))
         return
     table = Table("kind", "rounds", "killed", "done again", "asked", "problems")
     found = campaign(arguments.kinds, arguments.rounds, arguments.seed, lambda text: print(text, flush=True))
