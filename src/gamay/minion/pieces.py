@@ -1,19 +1,24 @@
 """Pieces of a task that merges segments: each is built alone, here or in a Spark executor, and gives some segments.
 
-A piece is one bucket of time, of some rows of the inputs. Like `rebuild` this changes nothing that others see.
+A piece is a bucket of time or a stretch of one, of some rows of the inputs. Like `rebuild` this changes nothing that others
+see.
 """
 
 import ssl
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
 
 from gamay.cluster.records.records import SegmentRecord
 from gamay.minion.progress import AttemptProgress
-from gamay.minion.rebuild import OtherCopyError, fetch_segment
+from gamay.minion.rebuild import OtherCopyError, download
+from gamay.minion.stretches import row_edges, stretches
 from gamay.minion.work import ARCHIVE_SUFFIX
 from gamay.model.merge_task_settings import MergeForm
 from gamay.model.table.merging import MergeType
@@ -21,6 +26,7 @@ from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.segment.encode.metadata import read_metadata
 from gamay.segment.process.output import every_row, process
 from gamay.segment.process.spec import ProcessSpec, Slice
+from gamay.spark.reading.segment_cache import SegmentCache
 from gamay.storage.archive import pack
 
 
@@ -39,8 +45,8 @@ class Piece:
     """What is to be built, of what; small, and sent to executors.
 
     table: typed, of the inputs. name: of the outputs, to which a number is added. created_ms: their creation time.
-    schema_json, table_config_json: the documents of the table that they go to. controller, auth_token: see
-    `gamay.minion.rebuild.Origin`.
+    schema_json, table_config_json: the documents of the table that they go to. controller, auth_token: as of
+    `gamay.minion.rebuild.Rebuild`.
     """
 
     table: str
@@ -79,36 +85,72 @@ def pieces_of(
     start_ms = window[0]
     while start_ms < window[1]:
         end_ms = min(start_ms + form.bucket_ms, window[1])
-        inside = [record for record in records if record.start_time_ms < end_ms and record.end_time_ms >= start_ms]
-        rows = sum(record.total_docs for record in inside)
-        count = -(-rows // form.segment_rows) if apart else 1
-        for number in range(count if inside else 0):
-            is_cut = form.merge_type is MergeType.CONCAT
-            inputs = _cut(inside, rows * number // count, rows * (number + 1) // count) if is_cut else _cut(inside, 0, rows)
-            part = Slice() if is_cut else Slice(number, count)
-            spec = ProcessSpec(
-                form.merge_type, (start_ms, end_ms), form.round_ms, form.metrics, form.erased, form.segment_rows, part=part
-            )
-            yield replace(whole, inputs=tuple(inputs), name=f"{whole.name}_{start_ms}_{number}", spec=spec)
+        inside = _overlapping(records, start_ms, end_ms)
+        common = ProcessSpec(
+            form.merge_type, (start_ms, end_ms), form.round_ms, form.metrics, form.erased, form.segment_rows
+        )
+        for number, (inputs, spec) in enumerate(_divided(inside, form, common) if apart else _undivided(inside, common)):
+            yield replace(whole, inputs=inputs, name=f"{whole.name}_{start_ms}_{number}", spec=spec)
         start_ms = end_ms
 
 
-def _cut(records: Sequence[SegmentRecord], first: int, last: int) -> Iterator[PieceInput]:
-    """Yield the rows [first, last) of segments put one after the other."""
-    begin = 0
+def _overlapping(records: Sequence[SegmentRecord], start_ms: int, end_ms: int) -> list[SegmentRecord]:
+    return [record for record in records if record.start_time_ms < end_ms and record.end_time_ms >= start_ms]
+
+
+def _undivided(
+    records: Sequence[SegmentRecord], spec: ProcessSpec
+) -> "Iterator[tuple[tuple[PieceInput, ...], ProcessSpec]]":
+    if records:
+        yield _cut(records), spec
+
+
+def _divided(
+    records: Sequence[SegmentRecord], form: MergeForm, spec: ProcessSpec
+) -> "Iterator[tuple[tuple[PieceInput, ...], ProcessSpec]]":
+    """Yield pieces of about as many rows as a segment may have.
+
+    Rows that are alike have one time. So each piece is a stretch of time, and reads the segments that overlap it; where a
+    stretch has too many rows, each of its pieces has those with some hashes of dimensions, and reads all of its segments.
+    """
+    if not records:
+        return
+    assert spec.window is not None
+    if form.merge_type is MergeType.CONCAT:
+        edges = row_edges(records, spec.window, form.segment_rows)
+        for first, last in pairwise(edges):
+            yield _cut(records, first, last), spec
+        return
+    for stretch in stretches(records, spec.window, form.segment_rows, form.round_ms):
+        inside = _overlapping(records, stretch.start_ms, stretch.end_ms)
+        count = max(1, round(stretch.rows / form.segment_rows))
+        for number in range(count if inside else 0):
+            window = stretch.start_ms, stretch.end_ms
+            yield _cut(inside), replace(spec, window=window, part=Slice(number, count))
+
+
+def _cut(records: Sequence[SegmentRecord], first: int = 0, last: int | None = None) -> tuple[PieceInput, ...]:
+    """Return the rows [first, last) of segments put one after the other, all of them unless told otherwise."""
+    begin, found = 0, []
     for record in records:
-        low, high = max(first - begin, 0), min(last - begin, record.total_docs)
+        low, high = max(first - begin, 0), record.total_docs if last is None else min(last - begin, record.total_docs)
         if low < high:
-            yield PieceInput(record.name, record.crc, low, high)
+            found.append(PieceInput(record.name, record.crc, low, high))
         begin += record.total_docs
+    return tuple(found)
 
 
 def build_piece(
-    piece: Piece, folder: Path, step: Callable[[str], None] = lambda _: None, tls: ssl.SSLContext | None = None
+    piece: Piece,
+    folder: Path,
+    step: Callable[[str], None] = lambda _: None,
+    tls: ssl.SSLContext | None = None,
+    cache: SegmentCache | None = None,
 ) -> list[Packed]:
-    """Fetch the inputs, unless they are in the folder already, and build and pack the segments; none without rows.
+    """Fetch the inputs, unless they are in a cache already, and build and pack the segments; none without rows.
 
-    folder, step, tls: as of `rebuild`. Raises OtherCopyError, NotFoundError for an input that is gone, and as
+    folder, step, tls: as of `rebuild`. cache: of inputs; None: one in the folder.
+    Raises OtherCopyError, NotFoundError for an input that is gone, and as
     `gamay.segment.process.output.process` and `HttpService.request`.
     """
     schema, config = (
@@ -118,8 +160,10 @@ def build_piece(
     rows = []
     with ExitStack() as opened:
         for given in piece.inputs:
-            step(f"downloading segment {given.name}")
-            segment = fetch_segment(piece, given.name, folder, tls)
+            step(f"opening segment {given.name}")
+            segment = (cache or SegmentCache(folder / "in", sys.maxsize)).open(
+                piece.table, given.name, given.crc, partial(_download, piece, given.name, tls)
+            )
             opened.callback(segment.close)
             if given.crc != segment.info.crc:
                 raise OtherCopyError(given.name, segment.info.crc)
@@ -135,3 +179,7 @@ def build_piece(
             crc = read_metadata(made.folder).crc
             packed.append(Packed(name, str(archive), crc, made.num_rows, made.rows_before))
     return packed
+
+
+def _download(piece: Piece, name: str, tls: ssl.SSLContext | None, folder: Path) -> Path:
+    return download(piece.controller, piece.auth_token, piece.table, name, folder, tls)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import orjson
 from pyroaring import BitMap
@@ -18,7 +17,7 @@ from gamay.client.controller import ControllerClient
 from gamay.minion.work import ARCHIVE_SUFFIX, Rebuilt
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.segment.encode.metadata import read_metadata
-from gamay.segment.read.reader import ImmutableSegment, open_segment
+from gamay.segment.read.reader import open_segment
 from gamay.segment.write.row_subset import KeptRows, write_kept
 from gamay.storage.archive import pack, unpack
 
@@ -32,17 +31,6 @@ class Input:
     name: str
     rows: bytes
     crc: int | None
-
-
-class Origin(Protocol):
-    """Where segments are fetched: the typed table, the URL of a controller, and what it wants to see as `Authorization`."""
-
-    @property
-    def table(self) -> str: ...
-    @property
-    def controller(self) -> str: ...
-    @property
-    def auth_token(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +79,8 @@ def rebuild(
     with ExitStack() as opened:
         for given in work.inputs:
             step(f"downloading segment {given.name}")
-            segment = fetch_segment(work, given.name, folder, tls)
+            archive = download(work.controller, work.auth_token, work.table, given.name, folder, tls)
+            segment = open_segment(unpack(archive, folder / "in" / given.name))
             opened.callback(segment.close)
             if given.crc not in (None, segment.info.crc):
                 raise OtherCopyError(given.name, segment.info.crc)
@@ -103,16 +92,6 @@ def rebuild(
     step(f"packing segment {work.output}")
     archive = pack(built, folder / f"{work.output}{ARCHIVE_SUFFIX}")
     return Rebuilt(str(archive), read_metadata(built).crc, rows, rows_before)
-
-
-def fetch_segment(work: Origin, name: str, folder: Path, tls: ssl.SSLContext | None) -> ImmutableSegment:
-    """Download a segment, unless it is in the folder already, compare its checksums, and open it."""
-    unpacked = folder / "in" / name
-    if not unpacked.exists():
-        archive = download(work.controller, work.auth_token, work.table, name, folder, tls)
-        unpack(archive, unpacked)
-        archive.unlink()
-    return open_segment(unpacked)
 
 
 def download(controller: str, auth_token: str, table: str, name: str, folder: Path, tls: ssl.SSLContext | None) -> Path:

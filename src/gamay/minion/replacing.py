@@ -17,7 +17,9 @@ from gamay.base.errors import ConflictError, GamayError, NotFoundError
 from gamay.cluster.records.records import LineageState, SegmentRecord
 from gamay.cluster.records.time_boundary import ROUNDED_KEY, rounded_ms
 from gamay.minion.context import TaskContext
-from gamay.minion.pieces import Packed, Piece
+from gamay.minion.pieces import Packed, Piece, pieces_of
+from gamay.model.merge_task_settings import MergeForm
+from gamay.model.table.stored import stored_table_config
 from gamay.model.table.table_name import raw_table_name, table_type_of
 from gamay.segment.process.spec import ProcessSpec
 
@@ -59,6 +61,16 @@ def settle_earlier(task: TaskContext, table: str, stem: str, window: tuple[int, 
         task.confirm()
         is_shown |= entry.state is LineageState.COMPLETED or not _undo(task, table, entry.id, entry.segments_to)
     return is_shown
+
+
+def build_pieces(
+    task: TaskContext, whole: Piece, records: Sequence[SegmentRecord], form: MergeForm, window: tuple[int, int]
+) -> list[Packed]:
+    """Have the segments of a window of time built, in pieces where that makes hardly more of them. Raises as the pieces."""
+    config = stored_table_config(orjson.loads(whole.table_config_json))
+    # each piece gives a segment for each partition
+    apart = task.is_distributed or config.indexing.segment_partition is None
+    return task.pieces(list(pieces_of(whole, records, form, window, apart=apart)), task.folder, task.progress)
 
 
 def inputs_of(task: TaskContext) -> list[SegmentRecord] | str:

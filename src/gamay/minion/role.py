@@ -31,12 +31,14 @@ def task_worker(
     storage: StorageSettings | None = None,
     factories: PurgeFactories = NO_FACTORIES,
     *,
+    builds: int = 0,
     tells_lineage: bool = False,
 ) -> TaskWorker:
     """Return the worker of a minion.
 
     folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this process.
     storage: how file systems are reached. factories: of what purges rows.
+    builds: how many segments of one subtask are built at once in this process; 0: as many as it has cores.
     tells_lineage: whether OpenLineage events of subtasks are sent.
     """
     queues = TaskQueues(registry.store, clock)
@@ -44,17 +46,19 @@ def task_worker(
     def run(leased: Leased, progress: AttemptProgress, scratch: Path) -> str:
         from gamay.minion.context import MinionAccess, TaskContext
         from gamay.minion.pieces import Packed, Piece, build_piece
+        from gamay.minion.side_by_side import side_by_side
         from gamay.minion.work import Rebuilt, Work
 
         def build_here(work: Work, folder: Path, progress: AttemptProgress) -> Rebuilt:
             return work.build(folder, progress.step, tls)
 
         def build_pieces_here(pieces: Sequence[Piece], folder: Path, progress: AttemptProgress) -> list[Packed]:
-            return [packed for piece in pieces for packed in build_piece(piece, folder, progress.step, tls)]
+            built = side_by_side(lambda piece: build_piece(piece, folder, progress.step, tls), pieces, at_once)
+            return [packed for packs in built for packed in packs]
 
         access = MinionAccess(registry, auth_token, tls, storage)
         builder = build_here if spark is None else spark.rebuild
-        at_once = (os.cpu_count() or 1) if spark is None else _SPARK_WORKS
+        at_once = (builds or os.cpu_count() or 1) if spark is None else _SPARK_WORKS
         pieces = build_pieces_here if spark is None else spark.build_pieces
         task = TaskContext(
             leased, progress, scratch, access, queues, clock, builder, pieces, spark is not None, at_once, factories

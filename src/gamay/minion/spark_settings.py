@@ -1,4 +1,4 @@
-"""Where a minion has segments rebuilt, when not in its own process."""
+"""Where a minion has segments rebuilt: how many at once in its own process, or by which Spark."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,6 +8,7 @@ from gamay.storage.filesystems import scheme_of
 
 MASTER = "gamay.minion.spark.master"
 STAGING_URI = "gamay.minion.spark.staging.uri"
+BUILDS = "gamay.minion.builds"
 _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 

@@ -14,6 +14,8 @@ from gamay.minion.pieces import Packed, Piece, build_piece
 from gamay.minion.rebuild import OtherCopyError
 from gamay.minion.work import Rebuilt, Work
 from gamay.spark.building.target import scratch_folder
+from gamay.spark.reading.segment_cache import SegmentCache
+from gamay.spark.source_options import CACHE_BYTES, default_cache_folder
 from gamay.storage.files import Access, put
 from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings
@@ -47,7 +49,8 @@ def build_staged(staged: StagedPiece) -> str:
     """Build a piece, and return what came of it as JSON: a list, or a failure as `rebuild_staged` tells it."""
 
     def build(folder: Path, tls: ssl.SSLContext | None) -> list[dict[str, Any]]:
-        packed = build_piece(staged.work, folder, tls=tls)
+        # pieces of one task that are built on one machine have inputs in common
+        packed = build_piece(staged.work, folder, tls=tls, cache=SegmentCache(default_cache_folder(), CACHE_BYTES))
         for one in packed:
             _store(Path(one.archive), f"{staged.folder}/{Path(one.archive).name}", staged.storage)
         return [asdict(one) for one in packed]

@@ -38,7 +38,8 @@ class MinionProcess(RoleProcess):
         token = self.settings.auth_token
         self._worker = task_worker(
             self.id, self.registry, scratch, self.clock, self.ids, token, self._tls_client, self._spark,
-            self.settings.storage, self.settings.purge, tells_lineage=self.settings.tells_lineage,
+            self.settings.storage, self.settings.purge, builds=self.settings.builds,
+            tells_lineage=self.settings.tells_lineage,
         )  # fmt: skip
         self._history = minion_history(self._worker, self.clock)
         more = process_routes(self.registry, self.id, self.clock, self._history)

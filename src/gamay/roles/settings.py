@@ -20,7 +20,7 @@ from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers
 from gamay.cluster.records.records import Instance, Role
 from gamay.cluster.store.paths import CLUSTER_NAME
 from gamay.minion.purgers import MODIFIERS, NO_FACTORIES, PURGERS, PurgeFactories
-from gamay.minion.spark_settings import MASTER, STAGING_URI, SparkSettings
+from gamay.minion.spark_settings import BUILDS, MASTER, STAGING_URI, SparkSettings
 from gamay.model.table.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
 from gamay.roles.listeners import read_listeners, with_options
 from gamay.rpc.peer import SECRET_KEY
@@ -56,8 +56,9 @@ class RoleSettings:
     the `Authorization` header of what a server asks controllers, a controller servers and minions, and a minion both.
     key_defaults: what a server decides about tables with primary keys. busy_poll_us: of brokers and servers, how long they
     stay awake at most for what follows when a query went between them; None is the usual. spark: where a minion has
-    segments built; None: in its own process. purge: what a minion purges rows by. secret: what brokers and servers prove to
-    each other that they know; empty: what the metadata store has. tells_lineage: whether a minion sends
+    segments built; None: in its own process, so many of one subtask at once as builds says (0: its cores). purge: what a
+    minion purges rows by. secret: what brokers and servers prove to each other that they know; empty: what the metadata
+    store has. tells_lineage: whether a minion sends
     OpenLineage events. log_dir: where lines are written to files, too; None: to standard error alone.
     """
 
@@ -93,6 +94,7 @@ class RoleSettings:
     key_defaults: ServerDefaults = DEFAULTS
     busy_poll_us: int | None = None
     spark: SparkSettings | None = None
+    builds: int = 0
     purge: PurgeFactories = NO_FACTORIES
     tells_lineage: bool = False
     secret: bytes = field(default=b"", repr=False)
@@ -251,6 +253,7 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
         "task.auth.token": ("auth_token", _token),
         MASTER: ("spark_master", str),
         STAGING_URI: ("spark_staging_uri", str),
+        BUILDS: ("builds", _positive),
         PURGERS: ("purgers", _names),
         MODIFIERS: ("modifiers", _names),
         "gamay.minion.openlineage": ("tells_lineage", _flag),

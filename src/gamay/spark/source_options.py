@@ -206,10 +206,7 @@ class ReadOptions:
 
     def cache_folder(self) -> Path:
         """Return the folder of this machine where segments are kept."""
-        import getpass
-        import tempfile
-
-        return Path(self.cache_dir or Path(tempfile.gettempdir()) / f"gamay-segments-{getpass.getuser()}")
+        return Path(self.cache_dir) if self.cache_dir else default_cache_folder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,3 +277,11 @@ class WriteOptions:
             given.text("summary") or None,
             given.flag("openLineage"),
         )
+
+
+def default_cache_folder() -> Path:
+    """Return where executors on this machine keep segments unless told otherwise."""
+    import getpass
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / f"gamay-segments-{getpass.getuser()}"

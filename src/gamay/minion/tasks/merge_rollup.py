@@ -5,9 +5,8 @@ the first one has pushed: it is removed, or, where queries see it, there is noth
 """
 
 from gamay.minion.context import TaskContext
-from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
-from gamay.minion.replacing import inputs_of, piece_for, replace_segments, settle_earlier, stamp
+from gamay.minion.replacing import build_pieces, inputs_of, piece_for, replace_segments, settle_earlier, stamp
 from gamay.model.merge_task_settings import MergeRollupSettings
 
 
@@ -25,9 +24,8 @@ def run(task: TaskContext) -> str:
     last_ms = max(record.end_time_ms for record in records) + 1
     window = first_ms, -(-last_ms // form.bucket_ms) * form.bucket_ms
     whole = piece_for(task, task.table, stem)
-    pieces = list(pieces_of(whole, records, form, window, apart=task.is_distributed))
     try:
-        packed = task.pieces(pieces, task.folder, task.progress)
+        packed = build_pieces(task, whole, records, form, window)
     except OtherCopyError as error:
         return f"{error}, which is another one: nothing is done"
     rows_before = sum(record.total_docs for record in records)

@@ -10,9 +10,8 @@ from dataclasses import replace
 from gamay.base.errors import ConflictError
 from gamay.cluster.tasks.memory import TaskMemory, read_memory, write_memory
 from gamay.minion.context import TaskContext
-from gamay.minion.pieces import pieces_of
 from gamay.minion.rebuild import OtherCopyError
-from gamay.minion.replacing import inputs_of, piece_for, replace_segments, settle_earlier, stamp
+from gamay.minion.replacing import build_pieces, inputs_of, piece_for, replace_segments, settle_earlier, stamp
 from gamay.model.merge_task_settings import RealtimeToOfflineSettings
 from gamay.model.table.table_name import TableType, raw_table_name, typed_table_name
 from gamay.model.task_settings import REALTIME_TO_OFFLINE
@@ -44,9 +43,8 @@ def _move(task: TaskContext, offline: str, window: tuple[int, int]) -> str | Non
     if isinstance(records, str):
         return None
     whole = piece_for(task, offline, _stem(task))
-    pieces = list(pieces_of(whole, records, settings.form, window, apart=task.is_distributed))
     try:
-        packed = task.pieces(pieces, task.folder, task.progress)
+        packed = build_pieces(task, whole, records, settings.form, window)
     except OtherCopyError:
         return None
     if packed:

@@ -5,7 +5,6 @@ Whoever does a subtask again finds what the first one pushed: its segment has th
 
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import orjson
@@ -17,6 +16,7 @@ from gamay.ingest.job.spec import PushJobSpec
 from gamay.minion.context import MinionAccess, TaskContext
 from gamay.minion.file_build import FileBuild
 from gamay.minion.replacing import replacement
+from gamay.minion.side_by_side import side_by_side
 from gamay.minion.work import Rebuilt
 from gamay.model.batch_settings import BatchSettings
 from gamay.model.table.stored import stored_table_config
@@ -74,12 +74,7 @@ def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
             _empty(settings[number], files[number][INPUT_FILE])
         return built
 
-    with ThreadPoolExecutor(task.works_at_once, "task-files") as pool:
-        try:
-            found = list(pool.map(build, range(len(files))))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    found = side_by_side(build, range(len(files)), task.works_at_once)
     pushes = [(how, one.archive) for how, one in zip(settings, found, strict=True) if one.archive]
     if not pushes:
         return f"no row of {len(files)} files is kept: the table is left as it is"

@@ -5,6 +5,7 @@ use is longest ago; a process that reads one keeps it mapped, and so loses nothi
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+from zlib import crc32
 
 from gamay.base.errors import ConflictError
 from gamay.segment.read.reader import ImmutableSegment, open_segment
@@ -19,6 +21,7 @@ from gamay.storage.archive import unpack
 from gamay.storage.local_store import size_of
 
 _ATTEMPTS = 3
+_LOCKS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +52,19 @@ class SegmentCache:
 
     def _add(self, kept: Path, fetch: Callable[[Path], Path]) -> None:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fetching-", dir=self.folder) as scratch:
-            unpacked = unpack(fetch(Path(scratch)), Path(scratch) / "unpacked")
-            try:
-                unpacked.rename(kept)
-            except OSError:
-                if not kept.is_dir():  # else another executor was faster, with the same content
-                    raise
-        self._make_room(kept)
+        lock = self.folder / f".lock-{crc32(kept.name.encode()) % _LOCKS}"
+        with lock.open("w") as held, tempfile.TemporaryDirectory(prefix=".fetching-", dir=self.folder) as scratch:
+            fcntl.flock(held, fcntl.LOCK_EX)  # others wait for it rather than fetch it, too
+            if kept.is_dir():
+                return
+            unpack(fetch(Path(scratch)), Path(scratch) / "unpacked").rename(kept)
+            self._make_room(kept)
 
     def _make_room(self, added: Path) -> None:
-        found = [(path.stat().st_mtime, size_of(path), path) for path in self.folder.glob("*/*__*")]
+        found = []
+        for path in self.folder.glob("[!.]*/*__*"):
+            with contextlib.suppress(FileNotFoundError):  # others make room, too
+                found.append((path.stat().st_mtime, size_of(path), path))
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= self.bytes_max:
