@@ -40,7 +40,7 @@ KINDS = ("write", "replace", "stream", "push")
 VICTIMS = {
     "driver": "benchmarks.spark_chaos",
     "executor": "CoarseGrainedExecutorBackend",
-    "Python worker": "gamay.spark.session.daemon",
+    "Python worker": "-m gamay.spark.session.daemon",  # Java of a driver names the module, too
 }
 BEGUN, DONE, FAILED = "begun", "done", "failed"
 TRIES, DRIVER_S, SETTLE_S = 5, 300.0, 60.0
@@ -71,6 +71,7 @@ class Findings:
 def drive(controller: str, master: str, folder: Path) -> None:
     """Do the rounds that standard input tells, a kind and a number each, and say when one begins and how it ended."""
     from gamay.spark import local_session, register
+    from gamay.spark.session.gateway import has_ended
 
     spark = local_session("gamay-chaos", configs={"spark.master": master, **SPECULATION})
     register(spark)
@@ -82,6 +83,8 @@ def drive(controller: str, master: str, folder: Path) -> None:
         except Exception:  # noqa: BLE001 - it is done again
             traceback.print_exc()
             print(FAILED, flush=True)
+            if has_ended(spark):
+                break
         else:
             print(DONE, flush=True)
     spark.stop()
