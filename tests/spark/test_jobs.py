@@ -63,6 +63,7 @@ def test_documents_from_files_and_global_order(spark, job, controller, schema, t
         ({"inputDirURI": "/nowhere"}, NotFoundError, "/nowhere does not exist"),
         ({"includeFileNamePattern": "glob:**/*.avro"}, InvalidConfigError, "no file in"),
         ({"recordReaderSpec": {"dataFormat": "thrift"}}, InvalidConfigError, "unknown data format 'thrift'"),
+        ({"recordReaderSpec": {"dataFormat": "Delta"}}, InvalidConfigError, "package io.delta:delta-spark_2.13"),
         ({"tableSpec": {"tableName": "other"}}, NotFoundError, "no /tables/other"),
         ({"pinotClusterSpecs": []}, InvalidConfigError, "schemaURI is missing"),
         ({"executionFrameworkSpec": {"extraConfigs": {"rowsPerSegmnt": "5"}}}, InvalidConfigError, "Did you mean"),

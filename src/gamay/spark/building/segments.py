@@ -32,6 +32,13 @@ _FRAME_TASKS = 200
 # from the sequence id of a task's segment to that of its next one
 _FRAME_IDS = 100_000
 
+TABLE_PACKAGES = {
+    "delta": "io.delta:delta-spark_2.13",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-<Spark's version>_2.13",
+    "hudi": "org.apache.hudi:hudi-spark<Spark's version>-bundle_2.13",
+}
+"""The packages by which Spark reads tables of other systems."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputFiles:
@@ -51,6 +58,7 @@ class InputFiles:
 
     def tasks(self) -> list[FileTask]:
         """List the files; raises NotFoundError or InvalidConfigError when there are none, or their format is not known."""
+        self._check_no_table()
         files = list_files(self.uri, recursive=self.recursive, include=self.include, exclude=self.exclude)
         if not files:
             patterns = {"includeFileNamePattern": self.include, "excludeFileNamePattern": self.exclude}
@@ -68,6 +76,15 @@ class InputFiles:
             sequence_id = seen[group] = seen.get(group, -1) + 1
             tasks.append(FileTask(file, sequence_id, sub_path, data_format, dict(self.reader_config)))
         return tasks
+
+    def _check_no_table(self) -> None:
+        """Raise InvalidConfigError for a format that is one of tables: their files have rows that the table has no more."""
+        kind = (self.data_format or "").lower()
+        if kind in TABLE_PACKAGES:
+            raise InvalidConfigError(
+                f"job specs read files, and '{kind}' is a format of tables: with the package {TABLE_PACKAGES[kind]} write "
+                f'them by spark.read.format("{kind}").load("{self.uri}").write.format("gamay")'
+            )
 
 
 def _sub_paths(input_uri: str, files: Sequence[str]) -> list[str]:
