@@ -26,6 +26,8 @@ def local_session(
 ) -> "SparkSession":
     """Return the running SparkSession, or start a local one; under `spark-submit`, the one that was submitted to.
 
+    With `SPARK_REMOTE` in the environment it is one of Spark Connect at that address.
+
     cores: None for all. work_dir: where Spark may write (shuffles, tables); None for Spark's own choice.
     configs: further Spark settings, which win over the ones made here.
     Raises InvalidConfigError when PySpark is not installed, or Java cannot be started.
@@ -38,6 +40,9 @@ def local_session(
     from gamay.spark.session.gateway import launch
 
     builder = SparkSession.builder.appName(app_name)
+    if "SPARK_REMOTE" in os.environ:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of workers on this machine, for `local`
+        return builder.config(map={**_SQL_SETTINGS, **(configs or {})}).getOrCreate()
     if not is_submitted():
         # executors of local mode are processes of this interpreter, whatever `python3` is on the path
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -82,6 +87,12 @@ _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.python.daemon.module": "gamay.spark.session.daemon",
 }
+_SQL_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.shuffle.partitions": "16",
+}
 
 
 def _settings(work_dir: str | Path | None) -> dict[str, str]:
@@ -89,10 +100,7 @@ def _settings(work_dir: str | Path | None) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.sql.shuffle.partitions": "16",
+        **_SQL_SETTINGS,
         "spark.python.worker.reuse": "true",
     }
     if work_dir is not None:
