@@ -25,11 +25,15 @@ from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.scatter.remote import QueryConnections
 from gamay.cluster.access.principals import Principal
 from gamay.embedded import Database
+from gamay.model.schema.schema import Schema
 from gamay.query.answer.response import BrokerResponse, encode_short
+from gamay.query.prepared.statements import Statements
 from gamay.query.wire.known import KnownQuery
 from gamay.server.answering.executor import QueryExecutor
 from gamay.server.answering.listener import QueryListener
 from gamay.sql.options.option_values import NULLS_ON
+from gamay.sql.options.row_limits import RowLimits
+from gamay.sql.parser import parse_query
 
 SCHEMA: dict[str, Any] = {
     "schemaName": "t",
@@ -450,7 +454,7 @@ def test_rows_of_answers_come_as_text_unless_they_are_long_or_the_other_side_is_
         assert far.begun(sql).answered.table.num_rows == 40
         assert far.check(sql, expected)
     # a broker that knows no texts, and what it makes of being asked for one
-    monkeypatch.setattr("gamay.query.wire.shape.KnownQuery", lambda *parts, as_text: OlderKnownQuery(*parts))
+    monkeypatch.setattr("gamay.query.wire.request.KnownQuery", lambda *parts, as_text: OlderKnownQuery(*parts))
     assert far.begun(sql).answered.encoded is None
     assert far.check(sql, expected)
     sent = msgspec.msgpack.encode(KnownQuery(b"x", 1, 0, None, as_text=True))
@@ -468,8 +472,7 @@ def test_a_server_that_does_not_know_a_shape_any_more_is_told(filled: Database) 
         far.start(port)  # a new process knows nothing, and the connection is made again by the ordinary way
         assert any(far.check(sql.format(7), expected) for _ in range(50))
         assert shown(far.runner.run(sql.format(8))) == shown(ordinary(filled._cluster.runner, sql.format(8)))
-        far.listener._plans._shapes.clear()  # so many others came meanwhile
-        far.listener._plans._asked.clear()
+        far.listener._statements._templates.clear()  # so many others came meanwhile
         assert not far.check(sql.format(9), shown(ordinary(filled._cluster.runner, sql.format(9))))
     finally:
         far.close()
@@ -546,3 +549,35 @@ def test_what_was_done_for_a_query_that_failed_elsewhere_is_told(filled: Databas
     assert far.check(sql, shown(expected)) is False
     waited = shown(far.runner.run(sql))
     assert waited == shown(expected)
+
+
+def test_a_shape_that_was_given_up_is_tried_again_now_and_then() -> None:
+    schema = Schema.from_json({"schemaName": "t", "dimensionFieldSpecs": [{"name": "i", "dataType": "INT"}]}).value
+    statement, _ = Statements(schema).bind(parse_query("SELECT i FROM t WHERE i = 1"))
+    assert [statement.is_tried() for _ in range(20)] == [True] * 8 + [False] * 12
+    assert sum(statement.is_tried() for _ in range(1000)) == 3
+    statement.succeeded()
+    assert [statement.is_tried() for _ in range(9)] == [True] * 8 + [False]
+
+
+def test_statements_go_by_the_settings_of_the_cluster(filled: Database) -> None:
+    runner, routing, sql = filled._cluster.runner, filled._cluster.routing, "SELECT i, s FROM t WHERE i IN ({}, 7, 8, 9)"
+
+    def num_rows() -> int:
+        check(filled, sql.format(1))
+        assert check(filled, sql.format(2))
+        table = runner.run(sql.format(3)).table
+        assert table is not None
+        return table.num_rows
+
+    before = routing.row_limits
+    assert num_rows() == 10
+    try:
+        routing.row_limits = RowLimits(absent=4)
+        assert num_rows() == 4
+        routing.log2m = 9
+        assert num_rows() == 4
+    finally:
+        routing.row_limits, routing.log2m = before, None
+    assert num_rows() == 10
+    assert check(filled, sql.format(4))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gamay.base.errors import QueryError
 from gamay.model.schema.schema import Schema
 from gamay.query.bind.binder import bind
-from gamay.query.bind.plans import BoundPlans
+from gamay.query.prepared.statements import Statements
 from gamay.sql.parser import parse_query
 
 SCHEMA = Schema.from_json(
@@ -66,7 +66,7 @@ def outcome(function: Any) -> tuple[str, Any]:
 
 @given(LEAVES, st.data(), st.sampled_from(["", "SET enableNullHandling=true; "]))
 def test_a_known_shape_binds_as_an_unknown_one(leaves: list[tuple[str, str]], data: st.DataObject, options: str) -> None:
-    plans = BoundPlans(SCHEMA)
+    statements = Statements(SCHEMA)
     for _ in range(3):
         parts = [leaf.format(c=column, a=data.draw(LITERALS), b=data.draw(LITERALS)) for leaf, column in leaves]
         text = f"{options}SELECT SUM(d) FROM t WHERE {' AND '.join(parts)}"
@@ -74,19 +74,20 @@ def test_a_known_shape_binds_as_an_unknown_one(leaves: list[tuple[str, str]], da
             query = parse_query(text)
         except QueryError:
             return
-        assert outcome(lambda query=query: plans.plan(query).bound) == outcome(lambda query=query: bind(query, SCHEMA)), text
+        found = outcome(lambda query=query: statements.bind(query)[1])
+        assert found == outcome(lambda query=query: bind(query, SCHEMA)), text
 
 
 def test_the_literals_of_another_query_do_not_stay() -> None:
-    plans = BoundPlans(SCHEMA)
+    statements = Statements(SCHEMA)
     for number in (1, 2, 3):
-        bound = plans.plan(parse_query(f"SELECT i FROM t WHERE i = {number} AND s > 'x{number}' LIMIT 5")).bound
+        _, bound = statements.bind(parse_query(f"SELECT i FROM t WHERE i = {number} AND s > 'x{number}' LIMIT 5"))
         assert bound.filter == bind(bound.query, SCHEMA).filter
         assert f"x{number}" in repr(bound.filter)
 
 
 def test_a_literal_that_cannot_be_compared_is_refused_for_a_known_shape() -> None:
-    plans = BoundPlans(SCHEMA)
-    plans.plan(parse_query("SELECT i FROM t WHERE i = 1"))
+    statements = Statements(SCHEMA)
+    statements.bind(parse_query("SELECT i FROM t WHERE i = 1"))
     with pytest.raises(QueryError, match="column 'i'"):
-        plans.plan(parse_query("SELECT i FROM t WHERE i = 'one'"))
+        statements.bind(parse_query("SELECT i FROM t WHERE i = 'one'"))

@@ -11,7 +11,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.query.bind.binder import bind
 from gamay.query.bind.predicate import NOTHING, In
-from gamay.query.prepared.lookup import PreparedQuery
+from gamay.query.prepared.lookup import PreparedLookup
 from gamay.query.startree.build import add_star_trees
 from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.write.builder import SegmentBuilder
@@ -60,7 +60,9 @@ def segment(folder: Path, name: str, cities: list[str]) -> ImmutableSegment:
 
 
 def test_a_choice_goes_with_its_segment(tmp_path: Path) -> None:
-    query = PreparedQuery.of(bind(parse_query("SELECT city, SUM(n) FROM t WHERE k = 1 GROUP BY city ORDER BY city"), SCHEMA))
+    query = PreparedLookup.of(
+        bind(parse_query("SELECT city, SUM(n) FROM t WHERE k = 1 GROUP BY city ORDER BY city"), SCHEMA)
+    )
     assert query is not None
     first, other = segment(tmp_path, "a", ["x", "y"]), segment(tmp_path, "b", ["w", "y", "z"])
     for segments, expected in (

@@ -23,11 +23,11 @@ from gamay.model.table.search_settings import SearchSettings
 from gamay.model.table.secondary_indexes import declared_indexes
 from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.query.bind.plans import BoundPlans
 from gamay.query.execute.executor import execute
 from gamay.query.execute.explain import explain_table
 from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
+from gamay.query.prepared.statements import Statements
 from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.read.reader import ImmutableSegment, open_segment
@@ -75,10 +75,10 @@ class Asked:
 
     def __init__(self, pool: WorkPool, distance: str, *segments: Segment) -> None:
         self._pool, self._segments = pool, segments
-        self._plans = BoundPlans(SCHEMA, SearchSettings(distance={"v": distance} if distance != "COSINE" else {}))
+        self._statements = Statements(SCHEMA, SearchSettings(distance={"v": distance} if distance != "COSINE" else {}))
 
     def result(self, sql: str) -> Any:
-        bound = self._plans.plan(parse_query(sql)).bound
+        _, bound = self._statements.bind(parse_query(sql))
         deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK)
         return bound, execute(bound, self._segments, self._pool, deadline, "host")
 

@@ -17,10 +17,10 @@ from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.table.search_settings import SearchSettings
 from gamay.model.table.table_config import TableConfig
 from gamay.model.types import DataType
-from gamay.query.bind.plans import BoundPlans
 from gamay.query.execute.executor import execute
 from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
+from gamay.query.prepared.statements import Statements
 from gamay.query.reduce.merge import reduce
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.read.reader import open_segment
@@ -83,7 +83,7 @@ class Table:
 
     def rows(self, sql: str, distance: str = "COSINE", segments: "list[Segment] | None" = None) -> list[Any]:
         settings = SearchSettings(distance={"v": distance} if distance != "COSINE" else {})
-        bound = BoundPlans(SCHEMA, settings).plan(parse_query(sql)).bound
+        _, bound = Statements(SCHEMA, settings).bind(parse_query(sql))
         deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK)
         answer = reduce(bound, [execute(bound, segments or self.segments, self.pool, deadline, "host")])
         assert answer.table is not None

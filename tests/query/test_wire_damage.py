@@ -14,7 +14,7 @@ from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.stats import QueryStats
-from gamay.query.wire.request import ReceivedPlans, _literal, decode_request_header, encode_query
+from gamay.query.wire.request import ReceivedStatements, _literal, decode_request_header, encode_query
 from gamay.query.wire.result import encode_result, receive
 from gamay.sql.parser import parse_query
 
@@ -62,4 +62,4 @@ def test_damaged_queries_are_refused_or_bound(template: bytes, values: bytes) ->
     sound = encode_query(QUERY)
     for sent in ((template, sound[1]), (sound[0], values)):
         with contextlib.suppress(QueryError):
-            ReceivedPlans().plan(*sent)
+            ReceivedStatements().bind(*sent)

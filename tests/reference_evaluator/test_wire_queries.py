@@ -16,7 +16,7 @@ from gamay.query.execute.executor import execute
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.limits.deadline import Deadline
 from gamay.query.reduce.merge import Answer, reduce
-from gamay.query.wire.request import ReceivedPlans, encode_query
+from gamay.query.wire.request import ReceivedStatements, encode_query
 from gamay.query.wire.result import encode_result, receive
 from gamay.segment.spi import Segment
 from gamay.sql.parser import parse_query
@@ -30,11 +30,11 @@ def deadline() -> Deadline:
 
 
 def over_the_wire(
-    engine: Engine, plans: ReceivedPlans, bound: BoundQuery, segments: "list[Segment]"
+    engine: Engine, statements: ReceivedStatements, bound: BoundQuery, segments: "list[Segment]"
 ) -> tuple[ServerResult, BoundQuery]:
     """Execute on the other side of buffers that were copied, as a socket copies them."""
     template, values = encode_query(bound)
-    received = plans.plan(template, values).bound
+    _, received = statements.bind(template, values)
     result = execute(received, segments, engine.pools[0], deadline(), "host-1")
     sent = [memoryview(bytearray(buffer)) for buffer in encode_result(received, result, ["lost"])]
     again = receive(sent)
@@ -49,12 +49,12 @@ def comparable(answer: Answer) -> Any:
     return table.names, table.types, [encode_rows([column]) for column in table.columns], stats
 
 
-def check(engine: Engine, plans: ReceivedPlans, sql: str, table: Any, variant: str) -> None:
+def check(engine: Engine, statements: ReceivedStatements, sql: str, table: Any, variant: str) -> None:
     segments = table.variants[variant]
     bound = bind(parse_query(sql, plans=engine.plans), table.schema)
     parts = (segments[:2], segments[2:])
     here = reduce(bound, [execute(bound, part, engine.pools[0], deadline(), "host-1") for part in parts])
-    received = [over_the_wire(engine, plans, bound, part) for part in parts]
+    received = [over_the_wire(engine, statements, bound, part) for part in parts]
     there = reduce(bound, [result for result, _ in received])
     assert comparable(there) == comparable(here), sql
     for _, again in received:
@@ -65,7 +65,7 @@ def check(engine: Engine, plans: ReceivedPlans, sql: str, table: Any, variant: s
 
 @pytest.mark.parametrize("some", chunks(QUERIES, CHUNK), ids=by_first)
 def test_queries_travel(engine: Engine, some: range) -> None:
-    plans = ReceivedPlans()
+    statements = ReceivedStatements()
     names = sorted(TABLES)
     for seed in some:
         table = engine.table(names[seed % len(names)])
@@ -78,14 +78,14 @@ def test_queries_travel(engine: Engine, some: range) -> None:
             bind(parse_query(sql, plans=engine.plans), table.schema)
         except QueryError:
             continue
-        check(engine, plans, sql, table, variant)
-        check(engine, plans, sql, table, variant)  # the template is known now
+        check(engine, statements, sql, table, variant)
+        check(engine, statements, sql, table, variant)  # the template is known now
 
 
 @pytest.mark.parametrize("option", ["", "SET autoRewriteAggregationType = true; "])
 def test_aggregates_of_a_column_and_a_constant_travel(engine: Engine, option: str) -> None:
     """Servers aggregate what the broker then computes with, whether the column has an alias or not."""
-    plans, table = ReceivedPlans(), engine.table("flights")
+    statements, table = ReceivedStatements(), engine.table("flights")
     first, second = (
         "sum(arr_delay + {}), min(dep_delay * -{}), max({} - arr_delay)",
         "sum(arr_delay + {}) AS x, avg({} - day)",
@@ -93,4 +93,4 @@ def test_aggregates_of_a_column_and_a_constant_travel(engine: Engine, option: st
     for select in (first, second):
         for constant in (1, 0, 2.5):
             sql = f"{option}SELECT {select.format(constant, constant, constant)} FROM {table.name} WHERE month < {constant}"
-            check(engine, plans, sql, table, VARIANTS[0])
+            check(engine, statements, sql, table, VARIANTS[0])

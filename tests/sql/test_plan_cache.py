@@ -289,3 +289,13 @@ def test_strange_texts_are_errors_with_a_short_sentence(text: str, words: str) -
         parse_query(text)
     assert raised.value.code.code == 150
     assert len(str(raised.value)) < 500
+
+
+def test_texts_that_differ_in_an_ordinal_keep_their_plans_side_by_side() -> None:
+    plans, text = PlanCache(), "SELECT a, b FROM t WHERE c = {} ORDER BY {} LIMIT {}"
+    texts = [text.format(n, *rest) for n in (5, 6) for rest in ((1, 9), (2, 8))]
+    shapes = [parse_query(text, plans=plans).shape for text in texts]
+    assert len(plans) == 2
+    assert (shapes[0], shapes[1]) == (shapes[2], shapes[3])
+    assert shapes[0] != shapes[1]
+    assert parse_query(texts[1], plans=plans).order_by == parse_query(texts[1], plans=PlanCache()).order_by

@@ -42,6 +42,7 @@ CACHED_TEMPLATES_MAX = 2000
 _CACHED_TEXT_MAX = 20_000
 
 _Key: TypeAlias = tuple[str, tuple[int, ...] | None]
+"""How `Lifted` begins, and its pattern."""
 
 
 class PlanCache:
@@ -49,26 +50,36 @@ class PlanCache:
 
     def __init__(self, templates_max: int = CACHED_TEMPLATES_MAX, *, relational: bool = False) -> None:
         self.relational = relational
-        self._templates: OrderedDict[_Key, Template] = OrderedDict()
+        self._templates: OrderedDict[tuple[_Key, tuple[str, ...]], Template] = OrderedDict()
         self._templates_max = templates_max
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._templates)
 
-    def get(self, key: _Key) -> Template | None:
+    def get(self, key: _Key, sources: Sequence[str]) -> Template | None:
+        """Return the template of texts that have the key, and these literals where plans depend on them."""
         with self._lock:
-            template = self._templates.get(key)
+            place = self._place(key, sources)
+            template = self._templates.get(place)
             if template is not None:
-                self._templates.move_to_end(key)
+                self._templates.move_to_end(place)
             return template
 
-    def put(self, key: _Key, template: Template) -> None:
+    def put(self, key: _Key, sources: Sequence[str], template: Template) -> None:
         with self._lock:
-            self._templates[key] = template
-            self._templates.move_to_end(key)
+            place = self._place(key, sources)
+            self._templates[place] = template
+            self._templates.move_to_end(place)
             if len(self._templates) > self._templates_max:
                 self._templates.popitem(last=False)
+
+    def _place(self, key: _Key, sources: Sequence[str]) -> tuple[_Key, tuple[str, ...]]:
+        """Return where a template is: behind the first of its key with the literals that plans depend on."""
+        first = self._templates.get((key, ()))
+        if first is None or not first.ordinals or first.has_ordinals(sources):
+            return key, ()
+        return key, tuple([sources[i] for i, _ in first.ordinals])
 
 
 _shared_plans = PlanCache()
@@ -99,18 +110,21 @@ def parse_query(
     reading_time.check()
     literals = lifted.literals()
     key = (lifted.key, lifted.pattern)
-    template = plans.get(key)
+    template = plans.get(key, lifted.sources)
     if template is None or not template.fits(literals):
         gapfilled = None if plans is _level_plans else parse_gapfill(text, options, partial(_parse_level, limits=limits))
         if gapfilled is not None:
             return gapfilled
         template = _compiled(body, lifted, literals, relational=plans.relational)
         if len(body) <= _CACHED_TEXT_MAX:
-            plans.put(key, template)
+            plans.put(key, lifted.sources, template)
     reading_time.check()
     query = template.fill(literals)
-    if limits is not STANDARD_LIMITS and query.relational is None:
-        query = with_limits(query, limits)
+    if query.relational is None:
+        if limits is not STANDARD_LIMITS:
+            query = with_limits(query, limits)
+        if not query.asks_broker:  # what such a query is in the end, its answers decide
+            query.shape = template.shape(lifted.sources, limits)
     if not options and not trailing and template.fill_options is None:
         return query
     merged = {**(options or {}), **trailing}
@@ -120,9 +134,9 @@ def parse_query(
     return replace(query, options=merged)
 
 
-def template_of(key: _Key) -> Template | None:
-    """Return the template that texts without options have whose `Lifted` begins with `key` and ends with its pattern."""
-    return _shared_plans.get(key)
+def template_of(key: _Key, sources: Sequence[str]) -> Template | None:
+    """Return the template of texts without options that have these literals, as `PlanCache.get` does."""
+    return _shared_plans.get(key, sources)
 
 
 def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal], *, relational: bool) -> Template:

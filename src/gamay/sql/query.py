@@ -1,7 +1,8 @@
 """The query model: what a SELECT says, before it is bound to a schema."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gamay.functions.expression import Expression
 from gamay.model.schema.datetime_format import DateTimeFormat
@@ -58,6 +59,24 @@ class Gapfill:
     offset: int
 
 
+class Shape(NamedTuple):
+    """What queries have in common that differ in the literals of WHERE alone.
+
+    template: of their text, compared by identity. fixed: its literals that stand elsewhere, as written. limits, log2m: the
+    cluster's settings that were put into them. added: what was ANDed to WHERE since.
+    """
+
+    template: Hashable
+    fixed: Hashable = None
+    limits: Hashable = None
+    log2m: int | None = None
+    added: tuple[Hashable, ...] = ()
+
+    def plus(self, *added: Hashable) -> "Shape":
+        """Return the shape of the queries with conditions that are known by this."""
+        return self._replace(added=(*self.added, *added))
+
+
 @dataclass(slots=True)  # not frozen: one is made for each request, and with so many fields that would take 2 µs
 class Query:
     """A single-table SELECT after rewriting: aliases and ordinals are resolved, a GROUP BY that says no more is DISTINCT.
@@ -73,9 +92,9 @@ class Query:
     grouping_sets: of GROUPING SETS, ROLLUP and CUBE: for each set the positions of its keys in `group_by`, ascending; the
     same set may occur twice. Empty in a plain GROUP BY.
     relational: the statement, where it is more than one SELECT of one table; all else but the options means nothing then.
-    shape: the same object for queries of one template, which differ in nothing but literals; None where that is not known.
-    varies_only_in_where: the literals that may differ stand in WHERE (beside LIMIT, OFFSET and options), so that what was
-    made of the rest for one query of the shape serves the others.
+    shape: see there; None where nothing is known of other queries.
+    varies_only_in_where: whether what was made of all but WHERE for one query of the shape serves the others; not so where
+    constants elsewhere are computed for each.
     """
 
     table: str | None
@@ -90,7 +109,7 @@ class Query:
     options: Mapping[str, str] = field(default_factory=dict)
     explain: bool = False
     grouping_sets: tuple[tuple[int, ...], ...] = ()
-    shape: object | None = field(default=None, compare=False, repr=False)
+    shape: Shape | None = field(default=None, compare=False, repr=False)
     varies_only_in_where: bool = field(default=False, compare=False, repr=False)
     gapfill: Gapfill | None = None
     asks_broker: bool = False

@@ -1,7 +1,8 @@
 """Compiled queries with places for their literals, so that a query of known shape costs microseconds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -10,8 +11,8 @@ from gamay.functions.text import literal_text
 from gamay.model.types import DataType
 from gamay.sql.answers import asks_broker
 from gamay.sql.options.hints import hint_options
-from gamay.sql.options.row_limits import DEFAULT_LIMIT, LIMIT_MAX, limit_error
-from gamay.sql.query import OrderBy, Query, SelectItem
+from gamay.sql.options.row_limits import DEFAULT_LIMIT, LIMIT_MAX, RowLimits, limit_error
+from gamay.sql.query import OrderBy, Query, SelectItem, Shape
 from gamay.sql.relational import RelationalStatement
 from gamay.sql.text.slots import Computed, Lifted, Slot, filler, members, refilled
 from gamay.sql.translate.rewrite import Rewritten, named, rewrite
@@ -22,32 +23,37 @@ _DIGITS_SHOWN = 40
 Literals: TypeAlias = Sequence[Literal]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
     """A compiled query that lacks its literals.
 
-    ordinals: literals that the plan depends on, by number, with the value they had. fill: makes the query, without options.
-    fill_options: makes the options that SET gave.
-    shape: that of the queries. where: the condition with its slots, where its literals are all that queries may differ in
-    but for those at the places `fixed`, which stand elsewhere; else None.
+    ordinals: literals that the plan depends on, by number, with the text they had. fill: makes the query, without options
+    and shape. fill_options: makes the options that SET gave.
+    table: that FROM names. where: the condition with its slots. is_plain: whether a query is known by the literals of WHERE
+    and those that `fixed` picks, which stand elsewhere; None picks none.
     """
 
     num_literals: int
-    ordinals: tuple[tuple[int, Literal], ...]
+    ordinals: tuple[tuple[int, str], ...]
     fill: Callable[[Literals], Query]
     fill_options: Callable[[Literals], dict[str, str]] | None
-    shape: object
+    table: str | None = None
     where: Expression | None = None
-    fixed: tuple[int, ...] = ()
+    fixed: Callable[[Sequence[str]], Hashable] | None = None
+    is_plain: bool = False
+
+    def shape(self, sources: Sequence[str], limits: RowLimits, log2m: int | None = None) -> Shape:
+        """Return the shape of a query with these literals, as written. limits, log2m: what the cluster's settings say."""
+        return Shape(self, None if self.fixed is None else self.fixed(sources), limits, log2m)
+
+    def has_ordinals(self, sources: Sequence[str]) -> bool:
+        """Whether the plan depends on no other literals than these, as written."""
+        return all(sources[i] == source for i, source in self.ordinals)
 
     def fits(self, literals: Literals) -> bool:
         """Whether the plan holds for these literals; numbers beyond 64 bits are checked by compiling anew."""
-        if len(literals) != self.num_literals:
-            return False
-        for literal in literals:  # without a generator, which takes longer than the few literals
-            if literal.type is DataType.BIG_DECIMAL:
-                return False
-        return not self.ordinals or all(literals[i] == value for i, value in self.ordinals)
+        # a list, for a generator takes longer than the few literals
+        return len(literals) == self.num_literals and DataType.BIG_DECIMAL not in [literal.type for literal in literals]
 
 
 def compile_template(text: str, lifted: Lifted, literals: Literals, *, relational: bool = False) -> Template:
@@ -55,44 +61,41 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
     slots = lifted.slots(literals)
     statement = parse_statement(text, slots, relational=relational)
     if isinstance(statement, RelationalStatement):
-        return _relational(statement, len(lifted.sources))
+        return _relational(statement, lifted.sources)
     rewritten = rewrite(statement)
-    by_index = {slot.index: slot for slot in slots}
-    ordinals = tuple((i, by_index[i].plain()) for i in sorted(rewritten.ordinals))
-    shape = object()
+    ordinals = tuple((i, lifted.sources[i]) for i in sorted(rewritten.ordinals))
     is_refilled = not (rewritten.has_computed or _has_huge(slots))
-    fill = _filler(rewritten, shape) if is_refilled else _recompiler(statement, shape)
+    elsewhere = _slots_elsewhere(rewritten) if is_refilled else None
+    fill = _filler(rewritten, only_in_where=elsewhere is not None) if is_refilled else _recompiler(statement)
     asks = asks_broker(_expressions(statement))
-    elsewhere = _slots_elsewhere(rewritten)
-    is_plain = is_refilled and not asks and not statement.set_options and not statement.explain and elsewhere is not None
     rows = [slot.index for slot in (statement.limit, statement.offset) if isinstance(slot, Slot)]
+    fixed = [] if elsewhere is None else sorted({*rows, *rewritten.ordinals, *elsewhere})
     return Template(
         num_literals=len(lifted.sources),
         ordinals=ordinals,
         fill=_marked(fill) if asks else fill,
         fill_options=_options_filler(statement.set_options) if statement.set_options else None,
-        shape=shape,
-        where=rewritten.statement.where if is_plain else None,
-        fixed=tuple(sorted({*rows, *rewritten.ordinals, *(elsewhere or ())})),
+        table=statement.table,
+        where=rewritten.statement.where,
+        fixed=itemgetter(*fixed) if fixed else None,
+        is_plain=elsewhere is not None and not asks and not statement.set_options and not statement.explain,
     )
 
 
-def _relational(statement: RelationalStatement, num_literals: int) -> Template:
+def _relational(statement: RelationalStatement, sources: Sequence[str]) -> Template:
     """Return the template of a query of several SELECTs: its tree, which the literals are put beside."""
-    explain, shape = statement.explain, object()
+    explain = statement.explain
     hints = hint_options(statement.text)
 
     def fill(literals: Literals) -> Query:
         filled = tuple([_plain(refilled(slot, literals)) for slot in statement.literals])
-        return Query(
-            None, (), explain=explain, asks_broker=True, relational=replace(statement, literals=filled), shape=shape
-        )
+        return Query(None, (), explain=explain, asks_broker=True, relational=replace(statement, literals=filled))
 
     of_set = _options_filler(statement.set_options)
     has_options = bool(hints or statement.set_options)
     slots = [slot for slot in (statement.literals[place] for place in statement.files) if isinstance(slot, Slot)]
-    named = tuple((slot.index, slot.plain()) for slot in slots)
-    return Template(num_literals, named, fill, (lambda literals: of_set(literals) | hints) if has_options else None, shape)
+    named = tuple((slot.index, sources[slot.index]) for slot in slots)
+    return Template(len(sources), named, fill, (lambda literals: of_set(literals) | hints) if has_options else None)
 
 
 def _plain(expression: Expression) -> Literal:
@@ -108,14 +111,14 @@ def _expressions(statement: Statement) -> list[Expression]:
 
 def _marked(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:
     """Mark the queries as ones that the broker completes; what such a query is in the end, its answers decide."""
-    return lambda literals: replace(fill(literals), asks_broker=True, shape=None)
+    return lambda literals: replace(fill(literals), asks_broker=True)
 
 
 def _has_huge(slots: Sequence[Slot]) -> bool:
     return any(slot.type is DataType.BIG_DECIMAL for slot in slots)
 
 
-def _recompiler(statement: Statement, shape: object) -> Callable[[Literals], Query]:
+def _recompiler(statement: Statement) -> Callable[[Literals], Query]:
     """For a statement with constants to compute: put the literals in, then rewrite all of it."""
 
     def recompile(literals: Literals) -> Query:
@@ -132,7 +135,7 @@ def _recompiler(statement: Statement, shape: object) -> Callable[[Literals], Que
         )
         rewritten = rewrite(filled)
         _check_numbers(rewritten.statement)
-        return replace(_filler(rewritten, shape)(literals), varies_only_in_where=False)
+        return _filler(rewritten, only_in_where=False)(literals)
 
     return recompile
 
@@ -155,7 +158,7 @@ def check_number_range(expression: Expression) -> None:
             )
 
 
-def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
+def _filler(rewritten: Rewritten, *, only_in_where: bool) -> Callable[[Literals], Query]:
     statement = rewritten.statement
     constant = statement.table is None
     table, distinct, explain = statement.table, rewritten.distinct, statement.explain
@@ -164,7 +167,6 @@ def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
     fill_group_by = _tuple_filler(statement.group_by)
     fill_order_by = _order_filler(statement.order_by)
     limit, offset = statement.limit, statement.offset
-    only_in_where = _varies_only_in_where(rewritten)
     grouping_sets = statement.grouping_sets or ()
 
     def fill(literals: Literals) -> Query:
@@ -181,8 +183,7 @@ def _filler(rewritten: Rewritten, shape: object) -> Callable[[Literals], Query]:
             {},
             explain,
             grouping_sets,
-            shape,
-            only_in_where,
+            varies_only_in_where=only_in_where,
             has_limit=limit is not None,
         )
 
@@ -215,10 +216,6 @@ def _behind_where(rewritten: Rewritten) -> list[Expression]:
     having = [] if statement.having is None else [statement.having]
     keys = [key.expression for key in statement.order_by]
     return [*(item.expression for item in rewritten.select), *statement.group_by, *having, *keys]
-
-
-def _varies_only_in_where(rewritten: Rewritten) -> bool:
-    return all(filler(expression) is None for expression in _behind_where(rewritten))
 
 
 def _slots_elsewhere(rewritten: Rewritten) -> set[int] | None:

@@ -31,5 +31,5 @@ def _bounded(query: Query, boundary: TimeBoundary, comparison: str) -> Query:
     test = Call(comparison, (Column(boundary.column), Literal(boundary.value, literal_type)))
     where = test if query.where is None else Call("and", (query.where, test))
     # its own shape: the same text is asked without a boundary while the table is not hybrid
-    shape = None if query.shape is None else (query.shape, boundary.column, comparison)
+    shape = None if query.shape is None else query.shape.plus(boundary.column, comparison)
     return replace(query, where=where, shape=shape)

@@ -8,13 +8,13 @@ from gamay.broker.metrics import Phases
 from gamay.broker.routes.route import TableRoute
 from gamay.broker.routes.selection import Turn
 from gamay.broker.scatter.gather import Result
-from gamay.broker.scatter.known_shapes import RoutedQuery
+from gamay.broker.scatter.routed_query import RoutedQuery
 from gamay.broker.scatter.state import GatheredAnswers, Part
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.binder import BoundQuery
-from gamay.query.bind.plans import Plan
 from gamay.query.limits.deadline import CancellableDeadline
+from gamay.query.prepared.statements import PreparedStatement
 from gamay.query.wire.result import Received
 from gamay.relational.names import Frame
 from gamay.sql.query import Query
@@ -28,7 +28,7 @@ class PendingQuery:
     """A query that has been compiled and routed, but not executed.
 
     failure: the response when that was not possible; query, deadline and bound are set otherwise.
-    routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. plan: of the first part.
+    routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. statement: of the first.
     database, principal: of the request. depth: how many queries this one stands in, as a subquery.
     has_row_filters: whether rows are kept from the principal.
     turn: what decides among replicas.
@@ -53,7 +53,7 @@ class PendingQuery:
     principal: Principal = ANYONE
     depth: int = 0
     has_row_filters: bool = False
-    plan: Plan | None = None
+    statement: PreparedStatement | None = None
     turn: Turn = field(init=False)
     routed: RoutedQuery | None = None
     answered: BrokerResponse | None = None
@@ -72,9 +72,9 @@ class PendingQuery:
     @property
     def is_light(self) -> bool:
         """Whether executing it takes about as long as handing it to another thread."""
-        if self.failure is not None or self.plan is None:
+        if self.failure is not None or self.statement is None:
             return self.failure is not None
-        return self.plan.is_light(sum([part.num_docs for part in self.parts]))
+        return self.statement.is_light(sum([part.num_docs for part in self.parts]))
 
     @property
     def is_light_to_merge(self) -> bool:

@@ -78,15 +78,14 @@ class QueryPlanner:
             return
         turn = pending.turn = self.turn(pending)
         if len(routes) == 1:
-            plan = routes[0].plans.plan(query)
-            pending.parts = (part_of(routes[0], plan.bound, turn),)
+            pending.statement, pending.bound = routes[0].statements.bind(query)
+            pending.parts = (part_of(routes[0], pending.bound, turn),)
         else:
-            plans = [(route, route.plans.plan(half)) for route, half in halves(routes, query)]
-            pending.parts = [part_of(route, planned.bound, turn) for route, planned in plans]
-            plan = plans[0][1]
+            found = [(route, *route.statements.bind(half)) for route, half in halves(routes, query)]
+            pending.parts = [part_of(route, bound, turn) for route, _, bound in found]
+            _, pending.statement, pending.bound = found[0]
         if not query.explain:
             pending.parts = attested(pending.parts, turn, pending.number)
-        pending.plan, pending.bound = plan, plan.bound
 
     def turn(self, pending: PendingQuery) -> Turn:
         """Return what decides among replicas."""

@@ -56,7 +56,7 @@ def with_row_filters(query: Query, filters: Sequence[str]) -> Query:
         where=wheres[0] if len(wheres) == 1 else Call("and", tuple(wheres)),
         asks_broker=asks_broker,
         # queries of one template are alike only where the same is added to them, and no answer changes what that is
-        shape=None if query.shape is None or asks_broker else (query.shape, tuple(filters)),
+        shape=None if query.shape is None or asks_broker else query.shape.plus(*filters),
     )
 
 

@@ -15,7 +15,7 @@ from gamay.broker.answer.answer_store import AnswerStore
 from gamay.broker.answer.execution import QueryExecution
 from gamay.broker.answer.fast_path import FastPath
 from gamay.broker.answer.hybrid import halves
-from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, option_warnings
+from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, option_warnings, timeout_ms
 from gamay.broker.answer.outcome import add_done, end_span, of_failure, processor_ns
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.planning import QueryPlanner, check_may_use, part_of
@@ -28,13 +28,12 @@ from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.routes.selection import FIRST_TURN
 from gamay.broker.scatter.connection import Connections
 from gamay.broker.scatter.gather import Gatherer
-from gamay.broker.scatter.known_shapes import LocalTarget, RoutedQuery
+from gamay.broker.scatter.routed_query import RoutedQuery
 from gamay.broker.scatter.server_stats import ServerStats
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.model.schema.schema import Schema
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.binder import bind
-from gamay.query.bind.plans import Plan
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
 from gamay.query.limits.memory_size import held_bytes
@@ -198,9 +197,9 @@ class QueryRunner:
 
     def _expect(self, pending: PendingQuery, routed: RoutedQuery) -> None:
         """Prepare a query of a known shape for `fetch`."""
-        timeout_s = routed.prepared.timeout_s
-        pending.query, pending.routes = routed.prepared.bound.query, (routed.route,)
-        pending.deadline = CancellableDeadline(self._clock, pending.started_s + timeout_s, timeout_s * 1000)
+        limit_ms = timeout_ms({}, routed.route.config.query.timeout_ms)
+        pending.query, pending.routes = routed.statement.bound.query, (routed.route,)
+        pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
 
     def _compile(self, pending: PendingQuery, options: Mapping[str, str], database: str | None, parse: Parse) -> None:
         """Compile and bind a query, or say why that is not possible."""
@@ -258,13 +257,11 @@ class QueryRunner:
 
     async def _fetch_answer(self, pending: PendingQuery, routed: RoutedQuery) -> None:
         """Have a query of a known shape answered by the server that has its segments, if that is one, else compile it."""
-        answer, shape = None, routed.prepared.answers
         begun_s = self._clock.monotonic_s()
         try:
-            if not isinstance(shape, LocalTarget):
-                turn, number = self._planner.turn(pending), str(pending.number)
-                with self.running.listed(pending):
-                    answer = await self._gatherer.answer_remote(routed, shape, turn, pending.deadline, number)
+            turn, number = self._planner.turn(pending), str(pending.number)
+            with self.running.listed(pending):
+                answer = await self._gatherer.answer_remote(routed, turn, pending.deadline, number)
         except Exception as error:  # noqa: BLE001 - as in `begin`
             pending.failure = of_failure(pending, error)
             return
@@ -297,11 +294,8 @@ class QueryRunner:
         response.broker_id = self.broker_id
         response.warnings = pending.warnings
         ended_s = self._clock.monotonic_s()
-        if pending.plan is not None and pending.failure is None:
-            pending.plan.took_ns = processor_ns(response, ended_s - begun_s)
-            if pending.plan.shape.lessons and not response.exceptions:
-                pending.plan.shape.lessons -= 1
-                self._learn(pending, pending.plan)
+        if pending.statement is not None and pending.failure is None:
+            pending.statement.took_ns = processor_ns(response, ended_s - begun_s)
         if self.looks_ahead and (query := getattr(pending, "query", None)) is not None and query.looks_ahead:
             response.cut(query.limit - 1)
         pending.phases.execution_s = took_s = ended_s - pending.started_s
@@ -319,13 +313,6 @@ class QueryRunner:
             table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
-
-    def _learn(self, pending: PendingQuery, plan: Plan) -> None:
-        """Let the next query of the shape take the fast path, if it is of that kind."""
-        query = pending.query
-        is_plain = not query.options or query.options == NULLS_ON
-        if pending.database is None and is_plain and query.table is not None and len(pending.routes) == 1:
-            self._fast_path.learn(pending.sql, query.shape, plan, pending.routes[0], query.table)
 
     def hang_up(self, pending: PendingQuery) -> None:
         """End a query whose client is gone."""

@@ -29,7 +29,7 @@ from gamay.model.table.search_settings import SearchSettings
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType, raw_table_name
-from gamay.query.bind.plans import BoundPlans
+from gamay.query.prepared.statements import Statements
 from gamay.query.prune.by_records import PruningTable, SegmentRecordStats
 
 NEW_SEGMENT_MS = 300_000
@@ -51,13 +51,15 @@ class TableRoute:
     optional: new ones that not all of those have yet; where they are not, they are left out.
     unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
     counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
-    plans: what queries of this table were bound to, until the route changes.
+    statements: of the queries of this table, until the route changes.
     limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
     boundary: of an OFFLINE table, where its half of a hybrid table ends.
     stale_ms: when the route must be looked at again, because segments are no longer new; None for never.
     latest: of each partition of a stream the last of `segments`.
     spares: like `servers`, those that should have the segment and that the metadata store has not heard of for a while: they
     are asked once none of the others can be reached. Empty where there are none.
+    only_server: the one that has all segments, where one does. is_plain: whether an answer from the segments is whole, and
+    nothing limits who asks for it or what that reads.
     """
 
     table: str
@@ -68,7 +70,7 @@ class TableRoute:
     servers: tuple[Candidates, ...]
     unavailable: tuple[tuple[str, int], ...]
     pruning: PruningTable
-    plans: BoundPlans
+    statements: Statements
     limits: TableLimits
     queries_per_s: float | None
     selector: SelectorKind = SelectorKind.BALANCED
@@ -78,6 +80,16 @@ class TableRoute:
     latest: frozenset[str] = frozenset()
     spares: tuple[Candidates, ...] = ()
     places: dict[str, int] = field(default_factory=dict)
+    only_server: str | None = field(init=False)
+    is_plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        is_limited = limits.scan is not None or limits.sizes is not None or self.queries_per_s is not None
+        is_plain = self.is_offline and self.enabled and not self.unavailable and not is_limited
+        servers = {server for able in set(self.servers) for server in able}
+        object.__setattr__(self, "is_plain", is_plain)
+        object.__setattr__(self, "only_server", servers.pop() if len(servers) == 1 else None)
 
     @property
     def is_offline(self) -> bool:
@@ -156,7 +168,7 @@ class RouteBuilder:
             tuple(found.candidates),
             tuple((segment, _missed_from(segment, view, known)) for segment in found.unready),
             PruningTable.build(_pruned_by(parsed, stats, continued, wanted)),
-            BoundPlans(parsed_schema, SearchSettings.of(parsed)),
+            Statements(parsed_schema, SearchSettings.of(parsed)),
             TableLimits.of(parsed.query),
             self._quota(parsed, brokers),
             selector,

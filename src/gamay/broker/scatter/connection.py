@@ -1,7 +1,7 @@
 """How a broker reaches a server, whether it lives in this process or elsewhere."""
 
 from collections.abc import Collection, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
@@ -9,7 +9,7 @@ from gamay.query.bind.binder import BoundQuery
 from gamay.query.bind.predicate import Filter
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.limits.deadline import Deadline
-from gamay.query.prepared.lookup import PreparedQuery
+from gamay.query.prepared.lookup import PreparedLookup
 from gamay.query.reduce.merge import Answer
 
 
@@ -36,12 +36,11 @@ class ServerConnection(Protocol):
         ...
 
 
-@runtime_checkable
-class AnswersPrepared(ServerConnection, Protocol):
-    """A server in this process, which answers small queries of known shapes without a deadline of their own."""
+class AnswersPrepared(Protocol):
+    """What answers small queries of known shapes without a deadline of their own: `answer_prepared` of a local server."""
 
-    def answer_prepared(
-        self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
+    def __call__(
+        self, table: str, query: PreparedLookup, filter_: Filter, segments: Sequence[str], clock: Clock
     ) -> Answer | None:
         """Answer a query from the named segments of a typed table; None to leave it to `ServerConnection.execute`.
 

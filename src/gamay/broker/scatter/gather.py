@@ -11,7 +11,7 @@ from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.broker.routes.selection import Turn
 from gamay.broker.scatter.connection import Connections, UnreachableServerError
-from gamay.broker.scatter.known_shapes import RoutedQuery
+from gamay.broker.scatter.routed_query import RoutedQuery
 from gamay.broker.scatter.server_stats import ServerStats
 from gamay.broker.scatter.state import Ask, GatheredAnswers, Part, Scatter
 from gamay.query.answer.response import BrokerResponse
@@ -21,7 +21,6 @@ from gamay.query.wire.result import Received
 
 if TYPE_CHECKING:
     from gamay.broker.scatter.remote import QueryConnections
-    from gamay.query.wire.shape import KnownShape
 
 T = TypeVar("T")
 Result: TypeAlias = ServerResult | Received
@@ -87,7 +86,7 @@ class Gatherer:
         return await self._cancellable(self._gather_remote(parts, turn, deadline, query_id), deadline)
 
     async def answer_remote(
-        self, routed: RoutedQuery, shape: "KnownShape", turn: Turn, deadline: CancellableDeadline, query_id: str
+        self, routed: RoutedQuery, turn: Turn, deadline: CancellableDeadline, query_id: str
     ) -> BrokerResponse | None:
         """Have a query of a known shape answered by a server in another process, from an event loop.
 
@@ -101,7 +100,7 @@ class Gatherer:
         server = None if self.remote is None else self.remote.known(name)
         if server is None:
             return None
-        return await self._cancellable(server.answer(routed, shape, segments, deadline, query_id), deadline)
+        return await self._cancellable(server.answer(routed, segments, deadline, query_id), deadline)
 
     async def _cancellable(self, work: Coroutine[Any, Any, T], deadline: CancellableDeadline) -> T:
         """Run work on the loop of the connections, and end it when its query is cancelled. Raises QueryError 503 then."""

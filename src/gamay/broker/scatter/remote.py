@@ -18,14 +18,13 @@ from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, error_code
 from gamay.broker.scatter.connection import UnreachableServerError
 from gamay.broker.scatter.failures import FailureDetector
-from gamay.broker.scatter.known_shapes import RoutedQuery
+from gamay.broker.scatter.routed_query import RoutedQuery
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.limits.deadline import Deadline
-from gamay.query.wire.request import encode_request
+from gamay.query.wire.request import encode_known, encode_request
 from gamay.query.wire.result import Received, done_of, receive
-from gamay.query.wire.shape import KnownShape
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import BusyError, CallFailedError, CallTimeoutError, NotSentError, ProtocolError, RpcError
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret
@@ -74,7 +73,7 @@ class RemoteServer:
         return receive(answer)
 
     async def answer(
-        self, routed: RoutedQuery, shape: KnownShape, segments: Sequence[str], deadline: Deadline, query_id: str
+        self, routed: RoutedQuery, segments: Sequence[str], deadline: Deadline, query_id: str
     ) -> BrokerResponse | None:
         """Answer a query of a known shape from named segments, from the event loop of the connections.
 
@@ -82,13 +81,13 @@ class RemoteServer:
         """
         if not self.channel.is_connected:
             return None
-        route = routed.route
+        route, bound = routed.route, routed.statement.bound
         memory = route.limits.memory_bytes
-        request = shape.request(query_id, route.table, routed.filter, segments, deadline.timeout_ms, memory)
+        request = encode_known(query_id, route.table, bound, routed.filter, segments, deadline.timeout_ms, memory)
         left_s, reserved_s = _times(deadline)
         try:
             answer = await self.channel.call(request, left_s - reserved_s, left_s - 2 * reserved_s)
-            return receive(answer).response(shape.bound)
+            return receive(answer).response(bound)
         except GamayError:
             deadline.check()
             return None

@@ -1,4 +1,5 @@
-"""Small queries of a known shape: literals go into a filter bound before, the few rows straight into an answer.
+"""Queries of known shapes: literals go into the filter of a statement bound before, few rows straight into an answer.
 
-Start at `lookup`.
+In: queries, or the literals of their texts, and segments. Out: bound queries, filters, and the answers of small queries.
+Start at `statements`, then `lookup`.
 """

@@ -51,12 +51,12 @@ _SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
 
 Found: TypeAlias = list[tuple[Segment, DocSet]]
 """The segments that were looked at, with the rows that the filter lets through."""
-Finish: TypeAlias = Callable[["PreparedQuery", Found, int, QueryStats], Rows | None]
+Finish: TypeAlias = Callable[["PreparedLookup", Found, int, QueryStats], Rows | None]
 """Returns the result's columns from so many matching rows, and counts what it reads; None to leave it to others."""
 
 
-class PreparedQuery:
-    """What is known of the queries of one shape. bound: one of them, with another filter."""
+class PreparedLookup:
+    """Steps from a filter to an answer, for queries of one shape. bound: one of them, with another filter."""
 
     def __init__(self, bound: BoundQuery, finish: Finish | None, trees: PreparedTrees | None) -> None:
         self.bound = bound
@@ -78,7 +78,7 @@ class PreparedQuery:
         self.groups = FewGroups.of(bound) if bound.kind is QueryKind.GROUP_BY else None
 
     @classmethod
-    def of(cls, bound: BoundQuery) -> "PreparedQuery | None":
+    def of(cls, bound: BoundQuery) -> "PreparedLookup | None":
         """Return what is known of the queries like this one; None where they are to be answered the ordinary way."""
         if bound.query.options.keys() - {NULL_HANDLING}:
             return None
@@ -171,7 +171,7 @@ def _number_of(output: Expression, bound: BoundQuery) -> int | None:
 # -- aggregation
 
 
-def _totals(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+def _totals(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
     if not query.num_columns:
         counted = np.array([num_rows], np.int64)
         return tuple([Vector(DataType.LONG, counted) for _ in query.numbers])
@@ -213,7 +213,7 @@ def _added(calls: Sequence[AggregateCall], operand: Evaluate, num_rows: int) -> 
     return partials
 
 
-def _operand(query: PreparedQuery, found: Found, num_rows: int) -> Callable[[Expression], Operand] | None:
+def _operand(query: PreparedLookup, found: Found, num_rows: int) -> Callable[[Expression], Operand] | None:
     """Return what reads columns: of one segment as ids, of several decoded and put together, as the ordinary way does.
 
     None where that adds up flagged rows, which it does in another order.
@@ -239,7 +239,7 @@ def _block(docs: DocSet, num_docs: int) -> AllDocs | DocList:
 # -- groups
 
 
-def _groups(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+def _groups(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
     if num_rows > FEW_ROWS_MAX or query.groups is None or any(len(docs) == segment.num_docs for segment, docs in found):
         return None
     table = query.groups.table([(segment, _block(docs, segment.num_docs)) for segment, docs in found if len(docs)], num_rows)
@@ -252,7 +252,7 @@ def _groups(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats
 # -- selection
 
 
-def _rows(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+def _rows(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
     if num_rows > ROWS_MAX or query.rows is None or any(len(docs) == segment.num_docs for segment, docs in found):
         return None  # where every row matches, LIMIT prunes segments
     pieces, missing = [], query.bound.limit_with_offset
@@ -272,7 +272,7 @@ def _rows(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) 
     return tuple([take_rows(column, window) for column in rows])
 
 
-def _ordered(query: PreparedQuery, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
+def _ordered(query: PreparedLookup, found: Found, num_rows: int, stats: QueryStats) -> Rows | None:
     few, bound = query.rows, query.bound
     if num_rows > ROWS_MAX or few is None or any(len(docs) == segment.num_docs for segment, docs in found):
         return None

@@ -6,7 +6,7 @@ The steps that are left are those of the ordinary way, and so are the counters (
 from collections.abc import Sequence
 
 from gamay.query.bind.binder import BoundQuery, QueryKind, physical_columns
-from gamay.query.bind.predicate import EVERYTHING, NOTHING, And, Filter
+from gamay.query.bind.predicate import And, Constant, Filter
 from gamay.query.groupby.limits import group_limits
 from gamay.query.groupby.ordering import finished_rows
 from gamay.query.prune.by_segments import may_match
@@ -45,10 +45,10 @@ class PreparedTrees:
 
     def answer(self, filter_: Filter, segments: Sequence[Segment], stats: QueryStats) -> Rows | None:
         """Return the result's columns, counted; None, with nothing counted, when it takes more than was expected."""
-        if filter_ == NOTHING:
+        if isinstance(filter_, Constant) and not filter_.matches:
             return None
         chooser, counter = self._chooser, EntryCounter()
-        parts = filter_.parts if isinstance(filter_, And) else () if filter_ == EVERYTHING else (filter_,)
+        parts = filter_.parts if isinstance(filter_, And) else () if isinstance(filter_, Constant) else (filter_,)
         pieces: list[Piece] = []
         known: Known = {}
         pruned = records = matched = 0

@@ -5,7 +5,7 @@
 
 The broker sends what it bound, not the text: `now()` is computed already, subqueries are answered, the half of a hybrid
 table has its time boundary, and the columns are those of the broker's schema. The server binds that again; what it
-bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's bytes. A query whose
+bound for a *template* (everything but WHERE's literals, LIMIT and OFFSET) it keeps, by the template's digest. A query whose
 template the server had before can be sent by its digest (`gamay.query.wire.known`).
 
     template = MessagePack of [table, schema's name, columns, select, distinct, where, group by, having, order by, options,
@@ -17,7 +17,6 @@ template the server had before can be sent by its digest (`gamay.query.wire.know
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -31,14 +30,13 @@ from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType, FieldRole
 from gamay.query.bind.binder import BoundQuery
-from gamay.query.bind.plans import SHAPES_MAX, BoundPlans, Plan, Shape
-from gamay.query.bind.predicate import EVERYTHING
+from gamay.query.bind.predicate import Filter
 from gamay.query.bind.scope import Scope
 from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits
 from gamay.query.limits.deadline import Deadline
-from gamay.query.prepared.lookup import PreparedQuery
-from gamay.query.wire.known import KnownQuery, digest_of, unpacked
-from gamay.sql.query import OrderBy, Query, SelectItem
+from gamay.query.prepared.statements import STATEMENTS_MAX, PreparedStatement, Statements
+from gamay.query.wire.known import KnownQuery, digest_of, packed, unpacked
+from gamay.sql.query import OrderBy, Query, SelectItem, Shape
 
 Json: TypeAlias = Any  # what MessagePack can hold
 
@@ -74,10 +72,9 @@ _decode_template = msgspec.msgpack.Decoder(_SentTemplate).decode
 _decode_values = msgspec.msgpack.Decoder(_SentValues).decode
 _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
-_TEMPLATE = "template"  # where `BoundQuery.shared` keeps it
+_TEMPLATE, _DIGEST = "template", "digest"  # where `BoundQuery.shared` keeps them
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
 _ASKED_BYTES_MAX = 4000
-_CREDIT = 8
 _LITERALS: dict[DataType, tuple[type, ...]] = {  # in their plain form; numbers that are too large are texts
     DataType.INT: (int, str), DataType.LONG: (int, str), DataType.FLOAT: (int, float), DataType.DOUBLE: (int, float),
     DataType.BIG_DECIMAL: (str,), DataType.BOOLEAN: (bool,), DataType.STRING: (str,), DataType.BYTES: (bytes,),
@@ -156,6 +153,22 @@ def encode_query(bound: BoundQuery) -> tuple[bytes, bytes]:
     types = bytes([_TYPE_NUMBERS[literal.type] for literal in literals])
     values = (query.limit, query.offset, types, [_sendable(literal.value) for literal in literals])
     return template, _encode(values)
+
+
+def encode_known(
+    query_id: str, table: str, bound: BoundQuery, filter_: Filter, segments: Sequence[str], timeout_ms: float,
+    memory: int | None,
+) -> list[bytes]:  # fmt: skip
+    """Return the buffers of a query like `bound` but for its filter, which a `PreparedStatement` made.
+
+    memory: in bytes; None leaves it to the server. The rows are wanted as the text that clients read: then the broker need
+    not read and write them again.
+    """
+    digest = bound.shared.get(_DIGEST)
+    if digest is None:
+        digest = bound.shared[_DIGEST] = digest_of(encode_query(bound)[0])
+    known = KnownQuery(digest, bound.limit, bound.offset, packed(filter_), as_text=True)
+    return [encode_header(RequestHeader(query_id, table, tuple(segments), timeout_ms, memory, None, known))]
 
 
 def _template(bound: BoundQuery, where: Json) -> bytes:
@@ -292,8 +305,7 @@ class _Template:
 
     def __init__(self, data: bytes) -> None:
         sent = _decode_template(data)
-        self.digest = digest_of(data)
-        self.plans = BoundPlans(Schema(sent.schema, tuple(_field(*column) for column in sent.columns)))
+        self.statements = Statements(Schema(sent.schema, tuple(_field(*column) for column in sent.columns)))
         self._where = _filler(sent.where[0]) if sent.where else None
         self._fixed: dict[str, Any] = {
             "table": sent.table,
@@ -305,7 +317,6 @@ class _Template:
             "options": sent.options,
             "explain": sent.explain,
             "grouping_sets": tuple(sent.grouping_sets),
-            "shape": self,
             "varies_only_in_where": True,
         }
 
@@ -313,83 +324,52 @@ class _Template:
         sent = _decode_values(data)
         literals = iter([_literal(_TYPES[number], value) for number, value in zip(sent.types, sent.literals, strict=True)])
         where = None if self._where is None else self._where(literals)
-        return Query(where=where, limit=sent.limit, offset=sent.offset, **self._fixed)
+        return Query(
+            where=where,
+            limit=sent.limit,
+            offset=sent.offset,
+            shape=self.shape(sent.limit, sent.offset),
+            **self._fixed,
+        )
+
+    def shape(self, limit: int, offset: int) -> Shape:
+        """Return the shape of its queries with these rows."""
+        return Shape(self, (limit, offset))
+
+    def known(self, limit: int, offset: int) -> PreparedStatement | None:
+        """Return the statement of its queries with these rows."""
+        return self.statements.find(self.shape(limit, offset), self._fixed["options"])
 
 
-class Known:
-    """What a server knows of the queries of one shape. prepared: for those whose few rows indexes find.
+class ReceivedStatements:
+    """The statements of the queries that a server was sent, by the digests of their templates.
 
-    That is given up when so many of them in a row took more.
-    """
-
-    __slots__ = ("_credit", "prepared", "shape")
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.prepared = PreparedQuery.of(shape.bound)
-        self._credit = _CREDIT
-
-    def tried(self, *, is_answered: bool) -> None:
-        """Take note of whether `prepared` answered a query."""
-        self._credit = _CREDIT if is_answered else self._credit - 1
-        if self._credit < 1:
-            self.prepared = None
-
-
-@dataclass(slots=True)
-class KnownPlan(Plan):
-    """The plan of a query of a known shape."""
-
-    known: Known
-
-
-class ReceivedPlans:
-    """The plans of the queries that a server was sent; safe to share between threads, as a lost entry is only made again.
-
-    A query that was asked before with the same literals, as those of a dashboard are, is neither read nor bound again.
+    Safe to share between threads, as a lost entry is only made again.
     """
 
     def __init__(self) -> None:
         self._templates: dict[bytes, _Template] = {}
-        self._asked: dict[tuple[bytes, bytes], Plan] = {}
-        self._shapes: dict[tuple[bytes, int, int], Known] = {}  # by digest of the template, limit and offset
 
-    def plan(self, template: bytes, values: bytes) -> Plan:
-        """Return the plan of a query; raises QueryError: 450 for what is none, else as `gamay.query.bind.binder.bind`."""
-        plan = self._asked.get((template, values))
-        if plan is not None:
-            return plan
-        self._make_room()
+    def bind(self, template: bytes, values: bytes) -> tuple[PreparedStatement, BoundQuery]:
+        """Return a query with its statement; raises QueryError: 450 for what is none, and what binding it raises."""
+        digest = digest_of(template)
         try:
-            known = self._templates.get(template)
+            known = self._templates.get(digest)
             if known is None:
                 known = _Template(template)
+                if len(self._templates) >= STATEMENTS_MAX:
+                    self._templates.clear()
                 if len(template) <= _TEMPLATE_BYTES_MAX:
-                    self._templates[template] = known
+                    self._templates[digest] = known
             query = known.query(values)
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
             raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
-        plan = known.plans.plan(query)
-        key = (known.digest, query.limit, query.offset)
-        if len(template) <= _TEMPLATE_BYTES_MAX and key not in self._shapes:
-            self._shapes[key] = Known(plan.shape)
-        if len(template) + len(values) <= _ASKED_BYTES_MAX:
-            self._asked[template, values] = plan
-        return plan
+        return known.statements.bind(query)
 
-    def _make_room(self) -> None:
-        is_full = len(self._templates) >= SHAPES_MAX or len(self._shapes) >= SHAPES_MAX
-        if is_full:
-            self._templates.clear()
-            self._shapes.clear()
-        if is_full or len(self._asked) >= SHAPES_MAX:  # with the shapes, for a query that is found here makes none known
-            self._asked.clear()
-
-    def known(self, query: KnownQuery) -> KnownPlan:
-        """Return the plan of a query of a known shape; raises QueryError 450 when it is not known (any more)."""
-        known = self._shapes.get((query.digest, query.limit, query.offset))
-        filter_ = unpacked(query.filter)
-        if known is None or (known.shape.pattern is None and filter_ is not EVERYTHING):
+    def known(self, query: KnownQuery) -> tuple[PreparedStatement, BoundQuery]:
+        """Return a query of known shape and its statement; raises QueryError 450 when it is not known (any more)."""
+        template, filter_ = self._templates.get(query.digest), unpacked(query.filter)
+        statement = None if template is None else template.known(query.limit, query.offset)
+        if statement is None or not statement.takes(filter_):
             raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; it has to be sent as a whole")
-        bound = known.shape.bound
-        return KnownPlan(bound.with_filter(bound.query, filter_), known.shape, known)
+        return statement, statement.bound.with_filter(statement.bound.query, filter_)

@@ -13,7 +13,7 @@ from gamay.query.execute.executor import execute
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
-from gamay.query.prepared.lookup import PreparedQuery
+from gamay.query.prepared.lookup import PreparedLookup
 from gamay.query.reduce.merge import Answer
 from gamay.segment.read.defaults import with_defaults
 from gamay.segment.read.visible import VisibleDocs, VisibleSegment
@@ -88,7 +88,7 @@ class QueryExecutor:
                 give_back_surplus()
 
     def answer_prepared(
-        self, table: str, query: PreparedQuery, filter_: Filter, segments: Sequence[str], clock: Clock
+        self, table: str, query: PreparedLookup, filter_: Filter, segments: Sequence[str], clock: Clock
     ) -> Answer | None:
         """Answer a query from the named segments of a typed table; None to leave it to `execute`.
 

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Sequence
 from functools import partial
+from typing import TypeAlias
 
 import uvloop
 
@@ -14,14 +15,15 @@ from gamay.base import guard, spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, InUseError, QueryError
 from gamay.base.logs import about
-from gamay.query.bind.plans import Plan
+from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.server_result import ServerResult
 from gamay.query.few.rows import SEGMENTS_MAX
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
 from gamay.query.limits.queue import QueryQueue
+from gamay.query.prepared.statements import PreparedStatement
 from gamay.query.reduce.merge import Answer, reduce
-from gamay.query.wire.request import KnownPlan, ReceivedPlans, RequestHeader, decode_request_header
+from gamay.query.wire.request import ReceivedStatements, RequestHeader, decode_request_header
 from gamay.query.wire.result import encode_answer, encode_done, encode_result
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret
 from gamay.rpc.peer import BUSY_POLL_US, ConnectionLimits
@@ -33,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 # requests hold a query and names of segments
 REQUEST_BYTES_MAX = 64 << 20
+
+_Query: TypeAlias = tuple[PreparedStatement, BoundQuery]
 _BACKLOG = 1024
 
 
@@ -66,7 +70,7 @@ class QueryListener:
         self._clock = clock
         self._memory = memory or ProcessBudget.of_machine()
         self._tls = tls
-        self._plans = ReceivedPlans()
+        self._statements = ReceivedStatements()
         self._queue = QueryQueue(threads, thread_name="server-query")
         limits = ConnectionLimits(
             frame_bytes=REQUEST_BYTES_MAX, busy_poll_us=BUSY_POLL_US if busy_poll_us is None else busy_poll_us
@@ -117,9 +121,9 @@ class QueryListener:
         try:
             header = decode_request_header(call.buffers[0])
             if header.known is None:
-                plan = self._plans.plan(bytes(call.buffers[1]), bytes(call.buffers[2]))
+                query = self._statements.bind(bytes(call.buffers[1]), bytes(call.buffers[2]))
             else:
-                plan = self._plans.known(header.known)
+                query = self._statements.known(header.known)
         except Exception as error:  # noqa: BLE001 - whatever a broker sends ends its query, not the connection
             _fail(call, error)
             return
@@ -129,25 +133,25 @@ class QueryListener:
             self._clock, now_s + call.timeout_ms / 1000, header.timeout_ms, header.budget(self._memory)
         )
         call.on_cancel = deadline.cancel
-        if plan.is_light(self._executor.num_docs(header.table, header.segments)):
+        if query[0].is_light(self._executor.num_docs(header.table, header.segments)):
             try:
-                answer = self._execute(header, plan, deadline, call.context)
+                answer = self._execute(header, query, deadline, call.context)
             except Exception as error:  # noqa: BLE001 - as above
                 _fail(call, error, header, deadline)
             else:
                 call.reply(answer)
             return
-        task = asyncio.ensure_future(self._queued(call, header, plan, deadline))
+        task = asyncio.ensure_future(self._queued(call, header, query, deadline))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _queued(self, call: Call, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> None:
+    async def _queued(self, call: Call, header: RequestHeader, query: _Query, deadline: CancellableDeadline) -> None:
         num_bytes = sum(buffer.nbytes for buffer in call.buffers)
         queued_s = self._clock.monotonic_s()
 
         def execute() -> "Sequence[bytes | memoryview]":
             self._executor.counts(header.table).waiting_s += self._clock.monotonic_s() - queued_s
-            return self._execute(header, plan, deadline, call.context)
+            return self._execute(header, query, deadline, call.context)
 
         cancel = partial(self._loop.call_soon_threadsafe, deadline.cancel)
         try:
@@ -163,64 +167,67 @@ class QueryListener:
     # on any thread
 
     def _execute(
-        self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline, context: str
+        self, header: RequestHeader, query: _Query, deadline: CancellableDeadline, context: str
     ) -> "Sequence[bytes | memoryview]":
         if context and spans.is_on():
             about_it = {"request_id": header.id, "table": header.table, "segments": len(header.segments)}
             with spans.span("gamay.execute", context, **about_it):
-                return self._executed(header, plan, deadline)
-        return self._executed(header, plan, deadline)
+                return self._executed(header, query, deadline)
+        return self._executed(header, query, deadline)
 
-    def _executed(self, header: RequestHeader, plan: Plan, deadline: CancellableDeadline) -> "Sequence[bytes | memoryview]":
+    def _executed(
+        self, header: RequestHeader, query: _Query, deadline: CancellableDeadline
+    ) -> "Sequence[bytes | memoryview]":
+        statement, bound = query
         begun_ns = self._clock.thread_cpu_ns()
         try:
             deadline.check()
             as_text = header.known is not None and header.known.as_text
-            if isinstance(plan, KnownPlan) and (answer := self._at_once(header, plan)) is not None:
+            if header.known is not None and (answer := self._looked_up(header, statement, bound)) is not None:
                 return encode_answer(answer, as_text=as_text)
-            result, missing = self._executor.execute(header.table, plan.bound, header.segments, deadline, header.latest)
+            result, missing = self._executor.execute(header.table, bound, header.segments, deadline, header.latest)
             if header.known is None or missing:
                 begun_s = self._clock.monotonic_s()
-                buffers = self._encoded(header, plan, result, missing, deadline)
+                buffers = self._encoded(header, bound, result, missing, deadline)
             else:
-                answer = self._merged(plan, result, deadline)
+                answer = self._merged(bound, result, deadline)
                 begun_s = self._clock.monotonic_s()
                 buffers = encode_answer(answer, as_text=as_text)
             self._executor.counts(header.table).serialization_s += self._clock.monotonic_s() - begun_s
             return buffers
         finally:
-            plan.took_ns = self._clock.thread_cpu_ns() - begun_ns
+            statement.took_ns = self._clock.thread_cpu_ns() - begun_ns
             if deadline.budget is not None:
                 deadline.budget.close()
 
     def _encoded(
-        self, header: RequestHeader, plan: Plan, result: ServerResult, missing: Sequence[str], deadline: CancellableDeadline
-    ) -> "Sequence[bytes | memoryview]":
+        self, header: RequestHeader, bound: BoundQuery, result: ServerResult, missing: Sequence[str],
+        deadline: CancellableDeadline,
+    ) -> "Sequence[bytes | memoryview]":  # fmt: skip
         before = guard.enter(deadline)  # groups that did not fit the memory are merged only now
         try:
-            return encode_result(plan.bound, result, missing, header.takes_parts, header.takes_set_parts)
+            return encode_result(bound, result, missing, header.takes_parts, header.takes_set_parts)
         finally:
             guard.enter(before)
 
-    def _at_once(self, header: RequestHeader, plan: KnownPlan) -> Answer | None:
+    def _looked_up(self, header: RequestHeader, statement: PreparedStatement, bound: BoundQuery) -> Answer | None:
         """Return the answer where indexes find its few rows, None where they do not."""
-        known = plan.known
-        if known.prepared is None or len(header.segments) > SEGMENTS_MAX:
+        lookup = statement.lookup
+        if lookup is None or len(header.segments) > SEGMENTS_MAX or not statement.is_tried():
             return None
         try:
-            answer = self._executor.answer_prepared(
-                header.table, known.prepared, plan.bound.filter, header.segments, self._clock
-            )
+            answer = self._executor.answer_prepared(header.table, lookup, bound.filter, header.segments, self._clock)
         except GamayError:
             return None  # executing it meets that again, and tells
-        known.tried(is_answered=answer is not None)
+        if answer is not None:
+            statement.succeeded()
         return answer
 
-    def _merged(self, plan: Plan, result: ServerResult, deadline: CancellableDeadline) -> Answer:
+    def _merged(self, bound: BoundQuery, result: ServerResult, deadline: CancellableDeadline) -> Answer:
         """Return the answer where nobody else has a part in it."""
         before = guard.enter(deadline)
         try:
-            return reduce(plan.bound, [result])
+            return reduce(bound, [result])
         finally:
             guard.enter(before)
 

@@ -24,12 +24,12 @@ from gamay.functions.vector import Vector
 from gamay.model.table.search_settings import SearchSettings
 from gamay.model.table.table_name import table_type_of
 from gamay.query.bind.binder import BoundQuery, QueryKind
-from gamay.query.bind.plans import BoundPlans
 from gamay.query.columns.operations import take_rows
 from gamay.query.execute.matching_rows import matching_vectors
 from gamay.query.limits.deadline import CancellableDeadline
 from gamay.query.limits.memory_size import held_bytes
 from gamay.query.limits.queue import QueryQueue
+from gamay.query.prepared.statements import Statements
 from gamay.query.reduce.merge import no_matches
 from gamay.query.selection import concat_rows
 from gamay.segment.spi import Segment
@@ -157,7 +157,7 @@ class Submissions:
         layout = self._instance.layout_of(table)
         if layout is None or self._instance.table(table) is None:
             raise NotFoundError(f"Table not found: {table}{_type_hint(table)}")
-        bound = BoundPlans(layout.schema, SearchSettings.of(layout.config)).plan(query).bound
+        _, bound = Statements(layout.schema, SearchSettings.of(layout.config)).bind(query)
         if bound.kind is not QueryKind.SELECTION:
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"{_ONLY_SELECTIONS}, not a query of the kind {bound.kind.value}")
         limit_ms = number(query.options, "timeoutMs", layout.config.query.timeout_ms or _TIMEOUT_MS)

@@ -12,15 +12,13 @@ _HYPERLOGLOG = frozenset({"distinctcounthll", "distinctcounthllmv", "distinctcou
 def with_log2m(query: Query, log2m: int) -> Query:
     """Return a query with `log2m` in each DISTINCTCOUNTHLL and DISTINCTCOUNTRAWHLL that has none.
 
-    Result columns keep their names, and a query without such calls is returned as it is.
+    Result columns keep their names.
     """
     select = tuple(replace(item, expression=_put(item.expression, log2m)) for item in query.select)
     having = None if query.having is None else _put(query.having, log2m)
     order_by = tuple(replace(key, expression=_put(key.expression, log2m)) for key in query.order_by)
     gapfill = None if query.gapfill is None else _put_around(query.gapfill, log2m)
-    if (select, having, order_by, gapfill) == (query.select, query.having, query.order_by, query.gapfill):
-        return query
-    shape = None if query.shape is None else (query.shape, log2m)
+    shape = None if query.shape is None else query.shape._replace(log2m=log2m)
     return replace(query, select=select, having=having, order_by=order_by, gapfill=gapfill, shape=shape)
 
 
