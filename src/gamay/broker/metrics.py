@@ -60,13 +60,12 @@ class Phases:
     execution_s: float = 0.0
 
     def add(self, other: "Phases") -> None:
-        """Add what a query took."""
+        """Add what the parts of a query's execution took."""
         self.compilation_s += other.compilation_s
         self.authorization_s += other.authorization_s
         self.routing_s += other.routing_s
         self.scatter_gather_s += other.scatter_gather_s
         self.reduce_s += other.reduce_s
-        self.execution_s += other.execution_s
 
 
 @dataclass(slots=True)
@@ -108,11 +107,13 @@ class QueryCounters:
             counts = self._tables[table or _NO_TABLE] = _Counts()
         return counts
 
-    def count(self, table: str | None, response: BrokerResponse, phases: Phases) -> None:
+    def count(self, table: str | None, response: BrokerResponse, execution_s: float, phases: Phases | None = None) -> None:
         """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
         counts = self._of(table)
-        counts.phases.add(phases)
-        counts.took.observe(phases.execution_s)
+        counts.phases.execution_s += execution_s
+        if phases is not None:
+            counts.phases.add(phases)
+        counts.took.observe(execution_s)
         stats = response.stats
         counts.queries += 1
         counts.query_total_time_ms += response.time_used_ms

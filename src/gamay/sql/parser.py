@@ -50,7 +50,7 @@ class PlanCache:
 
     def __init__(self, templates_max: int = CACHED_TEMPLATES_MAX, *, relational: bool = False) -> None:
         self.relational = relational
-        self._templates: OrderedDict[tuple[_Key, tuple[str, ...]], Template] = OrderedDict()
+        self._templates: OrderedDict[_Key | tuple[_Key, tuple[str, ...]], Template] = OrderedDict()
         self._templates_max = templates_max
         self._lock = threading.Lock()
 
@@ -74,11 +74,16 @@ class PlanCache:
             if len(self._templates) > self._templates_max:
                 self._templates.popitem(last=False)
 
-    def _place(self, key: _Key, sources: Sequence[str]) -> tuple[_Key, tuple[str, ...]]:
+    def peek(self, key: _Key, sources: Sequence[str]) -> Template | None:
+        """Do what `get` does, in less time; the template counts as used no later than before."""
+        first = self._templates.get(key)
+        return first if first is None or not first.ordinals else self._templates.get(self._place(key, sources))
+
+    def _place(self, key: _Key, sources: Sequence[str]) -> _Key | tuple[_Key, tuple[str, ...]]:
         """Return where a template is: behind the first of its key with the literals that plans depend on."""
-        first = self._templates.get((key, ()))
-        if first is None or not first.ordinals or first.has_ordinals(sources):
-            return key, ()
+        first = self._templates.get(key)
+        if first is None or first.has_ordinals(sources):
+            return key
         return key, tuple([sources[i] for i, _ in first.ordinals])
 
 
@@ -105,7 +110,7 @@ def parse_query(
     if plans is None:
         plans = _shared_plans
         if _asks_multi_stage(body, {**(options or {}), **trailing}):
-            plans, limits = _relational_plans, replace(limits, absent=limits.most)
+            plans, limits = _relational_plans, limits._replace(absent=limits.most)
     lifted = lift_literals(body)
     reading_time.check()
     literals = lifted.literals()
@@ -134,9 +139,8 @@ def parse_query(
     return replace(query, options=merged)
 
 
-def template_of(key: _Key, sources: Sequence[str]) -> Template | None:
-    """Return the template of texts without options that have these literals, as `PlanCache.get` does."""
-    return _shared_plans.get(key, sources)
+template_of = _shared_plans.peek
+"""Returns the template of texts without options."""
 
 
 def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal], *, relational: bool) -> Template:

@@ -15,7 +15,6 @@ from gamay.base.errors import ErrorCode, GamayError, QueryError
 from gamay.broker.admit.quota import Quotas
 from gamay.broker.answer.options import timeout_ms
 from gamay.broker.answer.running import RunningQueries
-from gamay.broker.routes.route import TableRoute
 from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.scatter.connection import AnswersPrepared, Connections
 from gamay.broker.scatter.routed_query import RoutedQuery
@@ -89,7 +88,17 @@ class FastPath:
             return None
         routing = self._routing
         routes = routing.find(template.table)
-        if len(routes) != 1 or not (route := routes[0]).is_plain or not self._is_ordinary(route, principal):
+        if (
+            len(routes) != 1
+            or not (route := routes[0]).is_plain
+            or not routing.is_enabled
+            or routing.default_options
+            or routing.group_options
+            or self._quotas.has_shared
+            or self._server_stats.collects
+            or spans.is_on()
+            or (principal is not ANYONE and not principal.sees_rows_of(route.table))
+        ):
             return None
         shape = template.shape(sources, routing.row_limits, routing.log2m)
         statement = route.statements.find(shape, NULLS_ON if null_handling else {})
@@ -103,20 +112,6 @@ class FastPath:
             return None
         kept = route.pruning.kept_by(filter_, statement.bound.fields)
         return RoutedQuery(statement, route, filter_, kept) if 0 < len(kept) <= SEGMENTS_MAX else None
-
-    def _is_ordinary(self, route: TableRoute, principal: Principal) -> bool:
-        """Whether nothing stands between the queries of a principal and the route's table."""
-        routing = self._routing
-        if (
-            not routing.is_enabled
-            or routing.default_options
-            or routing.group_options
-            or self._quotas.has_shared
-            or self._server_stats.collects
-            or spans.is_on()
-        ):
-            return False
-        return principal is ANYONE or principal.sees_rows_of(route.table)
 
     def answer(self, sql: str, principal: Principal, null_handling: bool) -> tuple[BrokerResponse, str, float, float] | None:
         """Answer a query without options; None to leave it. Returns that, the typed table, and seconds: its time, and when.

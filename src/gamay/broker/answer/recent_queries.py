@@ -86,7 +86,7 @@ class RecentQueries:
                 response.time_used_ms,
                 response.reduce_time_ms,
                 response.stats,
-                tuple([code for code, _ in response.exceptions]),
+                tuple([code for code, _ in response.exceptions]) if response.exceptions else (),
                 application,
             )
         )

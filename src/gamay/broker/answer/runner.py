@@ -23,7 +23,7 @@ from gamay.broker.answer.query_log import QueryLog
 from gamay.broker.answer.recent_queries import RecentQueries
 from gamay.broker.answer.row_filters import without_values
 from gamay.broker.answer.running import RunningQueries
-from gamay.broker.metrics import Phases, QueryCounters
+from gamay.broker.metrics import QueryCounters
 from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.routes.selection import FIRST_TURN
 from gamay.broker.scatter.connection import Connections
@@ -158,7 +158,7 @@ class QueryRunner:
             return None
         response, table, took_s, ended_s = found
         response.broker_id = self.broker_id
-        self.counters.count(table, response, Phases(execution_s=took_s))
+        self.counters.count(table, response, took_s)
         self.recent.note(sql, (table,), principal, response, self._clock.now_ms())
         if response.time_used_ms >= self._query_log.from_ms:
             self._query_log.write(sql, table, response, ended_s)
@@ -168,7 +168,7 @@ class QueryRunner:
         """Return the answer to a request whose query is not even looked at: its options make no sense, or all is full."""
         response = BrokerResponse.of_error(error)
         response.request_id, response.broker_id = str(next(self._request_ids)), self.broker_id
-        self.counters.count(None, response, Phases())
+        self.counters.count(None, response, 0.0)
         return response
 
     def begin(
@@ -298,9 +298,9 @@ class QueryRunner:
             pending.statement.took_ns = processor_ns(response, ended_s - begun_s)
         if self.looks_ahead and (query := getattr(pending, "query", None)) is not None and query.looks_ahead:
             response.cut(query.limit - 1)
-        pending.phases.execution_s = took_s = ended_s - pending.started_s
+        took_s = ended_s - pending.started_s
         response.time_used_ms = round(took_s * 1000)
-        self.counters.count(pending.routes[0].table if pending.routes else None, response, pending.phases)
+        self.counters.count(pending.routes[0].table if pending.routes else None, response, took_s, pending.phases)
         if pending.span is not None:
             end_span(pending, response)
         # a client that did not wait for the query to end has been told already

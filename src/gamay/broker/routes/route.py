@@ -80,6 +80,7 @@ class TableRoute:
     latest: frozenset[str] = frozenset()
     spares: tuple[Candidates, ...] = ()
     places: dict[str, int] = field(default_factory=dict)
+    raw_name: str = field(init=False)
     only_server: str | None = field(init=False)
     is_plain: bool = field(init=False)
 
@@ -88,6 +89,7 @@ class TableRoute:
         is_limited = limits.scan is not None or limits.sizes is not None or self.queries_per_s is not None
         is_plain = self.is_offline and self.enabled and not self.unavailable and not is_limited
         servers = {server for able in set(self.servers) for server in able}
+        object.__setattr__(self, "raw_name", raw_table_name(self.table))
         object.__setattr__(self, "is_plain", is_plain)
         object.__setattr__(self, "only_server", servers.pop() if len(servers) == 1 else None)
 

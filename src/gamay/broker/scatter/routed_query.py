@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from gamay.broker.routes.route import TableRoute
-from gamay.model.table.table_name import raw_table_name
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.bind.predicate import Filter
 from gamay.query.prepared.statements import LIGHT_NS_MAX, PreparedStatement
@@ -26,6 +25,6 @@ class RoutedQuery:
         stats.num_servers_queried = stats.num_servers_responded = 1
         stats.num_segments_pruned_by_broker = len(route.segments) - len(self.kept)
         stats.total_docs += route.pruning.total_docs - route.pruning.docs_in(self.kept)
-        response.tables_queried = [raw_table_name(route.table)]
+        response.tables_queried = (route.raw_name,)
         response.request_id = str(number)
         return response

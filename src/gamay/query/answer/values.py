@@ -3,6 +3,7 @@
 import itertools
 import uuid
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gamay.model.types import DataType
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FEW = 10_000  # values
 _FEW_TIMES = 16
+_FEW_FLOATS = 32
 _AS_THEY_ARE = frozenset({DataType.INT, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN})
 # the span that datetime can express, in milliseconds
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -108,6 +110,8 @@ def _shortest_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> "np.ndarray[An
 def _json_floats(values: "np.ndarray[Any, np.dtype[Any]]") -> list[Any]:
     wide = _shortest_floats(values) if values.dtype == np.float32 else values
     listed: list[Any] = wide.tolist()
+    if len(listed) <= _FEW_FLOATS and all(map(isfinite, listed)):  # which NumPy does in ten times the time
+        return listed
     finite = np.isfinite(values)
     for row in () if finite.all() else np.flatnonzero(~finite).tolist():
         value = listed[row]

@@ -41,6 +41,7 @@ class PreparedFilter:
         self.has_negation = any(name in _NEGATED for name, *_ in pattern.leaves)
         # where a column has nulls, `gamay.query.prepared.lookup` leaves the query to the ordinary way
         self._pattern = replace(pattern, known=())
+        self._only = leaves[0] if len(leaves) == 1 else None
 
     @classmethod
     def of(cls, where: Expression | None, pattern: WherePattern | None) -> "PreparedFilter | None":
@@ -65,12 +66,12 @@ class PreparedFilter:
 
         None when the literals are out of the ordinary.
         """
-        leaves = self._leaves
         try:
-            parts = [leaf(sources) for leaf in leaves]
+            if self._only is not None:
+                return self._only(sources)
+            return self._pattern.all_of([leaf(sources) for leaf in self._leaves])
         except ValueError:
             return None
-        return self._pattern.all_of(parts)
 
 
 def _leaf(name: str, column: str, data_type: DataType, operands: Sequence[Expression]) -> Leaf | None:

@@ -26,7 +26,7 @@ LIGHT_NS_MAX = 2_000_000
 _UNKNOWN_NS = 1 << 62
 # The fast path is left alone when so many queries in a row were not answered there, or took long, but for one of so many.
 _ATTEMPTS = 8
-_PAUSE = 256
+_PAUSE = 64
 
 _Key: TypeAlias = tuple[Shape | None, frozenset[tuple[str, str]] | None]
 
@@ -120,13 +120,13 @@ class Statements:
 
     def find(self, shape: Shape, options: Mapping[str, str]) -> PreparedStatement | None:
         """Return the statement of the queries of a shape with these options; None when there was none."""
-        return self._known.get(_key(shape, options))
+        return self._known.get((shape, frozenset(options.items()) if options else None))
 
     def bind(self, query: Query) -> tuple[PreparedStatement, BoundQuery]:
         """Bind a query as `gamay.query.bind.binder.bind` does, and return its statement, too; raises what that raises."""
         if self._settings:
             query = with_search_settings(query, self._schema, self._settings)
-        key = _key(query.shape, query.options)
+        key = query.shape, frozenset(query.options.items()) if query.options else None
         statement = None if query.shape is None else self._known.get(key)
         if statement is not None:
             return statement, statement.bind(query)
@@ -137,7 +137,3 @@ class Statements:
                     self._known.pop(older, None)
             self._known[key] = statement
         return statement, statement.bound
-
-
-def _key(shape: Shape | None, options: Mapping[str, str]) -> _Key:
-    return shape, frozenset(options.items()) if options else None

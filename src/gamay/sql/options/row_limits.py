@@ -1,7 +1,8 @@
 """How many rows a query may ask for, and how many it gets when it does not say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.model.cluster_settings import DEFAULT_QUERY_LIMIT, QUERY_LIMIT_OVERRIDE, QUERY_RESPONSE_LIMIT
@@ -11,9 +12,10 @@ DEFAULT_LIMIT = 10
 LIMIT_MAX = 2147483647
 
 
-@dataclass(frozen=True, slots=True)
-class RowLimits:
-    """absent: LIMIT of queries without one. most: the largest; a larger one is refused, or `lowers` to it."""
+class RowLimits(NamedTuple):
+    """Limits of LIMIT: part of what queries are known by, so that their hash must be fast.
+
+    absent: LIMIT of queries without one. most: the largest; a larger one is refused, or `lowers` to it."""
 
     absent: int = DEFAULT_LIMIT
     most: int = LIMIT_MAX
