@@ -8,7 +8,7 @@ Function names are canonical: lower case without underscores (`DATE_TRUNC` is `d
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -72,6 +72,15 @@ class Call:
 
     name: str
     args: tuple["Expression", ...]
+    _column_names: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def column_names(self) -> tuple[str, ...]:
+        """Return what the function of that name does; found out once, as a query asks for it in many places."""
+        names = self._column_names
+        if names is None:
+            names = tuple(dict.fromkeys(name for arg in self.args for name in column_names(arg)))
+            object.__setattr__(self, "_column_names", names)
+        return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,8 @@ def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expres
     return Call(expression.name, tuple(replaced(arg, by) for arg in expression.args))
 
 
-def column_names(expression: Expression) -> list[str]:
+def column_names(expression: Expression) -> tuple[str, ...]:
     """Return the names of the columns that an expression reads, each once, in order of appearance."""
-    return list(dict.fromkeys(part.name for part in walk(expression) if isinstance(part, Column)))
+    if isinstance(expression, Call):
+        return expression.column_names()
+    return (expression.name,) if isinstance(expression, Column) else ()

@@ -14,7 +14,7 @@ def columns_of(text: str) -> list[str]:
     >>> columns_of("concat(city, upper(state))")
     ['city', 'state']
     """
-    return column_names(parse_expression(text))
+    return list(column_names(parse_expression(text)))
 
 
 def volatile_functions(text: str) -> list[str]:

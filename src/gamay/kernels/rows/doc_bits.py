@@ -27,3 +27,10 @@ def count_docs(bits: Array, docs: Array) -> int:
     for i in range(docs.size):
         count += (bits[docs[i] >> 3] >> np.uint8(docs[i] & 7)) & 1
     return count
+
+
+@kernel
+def flag_docs(bits: Array, docs: Array, out: Array) -> None:
+    """Write for each of some docs (int32) whether it is in a set: bool."""
+    for i in range(docs.size):
+        out[i] = (bits[docs[i] >> 3] >> np.uint8(docs[i] & 7)) & 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gamay.base.arrays import Mask
+from gamay.kernels.rows.masks import compress
 from gamay.query.bind.predicate import Filter
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
 from gamay.query.filter.scan import Scan, mask_within, rows_within
@@ -83,8 +84,13 @@ def apply_filter(filter_: Filter, segment: Segment, run: Run = one_by_one) -> Fi
 
 
 def _surviving(scan: Scan, docs: DocIds) -> DocIds:
-    parts = [chunk[scan.mask_at(chunk)] for chunk in np.split(docs, range(BLOCK_ROWS, len(docs), BLOCK_ROWS))]
+    parts = [_kept(chunk, scan.mask_at(chunk)) for chunk in np.split(docs, range(BLOCK_ROWS, len(docs), BLOCK_ROWS))]
     return np.concatenate(parts)
+
+
+def _kept(docs: DocIds, mask: Mask) -> DocIds:
+    kept = np.empty(np.count_nonzero(mask) + 1, np.int32)
+    return kept[: compress(docs, mask.view(np.uint8), kept)]
 
 
 def _within(flags: Mask, num_flagged: int, scan: Scan) -> Callable[[int, int], Mask]:

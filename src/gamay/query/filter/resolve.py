@@ -28,6 +28,7 @@ from gamay.query.filter.scan import (
     ExpressionScan,
     FrameScan,
     IdScan,
+    KnownScan,
     NotScan,
     OrScan,
     PartScan,
@@ -44,6 +45,7 @@ from gamay.query.filter.values import code_range, in_test, range_test
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import SPARSE, DocFlags, DocRange, DocSet, complement, doc_mask, flags_of, intersect, unite
 from gamay.query.view.matches import BLOCK_ROWS
+from gamay.query.view.null_flags import NullFlags, null_flags_of
 from gamay.query.view.shared_filters import SharedScan
 from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
 from gamay.query.view.virtual import QuerySegment
@@ -144,9 +146,14 @@ class Resolver:
         docs: DocSet = DocRange(0, self._num_docs)
         scans: list[Scan] = []
         searches = [part for part in filter_.parts if self._is_search(part)]
-        # predicates that evaluate an expression over a dictionary come last: few rows may be left by then
-        for part in sorted(filter_.parts, key=computes):
+        # predicates that evaluate an expression over a dictionary come last: few rows may be left by then; tests for null,
+        # which most rows pass, make a scan a little longer, and what an index has found no shorter
+        for part in sorted(filter_.parts, key=lambda part: (_known_column(part) is not None, computes(part))):
             if part in searches:
+                continue
+            nulls = self._few_nulls(_known_column(part)) if scans else None
+            if nulls is not None:
+                scans.append(KnownScan(nulls))
                 continue
             resolved = self.resolve(part, min(survivors, len(docs)))
             if isinstance(resolved, Indexed | Narrowed):
@@ -181,6 +188,13 @@ class Resolver:
             assert isinstance(found, Indexed)
             docs = intersect(docs, found.docs)
         return Indexed(docs, "and")
+
+    def _few_nulls(self, name: str | None) -> NullFlags | None:
+        """Return which rows of a column are null, where there are some and not most; else None."""
+        if name is None:
+            return None
+        column = self._segment.column(name)
+        return null_flags_of(column) if column.null_docs and 2 * len(column.null_docs) <= self._num_docs else None
 
     def _or(self, filter_: Or, survivors: int) -> Resolved:
         docs: DocSet = DocRange(0, 0)
@@ -374,6 +388,11 @@ def computes(filter_: Filter) -> bool:
     if isinstance(filter_, And | Or):
         return any(computes(part) for part in filter_.parts)
     return computes(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test | Near)
+
+
+def _known_column(filter_: Filter) -> str | None:
+    """Return the column whose rows a filter passes where they are not null; None of other filters."""
+    return filter_.part.column if isinstance(filter_, Not) and isinstance(filter_.part, IsNull) else None
 
 
 def _matching(leaf: Match, values: Vector) -> Mask:

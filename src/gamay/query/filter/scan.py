@@ -17,7 +17,7 @@ from gamay.functions.expression import Call, Expression, Literal, column_names
 from gamay.functions.frame import FramedVector
 from gamay.functions.scalar.coerce import coerced
 from gamay.functions.scalar.comparison import MIRRORED
-from gamay.functions.vector import Scalar, Vector
+from gamay.functions.vector import Scalar, Vector, take
 from gamay.kernels.rows.filter import mark_id_range, mark_id_set, mark_rows_of_id_set, mark_rows_of_values
 from gamay.kernels.tuning import RAW_TEXT_BLOCK_ROWS_MIN
 from gamay.model.types import DataType
@@ -26,6 +26,7 @@ from gamay.query.columns.operations import truth
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import SPARSE, DocSet, doc_mask
 from gamay.query.view.matches import AllDocs, Block, DocIds, DocList, flagged_docs
+from gamay.query.view.null_flags import NullFlags
 from gamay.query.view.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
@@ -257,6 +258,23 @@ class SetScan:
         return self._flags[docs]
 
 
+class KnownScan:
+    """Tests whether a row has a value, where the rows without one are known; reads no values."""
+
+    cost = 0.1
+
+    def __init__(self, nulls: NullFlags) -> None:
+        self._nulls = nulls
+
+    def mask(self, first: int, last: int) -> Mask:
+        flags = self._nulls.within(first, last)
+        return np.logical_not(flags, out=flags)
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        flags = self._nulls.at(docs)
+        return np.logical_not(flags, out=flags)
+
+
 class TailScan:
     """Tests the rows from `covered` on; those before have been tested by an index."""
 
@@ -310,6 +328,15 @@ def rows_within(scan: Scan, wanted: Mask, first: int) -> Mask:
     return out
 
 
+def _docs_within(scan: Scan, wanted: Mask, docs: DocIds) -> Mask:
+    """Return where a scan holds among the wanted ones of some rows; it looks at no others."""
+    places = flagged_docs(wanted)
+    out = np.zeros(len(wanted), np.bool_)
+    if len(places):
+        out[places] = scan.mask_at(take(docs, places))
+    return out
+
+
 def mask_within(scan: Scan, wanted: Mask, first: int) -> Mask:
     """Return where a scan holds among the wanted ones of the rows from `first` on; it looks at all, if it can."""
     try:
@@ -331,43 +358,35 @@ class AndScan:
         self.cost = sum(scan.cost for scan in scans)
 
     def mask(self, first: int, last: int) -> Mask:
+        return self._all_hold(
+            last - first, lambda scan: scan.mask(first, last), lambda scan, mask: rows_within(scan, mask, first)
+        )
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return self._all_hold(len(docs), lambda scan: scan.mask_at(docs), lambda scan, mask: _docs_within(scan, mask, docs))
+
+    def _all_hold(self, num_rows: int, test: Callable[[Scan], Mask], test_within: Callable[[Scan, Mask], Mask]) -> Mask:
+        """Return where all scans hold. test: of all rows; test_within: of those with a flag only."""
         mask: Mask | None = None
         last_tried: list[Scan] = []
         for scan in self._scans:
-            left = last - first if mask is None else np.count_nonzero(mask)
+            left = num_rows if mask is None else np.count_nonzero(mask)
             if left == 0:
                 break
             try:
                 if mask is None:
-                    mask = scan.mask(first, last)
+                    mask = test(scan)
                 elif scan.cost > CHEAP and left * SPARSE < len(mask):
-                    mask = rows_within(scan, mask, first)
+                    mask = test_within(scan, mask)
                 else:
-                    mask &= scan.mask(first, last)
+                    mask &= test(scan)
             except QueryError as error:
                 must_be_of_rows(error)
                 last_tried.append(scan)
         if mask is None:
-            mask = np.ones(last - first, np.bool_)
+            mask = np.ones(num_rows, np.bool_)
         for scan in last_tried:
-            mask = rows_within(scan, mask, first)
-        return mask
-
-    def mask_at(self, docs: DocIds) -> Mask:
-        mask = np.ones(len(docs), np.bool_)
-        last_tried: list[Scan] = []
-        for scan in self._scans:
-            rows = np.flatnonzero(mask)
-            if len(rows) == 0:
-                break
-            try:
-                mask[rows] = scan.mask_at(docs[rows])
-            except QueryError as error:
-                must_be_of_rows(error)
-                last_tried.append(scan)
-        for scan in last_tried:
-            rows = np.flatnonzero(mask)
-            mask[rows] = scan.mask_at(docs[rows])
+            mask = test_within(scan, mask)
         return mask
 
 

@@ -162,15 +162,7 @@ class ColumnReader:
 
     def _nulls(self, name: str) -> Mask | None:
         flags = self._segment.null_flags(name) if isinstance(self._segment, QuerySegment) else None
-        return None if flags is None else _flags_at(flags, self._block)
-
-
-def _flags_at(flags: Mask, block: Block) -> Mask:
-    if isinstance(block, AllDocs):
-        return flags[block.start : block.stop]
-    if isinstance(block, DocList):
-        return flags[block.ids]
-    return block.compress(flags[block.span.start : block.span.stop].view(np.uint8)).view(np.bool_)
+        return None if flags is None else flags.of(self._block)
 
 
 def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression], Operand]]:

@@ -4,7 +4,6 @@ A column that the segment does not have reads as the schema's default value in e
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 from gamay.query.bind.scope import NULL_FLAG_PREFIX, VIRTUAL_COLUMNS
 from gamay.query.columns.constants import repeated, values_of
-from gamay.query.view.docset import DocFlags, doc_mask
+from gamay.query.view.docset import DocFlags
+from gamay.query.view.null_flags import NullFlags, null_flags_of
 from gamay.query.view.shared_filters import SharedFilters
 from gamay.query.view.vector_options import NO_OPTIONS, VectorOptions
 from gamay.segment.read.computed import ComputedColumn, RepeatedColumn, unknown_stats
@@ -172,18 +172,17 @@ class NullFlagColumn(ComputedColumn):
     def __init__(self, name: str, column: Column) -> None:
         self.name = name
         self.num_docs = column.num_docs
-        self._null_docs = column.null_docs or BitMap()
+        self._flags = null_flags_of(column)
         self.stats = unknown_stats(column.num_docs)
 
-    @cached_property
-    def _flags(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        return doc_mask(self._null_docs, self.num_docs)
-
     def values(self, start: int, stop: int) -> Vector:
-        return Vector(self.data_type, self._flags[start:stop])
+        return self._vector(stop - start, lambda flags: flags.within(start, stop))
 
     def values_at(self, docs: DocIds) -> Vector:
-        return Vector(self.data_type, self._flags[docs])
+        return self._vector(len(docs), lambda flags: flags.at(docs))
+
+    def _vector(self, num_rows: int, read: Callable[[NullFlags], Mask]) -> Vector:
+        return Vector(self.data_type, np.zeros(num_rows, np.bool_) if self._flags is None else read(self._flags))
 
 
 class QuerySegment:
@@ -224,7 +223,6 @@ class QuerySegment:
         self.null_handling = null_handling
         self.skipped_indexes = skipped_indexes
         self.vector_options = vector_options
-        self._null_flags: dict[str, Mask | None] = {}
         self.visible: DocFlags | None = None
         self.keeping: VisibleSegment | None = None
         self.unused_trees: str | None = None
@@ -252,14 +250,9 @@ class QuerySegment:
         """Add a column that is computed for the query."""
         self._made[column.name] = column
 
-    def null_flags(self, name: str) -> "Mask | None":
-        """Return which rows of a column read as null: bool [num_docs]; None when none does."""
-        if not self.null_handling:
-            return None
-        if name not in self._null_flags:
-            null_docs = self.column(name).null_docs
-            self._null_flags[name] = doc_mask(null_docs, self.num_docs) if null_docs else None
-        return self._null_flags[name]
+    def null_flags(self, name: str) -> NullFlags | None:
+        """Return which rows of a column read as null; None when none does."""
+        return null_flags_of(self.column(name)) if self.null_handling else None
 
     def _make(self, name: str) -> Column:
         if name == "$docId":
