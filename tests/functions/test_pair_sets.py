@@ -55,6 +55,21 @@ def test_pairs_of_codes(kind, dtype, batches, others):
     assert one.count >= len(found)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32])
+@pytest.mark.parametrize("num_groups", [0, 1, 5])
+def test_few_pairs_of_many_rows(dtype, num_groups):
+    """More rows than there are bits come between fewer, with groups and without (0)."""
+    rng = np.random.default_rng(num_groups)
+    bits, expected = PairBits(max(1, num_groups), 40), set()
+    for num_rows, most in ((3, 9), (5000, 20), (2, 40), (700, 40)):
+        codes, groups = rng.integers(0, most, num_rows), rng.integers(0, max(1, num_groups), num_rows)
+        bits.add(groups.astype(np.int32) if num_groups else None, codes.astype(dtype))
+        expected.update(zip(groups.tolist(), codes.tolist(), strict=True))
+        entries = bits.entries()
+        assert set(zip(entries.groups.tolist(), entries.codes.tolist(), strict=True)) == expected
+        assert bits.count == len(expected)
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 5000), max_size=80), st.integers(1, 7))
 def test_bits_make_room_for_codes(codes, step):

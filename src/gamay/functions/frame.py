@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from gamay.base.arrays import Array, Mask
-from gamay.functions.vector import Vector, numpy_dtype, take
+from gamay.functions.vector import EncodedVector, Vector, numpy_dtype, take
 from gamay.kernels.encode.frame import CODE_KINDS, decode_decimals, decode_whole, mark_codes
 from gamay.kernels.group.aggregation import total_ids, total_ids_kept
 from gamay.kernels.rows.filter import mark_id_range
+from gamay.kernels.tuning import CACHED_ENTRIES_MAX
 from gamay.model.types import DataType
 
 _BITS = 8
 # for so many rows looking up the addresses that a kernel takes costs more than all that is done with them
 _FEW_ROWS = 256
 _NO_ROWS = np.empty(0, np.int32)
+_COUNTED = frozenset({DataType.INT, DataType.LONG})
 EXACT_MAX = 1 << 53
 """Whole numbers up to this are doubles."""
 
@@ -181,6 +183,20 @@ class Frame:
 
     def _over(self, low: Array, high: Array) -> "Frame":
         return Frame(self.data_type, low, high, self.base, self.exponent, self.divides)
+
+
+def frame_of_ids(operand: EncodedVector) -> Frame | None:
+    """Return ids as codes, where a dictionary has every whole number of a range and no near cache holds it; else None.
+
+    Such are the ids of rows, and sequence numbers: adding costs less than looking each up far away.
+    """
+    values = operand.dictionary.values
+    if operand.type not in _COUNTED or not operand.dictionary.ascends or len(values) <= CACHED_ENTRIES_MAX:
+        return None
+    least = int(values[0])
+    if operand.offsets is not None or int(values[-1]) - least != len(values) - 1:
+        return None
+    return Frame(operand.type, operand.ids, operand.ids[:0], least)
 
 
 class FramedVector(Vector):

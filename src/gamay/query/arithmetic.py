@@ -17,7 +17,7 @@ from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.totals import Needs, Totals, unsigned
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names
-from gamay.functions.frame import Frame, FramedVector
+from gamay.functions.frame import Frame, FramedVector, frame_of_ids
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
 from gamay.kernels.group.programs import (
     ADD,
@@ -113,14 +113,18 @@ class Arithmetic:
         program = self._program([expression for expression, _ in added], operand, num_rows)
         if program is None:
             return False
-        receivers = [_receiver(totals, groups, program.nulls_of(expression)) for expression, totals in added]
-        for (expression, _), receiver in zip(added, receivers, strict=True):
+        counted: list[tuple[Totals, GroupIds | None, int]] = []
+        for expression, totals in added:
+            nulls = program.nulls_of(expression)
+            receiver = _receiver(totals, groups, nulls)
             if receiver is None:
                 return False
-            program.sink(expression, *receiver)
-        for receiver in receivers:
-            if receiver and Needs.COUNT in receiver[0].needs and Needs.SUM not in receiver[0].needs:
-                receiver[0].update(receiver[1], None, num_rows)
+            left_out = nulls if groups is None else None
+            program.sink(expression, *receiver, left_out)
+            if Needs.COUNT in receiver[0].needs and Needs.SUM not in receiver[0].needs:
+                counted.append((*receiver, num_rows if left_out is None else num_rows - int(np.count_nonzero(left_out))))
+        for received, numbers, count in counted:
+            received.update(numbers, None, count)
         run_program(self._table(program), num_rows)
         return True
 
@@ -238,6 +242,9 @@ class _Program:
         if isinstance(expression, Literal):
             self.constants.append(float(expression.value))  # type: ignore[arg-type]
             return _Constant(len(self.constants) - 1)
+        counted = self._counted(expression)
+        if counted is not None:
+            return self._framed(counted)
         coded = self._coded(expression)
         if coded is not None:
             return self._step(ENTRIES + coded[0], coded[1], coded[2])
@@ -249,7 +256,8 @@ class _Program:
     def _combined(self, call: Call) -> _Value:
         operation, last = _OPERATIONS[call.name], call.args[-1]
         first = call.args[0] if len(call.args) == 2 else Call(call.name, call.args[:-1])
-        coded = None if last in self._known else self._coded(last)
+        # quotients of what lies side by side are computed several at once: 1.1 ns a row in two steps, 1.5 in one
+        coded = None if last in self._known or operation == DIVIDE else self._coded(last)
         if coded is None:
             left = self.add(first)
             return self._step(operation, left, self.add(last))
@@ -259,6 +267,12 @@ class _Program:
             return self._step(PRODUCT + 8 * before[0] + width, before[1], before[2], ids, entries)
         return self._step(WITH_ENTRIES * (1 + operation) + width, self.add(first), ids, entries)
 
+    def _counted(self, expression: Expression) -> Frame | None:
+        """Return ids as the codes of a frame where a large dictionary has every whole number of a range; None for others."""
+        operand = self._columns[expression.name] if isinstance(expression, Column) else None
+        frame = frame_of_ids(operand) if isinstance(operand, EncodedVector) else None
+        return frame if frame is not None and frame.is_of_doubles else None
+
     def _coded(self, expression: Expression) -> tuple[int, int, int] | None:
         """Return width and address of ids, and the address of what the expression is for each; None for others.
 
@@ -266,7 +280,7 @@ class _Program:
         """
         names = column_names(expression)
         operand = self._columns[names[0]] if len(names) == 1 else None
-        if not isinstance(operand, EncodedVector):
+        if not isinstance(operand, EncodedVector) or self._counted(expression) is not None:
             return None
         if not isinstance(expression, Column) and len(operand.dictionary) > self._num_rows:
             return None
@@ -296,14 +310,16 @@ class _Program:
         """Return the rows for which an expression is null; None where that is none."""
         return union_nulls([self._columns[name] for name in column_names(expression)])
 
-    def sink(self, expression: Expression, totals: Totals, groups: GroupIds | None) -> None:
-        """Add the steps that compute an expression and add it to totals."""
+    def sink(self, expression: Expression, totals: Totals, groups: GroupIds | None, left_out: Mask | None) -> None:
+        """Add the steps that compute an expression and add it to totals. left_out: rows that are not, without groups."""
         result = self.add(expression)
         assert isinstance(result, _Result)
         width, address = 0, 0
         if groups is not None:
             numbers = self.keep(np.ascontiguousarray(unsigned(groups)))
             width, address = numbers.itemsize, numbers.ctypes.data
+        elif left_out is not None:
+            address = self.keep(np.ascontiguousarray(left_out)).ctypes.data
         cells, stride, lows, highs = totals.receive()
         adds = COUNT_ADD if Needs.COUNT in totals.needs else ADD
         wanted = [(adds, cells, stride)] if Needs.SUM in totals.needs else []

@@ -18,7 +18,8 @@ from gamay.functions.aggregate.totals.null_totals import NullableTotals
 from gamay.functions.aggregate.totals.numeric import COUNT_ROWS, Numeric
 from gamay.functions.aggregate.totals.totals import unsigned
 from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Partial, Sent, State
-from gamay.functions.vector import Operand, Scalar, Vector, take, take_rows, union_nulls
+from gamay.functions.flagged import flagged_rows, flagged_values
+from gamay.functions.vector import Operand, Scalar, Vector, union_nulls
 from gamay.kernels.group.aggregation import mark_ids
 
 
@@ -88,9 +89,10 @@ class NullSkipping:
             return
         nulls = _without_values(args, nulls)
         if nulls is not None:
-            rows = np.flatnonzero(~nulls)
-            args = [take_rows(arg, rows) for arg in args]
-            groups, num_rows = None if groups is None else take(groups, rows), len(rows)
+            flags = np.logical_not(nulls).view(np.uint8)
+            num_rows = int(np.count_nonzero(flags))
+            args = [flagged_rows(arg, flags, num_rows) for arg in args]
+            groups = None if groups is None else flagged_values(groups, flags, num_rows)
         if num_rows == 0:
             return
         self.inner.update(state.inner, groups, args, num_rows)

@@ -22,10 +22,13 @@ from gamay.functions.scalar.coerce import Coerced, coerced
 from gamay.functions.scalar.define import type_of
 from gamay.functions.scalar.types import common_type
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
+from gamay.kernels.rows.filter import mark_among
 from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN
 Mask = Any  # bool ndarray
+# so many comparisons of a whole column beat one look-up in a sorted set
+_COMPARED_MOST = 64
 
 
 # -- the core: two arrays of one type, or an array and a constant of that type
@@ -194,13 +197,22 @@ def check_constant(name: str, argument: Expression, data_type: DataType) -> None
         raise wrong(name, f"'{argument.value}' cannot be read as {data_type.value}: {reason}") from reason
 
 
+def among(values: Any, wanted: Any) -> Mask:
+    """Tell which numbers are among some of the same type; NaN is not."""
+    if len(wanted) > _COMPARED_MOST:
+        return np.isin(values, wanted)
+    found = np.empty(len(values), np.bool_)
+    mark_among(np.ascontiguousarray(values), wanted, found)
+    return found
+
+
 def is_in(vector: Vector, constants: Sequence[Scalar]) -> Mask:
     """Tell which values are among the constants, read as the vector's type."""
     found = [_coerced(constant, vector.type) for constant in constants]
     values = [one.value for one in found if one.side == 0]
     if isinstance(vector.values, np.ndarray) and vector.values.dtype != object:
         wanted = np.array(values, dtype=vector.values.dtype)
-        mask = np.isin(vector.values, wanted, kind=None)
+        mask = among(vector.values, wanted)
         return mask | np.isnan(vector.values) if _has_nan(wanted) else mask
     if isinstance(vector.values, np.ndarray):
         wanted_set = set(values)

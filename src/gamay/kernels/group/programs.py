@@ -16,7 +16,8 @@ too.
 | SINKS * (1 + ADD...) + width           | value; address of groups (unsigned, `width` bytes)                          |
 
 What a sink does with its values goes to totals of groups, whose address stands where results go, with the cells from lane to
-lane behind it (`gamay.kernels.group.aggregation`). Of width 0 there are no groups: all rows are added to one total.
+lane behind it (`gamay.kernels.group.aggregation`). Of width 0 there are no groups: all rows are added to one total, but for
+those whose byte at the address in place of the groups' is 1; they are null. No address, 0: none is.
 
 Whoever calls keeps the arrays behind the addresses. Steps pass addresses on: an array would be counted for each.
 """
@@ -189,17 +190,30 @@ def _sink(operation: Any, groups: Array, values: Array, totals: Array, stride: A
 
 
 @kernel
-def _sink_one(operation: Any, values: Array, totals: Array) -> None:
-    """Add to one total; NaN is kept by LOWER and RAISE, as it is where there are no groups."""
+def _least(values: Array, sign: Any, bound: Any) -> Any:
+    """Return the least of a bound and of values times `sign`, 1 or -1; NaN where one of them is.
+
+    Four bounds, so that comparisons overlap.
+    """
+    first, second, third, fourth = bound, bound, bound, bound
+    is_nan = bound != bound
+    whole = len(values) // 4 * 4
+    for i in range(0, whole, 4):
+        a, b, c, d = sign * values[i], sign * values[i + 1], sign * values[i + 2], sign * values[i + 3]
+        is_nan |= (a != a) | (b != b) | (c != c) | (d != d)
+        first, second = a if a < first else first, b if b < second else second
+        third, fourth = c if c < third else third, d if d < fourth else fourth
+    for i in range(whole, len(values)):
+        value = sign * values[i]
+        is_nan |= value != value
+        first = value if value < first else first
+    return np.nan if is_nan else min(min(first, second), min(third, fourth))
+
+
+@kernel
+def _total(values: Array) -> Any:
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     whole = len(values) // 4 * 4
-    if operation >= LOWER:
-        bound = totals[0]
-        for value in values:
-            if not (bound <= value if operation == LOWER else bound >= value) and bound == bound:
-                bound = value
-        totals[0] = bound
-        return
     for i in range(0, whole, 4):
         first += values[i]
         second += values[i + 1]
@@ -207,9 +221,35 @@ def _sink_one(operation: Any, values: Array, totals: Array) -> None:
         fourth += values[i + 3]
     for i in range(whole, len(values)):
         first += values[i]
-    totals[operation] += first + second + third + fourth
+    return first + second + third + fourth
+
+
+@kernel
+def _sink_one(operation: Any, values: Array, totals: Array) -> None:
+    """Add to one total; NaN is kept by LOWER and RAISE, as it is where there are no groups."""
+    if operation == LOWER:
+        totals[0] = _least(values, 1.0, totals[0])
+    elif operation == RAISE:
+        totals[0] = -_least(values, -1.0, -totals[0])
+    else:
+        totals[operation] += _total(values)
+        if operation == COUNT_ADD:
+            totals[0] += len(values)
+
+
+@kernel
+def _sink_known(operation: Any, values: Array, nulls: Array, totals: Array) -> None:
+    """Do what `_sink_one` does, but for the rows whose flag is 1: what changes nothing stands in for them."""
+    nothing = np.inf if operation == LOWER else -np.inf if operation == RAISE else 0.0
+    known, count = np.empty(len(values)), 0
+    for i in range(len(values)):
+        value = values[i]  # it is read in any case, or there would be a branch
+        known[i] = nothing if nulls[i] != 0 else value
+    _sink_one(operation, known, totals)
     if operation == COUNT_ADD:
-        totals[0] += len(values)
+        for null in nulls:
+            count += null
+        totals[0] -= count
 
 
 @kernel
@@ -217,8 +257,10 @@ def _to_totals(step: Array, values: Array, start: Any) -> None:
     """Do what a sink does with a few rows from row `start` on."""
     n, operation, width = len(values), step[0] // SINKS - 1, step[0] % SINKS
     totals, stride, groups = carray(_doubles(step[1]), 2), step[2], step[5] + width * start
-    if width == 0:
+    if width == 0 and groups == 0:
         _sink_one(operation, values, totals)
+    elif width == 0:
+        _sink_known(operation, values, carray(_bytes(groups + start), n), totals)
     elif width == 1:
         _sink(operation, carray(_bytes(groups), n), values, totals, stride)
     elif width == 2:

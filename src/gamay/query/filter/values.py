@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from gamay.base.arrays import Mask
 from gamay.functions.expression import LiteralValue
 from gamay.functions.frame import Frame
+from gamay.functions.scalar.comparison import among
 from gamay.functions.vector import Vector, numpy_dtype
 from gamay.kernels.rows.filter import mark_between
 from gamay.model.types import DataType
@@ -24,8 +25,6 @@ from gamay.query.columns.constants import values_of
 Test: TypeAlias = Callable[[Vector], Mask]
 
 _COMPARED_AT_ONCE = frozenset({DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE})
-# a few comparisons of a whole column beat one look-up in a sorted set
-_COMPARED = 4
 
 
 def in_test(predicate: In, data_type: DataType) -> Test:
@@ -119,14 +118,12 @@ def _in_numbers(values: Sequence[LiteralValue], data_type: DataType) -> Test:
     numbers = np.array([value for value in values if value == value], numpy_dtype(data_type))
 
     def test(vector: Vector) -> Mask:
-        if len(numbers) == 1:
-            mask = _marks(vector.values == numbers[0])
-        elif len(numbers) <= _COMPARED or data_type is DataType.BIG_DECIMAL:
+        if data_type is DataType.BIG_DECIMAL:
             mask = np.zeros(len(vector.values), np.bool_)
             for number in numbers:
                 mask |= _marks(vector.values == number)
         else:
-            mask = np.isin(vector.values, numbers)
+            mask = among(vector.values, numbers)
         return mask | np.isnan(vector.values) if has_nan else mask
 
     return test

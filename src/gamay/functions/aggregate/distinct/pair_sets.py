@@ -14,9 +14,9 @@ from gamay.base.arrays import Array
 from gamay.functions.aggregate.distinct.coding import DISTINCT, HashNumbers
 from gamay.functions.aggregate.totals.totals import unsigned
 from gamay.functions.aggregate_spi import GroupIds
-from gamay.kernels.group.aggregation import count_groups, tally_coded
-from gamay.kernels.group.pairs import list_pairs, mark_codes, mark_pairs
-from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, TALLY_CELLS_MAX
+from gamay.kernels.group.aggregation import count_groups, mark_ids, tally_coded
+from gamay.kernels.group.pairs import list_pairs, mark_cells, mark_codes, mark_pairs
+from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, PAIR_CELLS_MAX, TALLY_CELLS_MAX
 
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
@@ -94,12 +94,23 @@ class PairBits:
         return True
 
     def add(self, groups: GroupIds | None, codes: Array) -> None:
-        if groups is not None:
-            mark_pairs(unsigned(codes), unsigned(groups), self._width, self._words)
-        elif self._width == 1:
+        if groups is None and self._width > 1:
+            groups = np.zeros(len(codes), np.uint32)
+        if _WORD * len(self._words) <= min(PAIR_CELLS_MAX, len(codes)):
+            self._add_many(groups, unsigned(codes))
+        elif groups is None:
             mark_codes(unsigned(codes), self._words)
         else:
-            mark_pairs(unsigned(codes), np.zeros(len(codes), np.uint32), self._width, self._words)
+            mark_pairs(unsigned(codes), unsigned(groups), self._width, self._words)
+
+    def _add_many(self, groups: GroupIds | None, codes: Array) -> None:
+        """Add pairs of which there are far fewer than rows."""
+        cells = np.zeros(_WORD * len(self._words), np.uint8)
+        if groups is None:
+            mark_ids(codes, cells)
+        else:
+            mark_cells(codes, unsigned(groups), self._width, cells)
+        self._words |= np.packbits(cells, bitorder="little").view(np.uint64)
 
     def unite(self, other: "PairBits") -> bool:
         if self._width != other._width:

@@ -5,8 +5,9 @@ import numpy as np
 from gamay.base.arrays import Array
 from gamay.functions.aggregate.totals.totals import Needs, Totals, TotalsPartial, unsigned
 from gamay.functions.aggregate_spi import GroupIds
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Vector
-from gamay.kernels.rows.masks import compress, mask_groups
+from gamay.functions.flagged import flagged_rows
+from gamay.functions.vector import Operand, Scalar
+from gamay.kernels.rows.masks import mask_groups
 from gamay.kernels.tuning import SPARE_GROUPS
 from gamay.model.types import DataType
 
@@ -36,16 +37,12 @@ class NullableTotals:
         else:
             self._totals.update(self._without(groups, nulls), operand, num_rows)
 
-    def receive(self, groups: GroupIds | None, nulls: Array | None) -> tuple[Totals, GroupIds | None] | None:
+    def receive(self, groups: GroupIds | None, nulls: Array | None) -> tuple[Totals, GroupIds | None]:
         """Return the totals that a kernel adds values of DOUBLE to, and the groups of the rows there.
 
-        None where rows have to be left out: without groups, a NaN in a spare group would be passed over as in a real one.
+        Without groups no row goes to a spare one, for NaN would be passed over: the kernel leaves out nulls itself.
         """
-        if nulls is None:
-            return self._totals, groups
-        if groups is not None:
-            return self._totals, self._without(groups, nulls)
-        return (self._totals, nulls.view(np.uint8)) if self._totals.needs in _ADDING else None
+        return self._totals, groups if groups is None or nulls is None else self._without(groups, nulls)
 
     def _without(self, groups: GroupIds, nulls: Array) -> GroupIds:
         """Return the groups with a spare one where there is a null."""
@@ -75,17 +72,4 @@ class NullableTotals:
         if operand is None or self._totals.needs in _ADDING:
             self._totals.update_kept(flags, kept, operand)
         elif kept and not isinstance(operand, Scalar):  # a constant is null in all rows or in none
-            self._totals.update(None, _compressed(operand, flags, kept), kept)
-
-
-def _compressed(operand: Vector | EncodedVector, flags: Array, kept: int) -> Operand:
-    """Return the rows whose flag is 1."""
-    source = operand.ids if isinstance(operand, EncodedVector) else operand.values
-    if source.dtype.hasobject:
-        values = source[flags.view(np.bool_)]
-    else:
-        values = np.empty(kept + 1, source.dtype)
-        values = values[: compress(source, flags, values)]
-    if isinstance(operand, EncodedVector):
-        return EncodedVector(values, operand.dictionary)
-    return Vector(operand.type, values)
+            self._totals.update(None, flagged_rows(operand, flags, kept), kept)

@@ -15,7 +15,7 @@ from gamay.functions.aggregate.lookup import INTEGERS, Lookup, largest_magnitude
 from gamay.functions.aggregate.totals.packed import Packed
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.convert import placeholder
-from gamay.functions.frame import Frame, FramedVector
+from gamay.functions.frame import Frame, FramedVector, frame_of_ids
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
 from gamay.kernels.group.aggregation import (
     add_coded,
@@ -172,6 +172,8 @@ class Totals:
             self._count(groups, len(values))
         elif isinstance(values, FramedVector):
             self._update_framed(groups, values)
+        elif isinstance(values, EncodedVector) and groups is not None and (frame := frame_of_ids(values)) is not None:
+            self._update_framed(groups, FramedVector(frame))
         elif isinstance(values, EncodedVector) and len(values.ids) * _ENTRIES_PER_ROW >= len(values.dictionary):
             self._update_coded(groups, values)
         else:
