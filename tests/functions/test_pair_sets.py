@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.functions.aggregate.distinct import pair_sets
-from gamay.functions.aggregate.distinct.pair_sets import Entries, HashedPairs, PairBits, PairTally
+from gamay.functions.aggregate.distinct.pair_sets import Entries, HashedPairs, PairBits, PairTally, SortedPairs
 from gamay.functions.aggregate.distinct.pairs import Pairs, PairsPartial, merge_pairs, select_pairs
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
@@ -70,6 +70,25 @@ def test_few_pairs_of_many_rows(dtype, num_groups):
         assert bits.count == len(expected)
 
 
+@pytest.mark.parametrize("least", [1, 50, 1 << 20])
+@settings(deadline=None, max_examples=30)
+@given(batches=st.lists(ROWS, max_size=5), others=st.lists(ROWS, max_size=3))
+def test_pairs_in_order(least, batches, others):
+    """Some batches wait, others are put in order with what came before."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pair_sets, "SORTED_PAIRS_MIN", least)
+        one, other = SortedPairs(), SortedPairs()
+        for pairs, sets in ((one, batches), (other, others)):
+            for rows in sets:
+                assert pairs.has_room(1 << 20, 1 << 20)
+                pairs.add(*columns(rows))
+        assert one.unite(other)
+        expected = {pair for rows in (*batches, *others) for pair in rows}
+        assert one.count >= len(expected)
+        assert counted(one.entries()) == Counter(expected)
+        assert one.count == len(expected)
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 5000), max_size=80), st.integers(1, 7))
 def test_bits_make_room_for_codes(codes, step):
@@ -126,6 +145,7 @@ def test_pairs_by_value(is_counted, few_bits, threads, order, num_kept):
         if few_bits:
             patch.setattr(pair_sets, "PAIR_BITS_PER_PAIR", 0)
             patch.setattr(pair_sets, "TALLY_CELLS_MAX", 20)
+            patch.setattr(pair_sets, "SORTED_PAIRS_MIN", 4)
         expected, states = Counter(), []
         for batches in threads:
             state = Pairs(DataType.STRING, 3, is_counted)

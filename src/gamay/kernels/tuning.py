@@ -71,6 +71,8 @@ TALLY_CELLS_MAX = 1 << 22
 # pair takes 2 to 4 ns, 60 in a hash table; looking through the bits at the end takes 0.01 ns each.
 PAIR_BITS_MAX = 1 << 29
 PAIR_BITS_PER_PAIR = 1 << 13
+# From so many pairs on they are sorted: a table of them is in no near cache, and an entry costs 60 ns, sorting it 25.
+SORTED_PAIRS_MIN = 1 << 19
 # Up to so many bits, rows are marked in bytes first, see `gamay.kernels.group.pairs.mark_cells`.
 PAIR_CELLS_MAX = 1 << 16
 # Cells of a tally for each row of a block, up to which counting ids beats sorting values: 20 million rows of 9,000 values in

@@ -36,6 +36,16 @@ def mark_cells(codes: Array, groups: Array, width: int, cells: Array) -> None:
 
 
 @kernel
+def drop_repeats(keys: Array) -> int:
+    """Move the first of each run of equal keys (int64) to the front; return how many there are."""
+    count = 0
+    for i in range(len(keys)):
+        keys[count] = keys[i]
+        count += i + 1 == len(keys) or keys[i + 1] != keys[i]
+    return count
+
+
+@kernel
 def list_pairs(words: Array, width: int, codes: Array, groups: Array) -> None:
     """Write all pairs, ascending by code, then group. codes: uint32, groups: int32, as many as there are."""
     count, code, end = 0, np.int64(0), np.int64(width)

@@ -15,8 +15,9 @@ from gamay.functions.aggregate.distinct.coding import DISTINCT, HashNumbers
 from gamay.functions.aggregate.totals.totals import unsigned
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.kernels.group.aggregation import count_groups, mark_ids, tally_coded
-from gamay.kernels.group.pairs import list_pairs, mark_cells, mark_codes, mark_pairs
-from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, PAIR_CELLS_MAX, TALLY_CELLS_MAX
+from gamay.kernels.group.pairs import drop_repeats, list_pairs, mark_cells, mark_codes, mark_pairs
+from gamay.kernels.rows.radix import sort_numbers
+from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, PAIR_CELLS_MAX, SORTED_PAIRS_MIN, TALLY_CELLS_MAX
 
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
@@ -203,16 +204,11 @@ class HashedPairs:
         return True
 
     def entries(self) -> Entries:
-        keys = self._numbers.keys
-        codes = (keys & _CODE_MASK).astype(np.uint32)
         counts = None if self._counts is None else self._counts[: self._numbers.count]
-        return Entries((keys >> _CODE_BITS).astype(np.int32), codes, counts)
+        return _entries_of(self._numbers.keys, counts)
 
     def _numbered(self, groups: GroupIds | None, codes: Array) -> Array:
-        keys = codes.astype(np.int64)
-        if groups is not None:
-            keys |= groups.astype(np.int64) << _CODE_BITS
-        return self._numbers.number(keys)
+        return self._numbers.number(_keys_of(groups, codes))
 
     def _room(self, counts: Array) -> Array:
         if self._numbers.count > len(counts):
@@ -220,6 +216,69 @@ class HashedPairs:
             longer[: len(counts)] = counts
             self._counts = counts = longer
         return counts
+
+
+class SortedPairs:
+    """Many pairs, in order, of which occurrences are not counted.
+
+    New ones wait until they are as many as those that are known; then both are sorted, and what is there twice is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._known = np.empty(0, np.int64)
+        self._waiting: list[Array] = []
+        self._num_waiting = 0
+
+    @staticmethod
+    def pays(num_pairs: int) -> bool:
+        """Whether so many pairs, some of them alike, are sorted rather than hashed."""
+        return num_pairs > SORTED_PAIRS_MIN
+
+    @property
+    def count(self) -> int:
+        return len(self._known) + self._num_waiting
+
+    def has_room(self, num_groups: int, num_codes: int) -> bool:
+        return True
+
+    def add(self, groups: GroupIds | None, codes: Array) -> None:
+        self._wait(_keys_of(groups, codes))
+
+    def unite(self, other: "SortedPairs") -> bool:
+        for keys in (other._known, *other._waiting):
+            self._wait(keys)
+        return True
+
+    def entries(self) -> Entries:
+        self._settle()
+        return _entries_of(self._known, None)
+
+    def _wait(self, keys: Array) -> None:
+        self._waiting.append(keys)
+        self._num_waiting += len(keys)
+        if self._num_waiting >= max(len(self._known), SORTED_PAIRS_MIN):
+            self._settle()
+
+    def _settle(self) -> None:
+        if not self._num_waiting:
+            return
+        guard.reserve(DISTINCT, 8 * self.count)
+        keys = np.concatenate([self._known, *self._waiting])
+        self._waiting, self._num_waiting = [], 0
+        sort_numbers(keys)
+        self._known = keys[: drop_repeats(keys)]
+
+
+def _keys_of(groups: GroupIds | None, codes: Array) -> Array:
+    """Return each pair as one number: int64 [n]."""
+    keys = codes.astype(np.int64)
+    if groups is not None:
+        keys |= groups.astype(np.int64) << _CODE_BITS
+    return keys
+
+
+def _entries_of(keys: Array, counts: Array | None) -> Entries:
+    return Entries((keys >> _CODE_BITS).astype(np.int32), (keys & _CODE_MASK).astype(np.uint32), counts)
 
 
 def _bits_max() -> int:

@@ -19,7 +19,7 @@ from gamay.functions.aggregate.distinct.coding import (
     decimal_texts,
     decimals,
 )
-from gamay.functions.aggregate.distinct.pair_sets import Entries, HashedPairs, PairBits, PairSet, PairTally
+from gamay.functions.aggregate.distinct.pair_sets import Entries, HashedPairs, PairBits, PairSet, PairTally, SortedPairs
 from gamay.functions.aggregate.totals.totals import flatten
 from gamay.functions.aggregate_spi import GroupIds
 from gamay.functions.vector import EncodedVector, Operand, Vector, take
@@ -106,6 +106,8 @@ class Pairs:
         num_groups = self.num_groups
         num_codes = 0 if self._coder is None else self._coder.num_codes
         pairs = self._pairs
+        if isinstance(pairs, SortedPairs):
+            return pairs
         if not isinstance(pairs, HashedPairs):
             if not pairs.has_room(num_groups, num_codes):
                 pairs = self._pairs = _hashed(pairs.entries(), counted=self._counted)
@@ -113,10 +115,16 @@ class Pairs:
             if pairs.count == 0 and isinstance(self._coder, DictionaryCoder) and PairTally.pays(num_groups, num_codes):
                 pairs = self._pairs = PairTally(num_groups, num_codes)
         elif PairBits.pays(num_groups, num_codes, pairs.count + num_rows):
-            known = pairs.entries()
-            pairs = self._pairs = PairBits(num_groups, num_codes)
-            pairs.add(known.groups, known.codes)
+            pairs = self._pairs = _with(PairBits(num_groups, num_codes), pairs.entries())
+        elif SortedPairs.pays(pairs.count):
+            pairs = self._pairs = _with(SortedPairs(), pairs.entries())
         return pairs
+
+
+def _with(pairs: PairBits | SortedPairs, known: Entries) -> PairBits | SortedPairs:
+    """Return an empty set with pairs that were known before."""
+    pairs.add(known.groups, known.codes)
+    return pairs
 
 
 def _hashed(entries: Entries, *, counted: bool) -> HashedPairs:
@@ -150,11 +158,13 @@ def select_pairs(partial: PairsPartial, groups: Array) -> PairsPartial:
 def merge_pairs(partials: Sequence[PairsPartial], maps: Sequence[GroupIds], num_groups: int) -> PairsPartial:
     """Merge: entry i of partials[k] goes to group maps[k][i]."""
     coder, codes = common_codes([partial.values for partial in partials])
-    pairs: PairBits | HashedPairs
+    pairs: PairBits | SortedPairs | HashedPairs
     if all(partial.counts is not None for partial in partials):
         pairs = HashedPairs(counted=True)
     elif PairBits.pays(num_groups, coder.num_codes, sum(map(len, codes))):
         pairs = PairBits(num_groups, coder.num_codes)
+    elif SortedPairs.pays(sum(map(len, codes))):
+        pairs = SortedPairs()
     else:
         pairs = HashedPairs(counted=False)
     for partial, groups, part in zip(partials, maps, codes, strict=True):
