@@ -358,15 +358,20 @@ class AndScan:
         self.cost = sum(scan.cost for scan in scans)
 
     def mask(self, first: int, last: int) -> Mask:
-        return self._all_hold(
-            last - first, lambda scan: scan.mask(first, last), lambda scan, mask: rows_within(scan, mask, first)
-        )
+        within = lambda scan, mask: rows_within(scan, mask, first)  # noqa: E731
+        return self._all_hold(last - first, lambda scan: scan.mask(first, last), within, SPARSE)
 
     def mask_at(self, docs: DocIds) -> Mask:
-        return self._all_hold(len(docs), lambda scan: scan.mask_at(docs), lambda scan, mask: _docs_within(scan, mask, docs))
+        within = lambda scan, mask: _docs_within(scan, mask, docs)  # noqa: E731
+        return self._all_hold(len(docs), lambda scan: scan.mask_at(docs), within, 1)
 
-    def _all_hold(self, num_rows: int, test: Callable[[Scan], Mask], test_within: Callable[[Scan, Mask], Mask]) -> Mask:
-        """Return where all scans hold. test: of all rows; test_within: of those with a flag only."""
+    def _all_hold(
+        self, num_rows: int, test: Callable[[Scan], Mask], test_within: Callable[[Scan, Mask], Mask], sparse: int
+    ) -> Mask:
+        """Return where all scans hold.
+
+        test: of all rows; test_within: of those with a flag only, where they are fewer than one in `sparse`.
+        """
         mask: Mask | None = None
         last_tried: list[Scan] = []
         for scan in self._scans:
@@ -376,7 +381,7 @@ class AndScan:
             try:
                 if mask is None:
                     mask = test(scan)
-                elif scan.cost > CHEAP and left * SPARSE < len(mask):
+                elif scan.cost > CHEAP and left * sparse < len(mask):
                     mask = test_within(scan, mask)
                 else:
                     mask &= test(scan)
