@@ -17,7 +17,7 @@ from tests.seeds import by_first, chunks, count_of
 from gamay.embedded.database import connect
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Column
-from gamay.functions.scalar.table.joined import encoded, found_in, value_of
+from gamay.functions.scalar.table.joined import encoded, encoded_keys, found_in, value_of
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 
@@ -207,7 +207,7 @@ def _check(rows: dict[Any, int | None], asked: list[Any], key_type: pa.DataType,
     table = encoded(pa.array(list(rows), key_type), pa.array(list(rows.values()), pa.int64()))
     values = np.array(asked, np.int64) if data_type is DataType.LONG else pa.array(asked, key_type)
     keys = Vector(data_type, values)
-    of_keys = encoded(pa.array(list(rows), key_type), pa.array([True] * len(rows), pa.bool_()))
+    of_keys = encoded_keys(pa.array(list(rows), key_type))
     found: Any = evaluate(found_in(of_keys, Column("k")), lambda _: keys, len(asked))
     value: Any = evaluate(value_of(table, DataType.LONG, Column("k")), lambda _: keys, len(asked))
     if not asked:

@@ -1,7 +1,7 @@
 """A statement to its answer: bind, optimize, ask the leaves, let DuckDB do what is above them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from gamay.relational.functions import Calls
 from gamay.relational.leaf import ARROW_TYPES, query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
 from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of
+from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import EngineRun, LeafRun, Profile
 from gamay.relational.reduction import Reducer, edges_of
 from gamay.relational.render import render
@@ -53,6 +54,7 @@ class ExecutionContext:
     """The resources that a statement is executed with.
 
     memory_bytes: what joins, groups and sorts above the leaves may take. clock: seconds. profile: filled with what is done.
+    scans: the rows of those that were read, by what was asked; a statement often reads the same twice.
     """
 
     ask: AskLeaf
@@ -61,6 +63,7 @@ class ExecutionContext:
     deadline: Deadline
     clock: Callable[[], float]
     profile: Profile
+    scans: dict[Hashable, pa.Table] = field(default_factory=dict)
 
 
 def prepare(
@@ -70,10 +73,19 @@ def prepare(
     bounds: Bounds = NO_BOUNDS,
     *,
     null_handling: bool,
+    plans: PlanCache | None = None,
 ) -> Prepared:
-    """Plan a statement. limits: what its LIMIT may be, and how many rows it gives at most. Raises QueryError."""
-    bound = bind(statement, catalog)
-    plan = optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
+    """Plan a statement. limits: what its LIMIT may be, and how many rows it gives at most. Raises QueryError.
+
+    plans: of statements that were planned before.
+    """
+
+    def make(tables: Catalog) -> Plan:
+        bound = bind(statement, tables)
+        return optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
+
+    key = (statement.text, statement.literals, statement.described, limits, null_handling)
+    plan = make(catalog) if plans is None else plans.plan(statement.text, key, catalog, make)
     size_of = partial(_size, table_rows=catalog.size)
     return Prepared(with_stars(plan, size_of, null_handling=null_handling), size_of, bounds, Watch())
 
@@ -109,8 +121,7 @@ def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     rendered = render(plan, calls, prepared.bounds)
     tables: dict[str, pa.Table] = {}
     leaves = dict(enumerate(rendered.leaves))
-    sizes = {place: prepared.size_of(leaf) for place, leaf in leaves.items()}
-    reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, sizes)
+    reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, prepared.size_of)
     while (found := reducer.next()) is not None:
         place, leaf = found
         rows = tables[f"leaf{place}"] = _rows(leaf, plan, context)
@@ -137,11 +148,29 @@ def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa
     else:
         query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
         name = query.table or ""
-        found, stats = context.ask(query)
-        rows = to_arrow(found, leaf.fields)
+        shared = _shared(query) if isinstance(leaf, Scan) else None
+        known = context.scans.get(shared)
+        if known is None:
+            found, stats = context.ask(query)
+            known = to_arrow(found, leaf.fields)
+        if shared is not None:
+            context.scans[shared] = known
+        rows = known.rename_columns([each.id for each in leaf.fields])
     text = leaf_text(plan, leaf) if context.profile.analyzes else ""
     context.profile.leaves.append(LeafRun(text, name, rows.num_rows, 1000 * (context.clock() - begun_s), stats))
     return rows
+
+
+def _shared(query: Query) -> Hashable:
+    """Return what queries of scans with the same rows have in common."""
+    return (
+        query.table,
+        tuple(item.expression for item in query.select),
+        query.where,
+        query.order_by,
+        query.limit,
+        query.offset,
+    )
 
 
 def _copied(plan: Plan) -> list[str] | None:

@@ -191,6 +191,7 @@ def _query_text(leaf: Leaf) -> str:
     query = leaf.query
     parts = [f"table=[{query.table}]", f"select=[{', '.join(to_text(item.expression) for item in query.select)}]"]
     parts += [f"where=[{to_text(query.where)}]"] if query.where is not None else []
+    parts += [f"having=[{to_text(query.having)}]"] if query.having is not None else []
     parts += [f"group by=[{', '.join(to_text(key) for key in query.group_by)}]"] if query.group_by else []
     order = [f"{to_text(key.expression)} {'DESC' if key.descending else 'ASC'}" for key in query.order_by]
     parts += [f"order by=[{', '.join(order)}]"] if order else []

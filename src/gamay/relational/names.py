@@ -15,7 +15,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.bind.scope import VIRTUAL_COLUMNS
 from gamay.relational.information_schema import shown_columns
-from gamay.relational.plan import Cte, Field, Subquery
+from gamay.relational.plan import Cte, Field, Subquery, ids_in
 
 _SHOWN = 20
 
@@ -101,7 +101,8 @@ class Context:
 
     def text_of(self, expression: Expression) -> str:
         """Return an expression as text, with the names of columns in place of their ids."""
-        return to_text(replaced(expression, {Column(made): Column(name) for made, name in self.names.items()}))
+        named = [made for made in ids_in(expression) if made in self.names]
+        return to_text(replaced(expression, {Column(made): Column(self.names[made]) for made in named}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,16 @@ class Relation:
     names: frozenset[str]
     fields: tuple[Field, ...]
     num_shown: int
+    _by_name: dict[str, list[Field]] = field(init=False, default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for each in self.fields:
+            self._by_name.setdefault(each.name.lower(), []).append(each)
 
     def find(self, name: str) -> list[Field]:
         """Return the columns of a name; one that is spelled exactly so hides others."""
-        exact = [each for each in self.fields if each.name == name]
-        return exact or [each for each in self.fields if each.name.lower() == name.lower()]
+        found = self._by_name.get(name.lower(), [])
+        return [each for each in found if each.name == name] or found
 
     @property
     def shown(self) -> tuple[Field, ...]:

@@ -9,15 +9,14 @@ semi joins, the kept side of an outer join, and groups by the very column. Where
 between: what arrives at the join is at most what was read.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.model.types import DataType
-from gamay.relational.keys import is_among
+from gamay.relational.keys import may_be_among
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -38,10 +37,12 @@ from gamay.relational.plan import (
     roots_of,
 )
 
-# more keys cost more to look for than reading the rows (benchmarks.tpch)
-KEYS_MAX = 1 << 17
-# of more rows it would take too long to find out how many keys there are
-ROWS_MAX = 1 << 18
+# of more rows it would take too long to find out which keys there are (benchmarks.tpch)
+ROWS_MAX = 1 << 20
+# of the rows of a table; the keys of more leave out too few rows of another
+KEPT_MAX = 0.5
+# of the rows that a leaf would give, about how many have one of the keys of another
+_KEYS_SHARE = 0.25
 _KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
 
 
@@ -184,37 +185,73 @@ def _equal_columns(condition: Expression) -> tuple[str, str] | None:
 class Reducer:
     """Schedule of the leaves of a plan: which is read next, and what the ones read before save it.
 
-    edges: of the plan. sizes: about how many rows each leaf would give, by its place.
+    edges: of the plan. rows_of: about how many rows an operator gives.
     """
 
-    def __init__(self, edges: Iterable[Edge], leaves: Mapping[int, Scan | Leaf | Rows], sizes: Mapping[int, float]) -> None:
-        self._edges = list(edges)
+    def __init__(
+        self, edges: Iterable[Edge], leaves: Mapping[int, Scan | Leaf | Rows], rows_of: Callable[[Node], float]
+    ) -> None:
+        self._targets = _reached(edges)
         self._leaves = dict(leaves)
-        self._sizes = dict(sizes)
+        self._sizes = {place: rows_of(leaf) for place, leaf in leaves.items()}
+        self._rows_of = rows_of
 
     def next(self) -> tuple[int, Scan | Leaf | Rows] | None:
-        """Return the place and the leaf to read next, the smallest one; None when all have been."""
+        """Return the place and the leaf to read next: the smallest one of which some rows are left out, or of all."""
         if not self._leaves:
             return None
-        place = min(self._leaves, key=lambda each: (self._sizes[each], each))
+        place = min(self._leaves, key=lambda each: (_is_whole(self._leaves[each]), self._sizes[each], each))
         return place, self._leaves.pop(place)
 
     def read(self, leaf: Scan | Leaf | Rows, rows: pa.Table) -> None:
         """Note what a leaf gave; leaves that have not been read may need fewer rows."""
-        if isinstance(leaf, Scan) and not leaf.where:  # all rows of a table seldom leave others out
+        if not self._leaves or _is_whole(leaf) or rows.num_rows > ROWS_MAX:
             return
+        kept = 1.0
+        if isinstance(leaf, Scan):
+            kept = rows.num_rows / max(self._rows_of(replace(leaf, where=(), limit=None)), 1)
+            if kept > KEPT_MAX:
+                return
         for each in leaf.fields:
-            targets = [edge.target for edge in self._edges if edge.source == each.id]
-            if not targets or rows.num_rows > ROWS_MAX:
-                continue
-            keys = pc.unique(rows.column(each.id)).drop_null()
-            if len(keys) > KEYS_MAX:
-                continue
-            for target in targets:
-                self._reduce(target, is_among(Column(target), keys, each.type[0]))
+            targets = self._targets.get(each.id, ())
+            waiting = [(place, target) for target in targets for place in self._reading(target)]
+            if waiting:
+                keys = rows.column(each.id).drop_null().combine_chunks()
+                for place, target in waiting:
+                    self._reduce(place, may_be_among(Column(target), keys, each.type[0]), kept)
 
-    def _reduce(self, target: str, condition: Expression) -> None:
-        for place, leaf in self._leaves.items():
-            if isinstance(leaf, Scan) and any(each.id == target for each in leaf.fields):
-                self._leaves[place] = replace(leaf, where=(*leaf.where, condition))
-                self._sizes[place] /= 4
+    def _reading(self, target: str) -> list[int]:
+        return [
+            place
+            for place, leaf in self._leaves.items()
+            if isinstance(leaf, Scan) and any(each.id == target for each in leaf.fields)
+        ]
+
+    def _reduce(self, place: int, condition: Expression, kept: float) -> None:
+        leaf = self._leaves[place]
+        assert isinstance(leaf, Scan)
+        self._leaves[place] = replace(leaf, where=(*leaf.where, condition))
+        self._sizes[place] *= min(kept, _KEYS_SHARE)
+
+
+def _is_whole(leaf: Scan | Leaf | Rows) -> bool:
+    """Whether a leaf gives all rows of a table, or groups of all, which seldom leave out others."""
+    if isinstance(leaf, Leaf):
+        return leaf.query.where is None and leaf.query.having is None
+    return isinstance(leaf, Scan) and not leaf.where and leaf.limit is None
+
+
+def _reached(edges: Iterable[Edge]) -> dict[str, list[str]]:
+    """Return by source what its values reduce: the targets of its edges, and of theirs."""
+    direct: dict[str, list[str]] = {}
+    for edge in edges:
+        direct.setdefault(edge.source, []).append(edge.target)
+    reached: dict[str, list[str]] = {}
+    for source in direct:
+        found, pending = dict.fromkeys([source]), [source]
+        while pending:
+            new = [each for each in direct.get(pending.pop(), ()) if each not in found]
+            found.update(dict.fromkeys(new))
+            pending += new
+        reached[source] = list(found)[1:]
+    return reached

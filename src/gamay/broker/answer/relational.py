@@ -26,6 +26,7 @@ from gamay.relational.engine import Engine
 from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.names import Frame, columns_of, map_values_of
+from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import Profile, analyzed, stage_stats
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import Query
@@ -57,6 +58,7 @@ class RelationalExecution:
         self._answers = answers
         self._engine = engine
         self._clock = clock
+        self._plans = PlanCache()
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query. Raises QueryError."""
@@ -65,7 +67,8 @@ class RelationalExecution:
         tables = _Tables(self._planner, pending, self._answers(pending))
         nulls = is_on(query.options, "enableNullHandling")
         bounds = bounds_of(query.options)
-        prepared = prepare(query.relational, tables, self._routing.row_limits, bounds, null_handling=nulls)
+        limits = self._routing.row_limits
+        prepared = prepare(query.relational, tables, limits, bounds, null_handling=nulls, plans=self._plans)
         pending.routes = tables.routes
         for routes in tables.by_name.values():
             self._quotas.admit(routes, pending.started_s)

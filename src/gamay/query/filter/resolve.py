@@ -17,6 +17,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector, take
+from gamay.kernels.rows.filter import mark_docs
 from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.columns.operations import truth
 from gamay.query.filter.calendar import calendar_docs, calendar_entries
@@ -43,7 +44,18 @@ from gamay.query.filter.scan import (
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import code_range, in_test, range_test
 from gamay.query.view.counters import EntryCounter
-from gamay.query.view.docset import SPARSE, DocFlags, DocRange, DocSet, complement, doc_mask, flags_of, intersect, unite
+from gamay.query.view.docset import (
+    SPARSE,
+    DocFlags,
+    DocRange,
+    DocSet,
+    bitmap_of,
+    complement,
+    doc_mask,
+    flags_of,
+    intersect,
+    unite,
+)
 from gamay.query.view.matches import BLOCK_ROWS
 from gamay.query.view.null_flags import NullFlags, null_flags_of
 from gamay.query.view.shared_filters import SharedScan
@@ -73,6 +85,8 @@ _FEW_BITMAPS = 64
 _FEW_ENTRIES = 1000
 # entries of a dictionary for which an expression is computed at once, by one thread
 _ENTRIES_AT_ONCE = 1 << 15
+# from one doc in so many on, those of many values are flags, which take less time to make than a bitmap
+_FEW_DOCS = 64
 
 Run: TypeAlias = Callable[[Sequence[Callable[[], Mask]]], list[Mask]]
 
@@ -466,7 +480,13 @@ def _inverted_docs(inverted: InvertedIndex, ids: IdSet) -> Indexed:
 def _sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> DocSet:
     if isinstance(ids, tuple):
         return DocRange(int(starts[ids[0]]), int(starts[ids[1]]))
-    docs = BitMap()
-    for first, last in zip(starts[ids].tolist(), starts[ids + 1].tolist(), strict=True):
-        docs.add_range(first, last)
-    return docs
+    firsts = starts[ids]
+    counts = starts[ids + 1] - firsts
+    ends = np.cumsum(counts, dtype=np.int32)
+    num_found, num_docs = int(ends[-1]) if len(ends) else 0, int(starts[-1])
+    docs = np.repeat(firsts - (ends - counts), counts) + np.arange(num_found, dtype=np.int32)
+    if num_found * _FEW_DOCS < num_docs:
+        return bitmap_of(docs)
+    mask = np.zeros(num_docs, np.bool_)
+    mark_docs(docs, mask)
+    return DocFlags(mask, num_found)

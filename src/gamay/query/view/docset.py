@@ -1,5 +1,6 @@
 """Sets of docs: a contiguous range or a roaring bitmap, which indexes answer with, or flags of the valid rows."""
 
+from array import array
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -39,6 +40,13 @@ class DocFlags:
 DocSet: TypeAlias = DocRange | BitMap | DocFlags
 
 
+def bitmap_of(docs: "np.ndarray[Any, np.dtype[np.integer[Any]]]") -> BitMap:
+    """Return doc ids as a bitmap."""
+    plain = array("I")  # which is read whole; of a NumPy array each number becomes an object
+    plain.frombytes(docs.astype(np.uint32, copy=False).tobytes())
+    return BitMap(plain)
+
+
 def flags_of(mask: Mask) -> DocFlags:
     """Return the docs whose flag is set."""
     return DocFlags(mask, int(np.count_nonzero(mask)))
@@ -47,7 +55,7 @@ def flags_of(mask: Mask) -> DocFlags:
 def bitmap(docs: DocSet) -> BitMap:
     """Return a set as a bitmap."""
     if isinstance(docs, DocFlags):
-        return BitMap(doc_ids(docs).view(np.uint32))
+        return bitmap_of(doc_ids(docs))
     return BitMap(range(docs.start, docs.stop)) if isinstance(docs, DocRange) else docs
 
 
@@ -75,7 +83,7 @@ def _flagged(docs: DocSet, flags: DocFlags) -> DocSet:
     else:
         found = doc_ids(docs)
         kept = found[flags.mask[found]]
-    return BitMap(kept.astype(np.uint32))
+    return bitmap_of(kept)
 
 
 def unite(one: DocSet, other: DocSet) -> DocSet:

@@ -62,7 +62,14 @@ def pruned_columns(plan: Plan) -> Plan:
         return prune(node, {each.id for each in node.fields} | always)
 
     rows_only = {id(each.plan) for each in plan.subqueries.values() if each.kind == "EXISTS"}
-    return with_plans(plan, lambda root: prune(root, always) if id(root) in rows_only else whole(root))
+    return with_plans(plan, lambda root: prune(_unprojected(root), always) if id(root) in rows_only else whole(root))
+
+
+def _unprojected(node: Node) -> Node:
+    """Return what has as many rows as an operator."""
+    while isinstance(node, Project):
+        node = node.child
+    return node
 
 
 def _named_elsewhere(plan: Plan) -> set[str]:

@@ -1,5 +1,6 @@
 """Conditions go down as far as they can: through projections, joins, groups and set operations, into the tables.
 
+Of an OR that reads several tables, what it says of one goes down to that one, too.
 A condition with a subquery stays where it is: what the subquery reads of the rows around it is not visible in it.
 """
 
@@ -25,6 +26,7 @@ from gamay.relational.plan import (
     ids_in,
     with_plans,
 )
+from gamay.relational.rules.disjunctions import conjuncts, implied
 from gamay.relational.typing import COMPARISONS
 
 # conditions that a null makes null, so that a row without a partner does not pass
@@ -45,7 +47,7 @@ class _Pushdown:
         """Return a node whose rows are those of `node` for which the conditions hold."""
         match node:
             case Filter():
-                moving = [each for each in node.conditions if self._moves(each)]
+                moving = [part for each in node.conditions if self._moves(each) for part in conjuncts(each)]
                 staying = tuple(each for each in node.conditions if not self._moves(each))
                 child = self.push(node.child, [*conditions, *moving])
                 return Filter(child, staying) if staying else child
@@ -95,7 +97,7 @@ class _Pushdown:
 
     def _through_join(self, node: Join, conditions: Sequence[Expression]) -> Node:
         node = _narrowed(node, conditions)
-        on = [each for each in node.conditions if self._moves(each)]
+        on = [part for each in node.conditions if self._moves(each) for part in conjuncts(each)]
         staying = [each for each in node.conditions if not self._moves(each)]
         left: list[Expression] = []
         right: list[Expression] = []
@@ -105,6 +107,11 @@ class _Pushdown:
             for condition in (*on, *conditions):
                 self._place(condition, node, left, right, both)
             on = both
+            for condition in both:
+                for side, below in ((node.left, left), (node.right, right)):
+                    part = implied(condition, {each.id for each in side.fields})
+                    if part is not None:
+                        below.append(part)
         else:
             # a row without a partner is kept or shown all the same, so only the side that is looked up in may lose rows
             kept: list[Expression] = []

@@ -4,9 +4,10 @@ That engine computes with DOUBLE where SQL over several tables keeps whole numbe
 has an exact form go there, and keys and arguments without arithmetic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
-from gamay.functions.expression import FILTERED, Call, Expression, Literal, Star, replaced, walk
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced, walk
 from gamay.functions.registry import ValueType
 from gamay.model.types import DataType
 from gamay.relational.leaf import LEAF_LIMIT, condition_of
@@ -14,6 +15,7 @@ from gamay.relational.plan import (
     Aggregate,
     Distinct,
     Field,
+    Filter,
     Leaf,
     Node,
     Plan,
@@ -28,6 +30,8 @@ from gamay.relational.typing import ORDERED, converted, resolved
 from gamay.sql.query import Query, SelectItem
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_NUMBERS = (*_WHOLE, DataType.DOUBLE)
+_COMPARISONS = frozenset({"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"})
 _INEXACT = frozenset({"divide", "mod", "longmod", "intdiv"})
 _OF_DOUBLES = frozenset({"plus", "minus", "times", "cast"})
 _EXACT = {"sum": "sumlong", "min": "minlong", "max": "maxlong"}
@@ -54,7 +58,8 @@ class LeafGroups:
             leaf = self.of(groups)
             if leaf is not None:
                 return leaf
-        return with_children(node, self.apply)
+        node = with_children(node, self.apply)
+        return _with_having(node) if isinstance(node, Filter) else node
 
     def of(self, node: Aggregate) -> Node | None:
         """Return what answers an aggregation of the rows of one table; None where it is left as it is."""
@@ -175,6 +180,33 @@ def _as_groups(node: Node) -> Aggregate | None:
     if isinstance(node, Distinct) and not node.on:
         return Aggregate(node.child, node.fields, tuple(each.column for each in node.fields), ())
     return node if isinstance(node, Aggregate) else None
+
+
+def _with_having(node: Filter) -> Node:
+    """Return a filter of groups that a query of one table gives, with its comparisons of numbers left to that query."""
+    project = node.child
+    if not (isinstance(project, Project) and isinstance(project.child, Leaf) and project.child.query.group_by):
+        return node
+    leaf = project.child
+    made = {each.column: item.expression for each, item in zip(leaf.fields, leaf.query.select, strict=True)}
+    by: dict[Expression, Expression] = {
+        each.column: made[expression]
+        for each, expression in zip(project.fields, project.expressions, strict=True)
+        if isinstance(expression, Column) and each.type[0] in _NUMBERS
+    }
+    moving = [each for each in node.conditions if _compares(each, by)]
+    query = replace(leaf.query, having=condition_of(moving, by))
+    child = replace(project, child=replace(leaf, query=query))
+    staying = tuple(each for each in node.conditions if each not in moving)
+    return Filter(child, staying) if staying else child
+
+
+def _compares(condition: Expression, columns: Container[Expression]) -> bool:
+    """Whether a condition compares one of some columns with a number."""
+    if not (isinstance(condition, Call) and condition.name in _COMPARISONS):
+        return False
+    one, other = condition.args
+    return one in columns and isinstance(other, Literal) and other.type in _NUMBERS
 
 
 def _ids(node: Unnest) -> set[str]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from gamay.functions.convert import placeholder, to_vector
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
-from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct
+from gamay.functions.vector import EncodedVector, Operand, Vector, sorted_distinct, take
 from gamay.model.types import DataType
 
 VALUE, VALUE_OR_NULL, FOUND = "value(joined)", "value or null(joined)", "found(joined)"
@@ -22,6 +22,8 @@ _TABLES = 32
 # an array by key is used where it has no more places than this, or than this times the keys
 _DENSE_PLACES = 1 << 20
 _DENSE = 8
+# the same of one flag for each place, and what the first place is called
+_DENSE_FLAGS, _FIRST = 256, b"first"
 
 
 def value_of(table: bytes, data_type: DataType, key: Expression, *, or_null: bool = False) -> Call:
@@ -31,15 +33,31 @@ def value_of(table: bytes, data_type: DataType, key: Expression, *, or_null: boo
     )
 
 
-def found_in(table: bytes, key: Expression) -> Call:
-    """Return whether a table of `encoded` has a key."""
-    return Call(FOUND, (Literal(table, DataType.BYTES), Literal(DataType.BOOLEAN.value, DataType.STRING), key))
+def found_in(keys: bytes, key: Expression) -> Call:
+    """Return whether a key is among those of `encoded_keys`."""
+    return Call(FOUND, (Literal(keys, DataType.BYTES), Literal(DataType.BOOLEAN.value, DataType.STRING), key))
 
 
 def encoded(keys: pa.Array, values: pa.Array) -> bytes:
     """Return a table as a constant. keys: each once, no nulls; whole numbers or texts. values: fixed width or texts."""
+    return _written(pa.table({"key": keys, "value": values}))
+
+
+def encoded_keys(keys: pa.Array) -> bytes:
+    """Return keys as a constant: whole numbers or texts, no nulls; they may repeat."""
+    if not pa.types.is_integer(keys.type):
+        return _written(pa.table({"key": keys}))
+    numbers = keys.to_numpy().astype(np.int64, copy=False)
+    first, num_places = _span(numbers)
+    if num_places > max(_DENSE_FLAGS * len(numbers), _DENSE_PLACES):
+        return _written(pa.table({"key": np.unique(numbers)}))
+    flags = np.zeros(num_places, np.bool_)
+    flags[numbers - first] = True
+    return _written(pa.table({"flag": flags}).replace_schema_metadata({_FIRST: str(first)}))
+
+
+def _written(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    table = pa.table({"key": keys, "value": values})
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
@@ -61,13 +79,14 @@ class _Table:
         self._texts: pa.Array | None = None if pa.types.is_integer(keys.type) else keys
         if self._texts is None:
             numbers = keys.to_numpy().astype(np.int64)
-            order = np.argsort(numbers)
-            self._keys, self._places = numbers[order], order.astype(np.int32)
-            first, last = (int(numbers.min()), int(numbers.max())) if self.num_keys else (0, 0)
-            self._first, self._dense = first, None
-            if last - first < max(_DENSE * self.num_keys, _DENSE_PLACES):
-                self._dense = np.full(last - first + 1, self.num_keys, np.int32)
-                self._dense[numbers - first] = np.arange(self.num_keys, dtype=np.int32)
+            self._first, num_places = _span(numbers)
+            self._dense: np.ndarray | None = None
+            if num_places <= max(_DENSE * self.num_keys, _DENSE_PLACES):
+                self._dense = np.full(num_places, self.num_keys, np.int32)
+                self._dense[numbers - self._first] = np.arange(self.num_keys, dtype=np.int32)
+            else:
+                order = np.argsort(numbers)
+                self._keys, self._places = numbers[order], order.astype(np.int32)
 
     def values(self, places: "np.ndarray") -> EncodedVector:
         """Return the values at places."""
@@ -82,18 +101,61 @@ class _Table:
             return np.asarray(found)
         numbers = np.asarray(values).astype(np.int64, copy=False)
         if self._dense is not None:
-            # what is below the first key wraps around, and is beyond the last
-            offsets = (numbers - self._first).view(np.uint64)
-            inside = offsets < len(self._dense)
-            if inside.all():
-                return self._dense[offsets]
-            return np.where(inside, self._dense[np.where(inside, offsets, 0)], np.int32(self.num_keys))
+            return _looked_up(self._dense, self._first, numbers, np.int32(self.num_keys))
         at = np.searchsorted(self._keys, numbers)
         at[at == self.num_keys] = 0
         return np.where(self._keys[at] == numbers, self._places[at], np.int32(self.num_keys))
 
 
+class _Keys:
+    """Keys of which only whether there is one matters."""
+
+    def __init__(self, data: bytes) -> None:
+        table = pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
+        self._flags: np.ndarray | None = None
+        self._texts: pa.Array | None = None
+        if table.column_names == ["flag"]:
+            self._flags = table.column(0).to_numpy()
+            self._first = int(table.schema.metadata[_FIRST])
+        elif pa.types.is_integer(table.schema.types[0]):
+            self._sorted = table.column(0).to_numpy()
+        else:
+            self._texts = table.column(0).combine_chunks()
+        self._is_empty = table.num_rows == 0
+
+    def has(self, values: "np.ndarray | pa.Array") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+        """Return for each value whether it is a key."""
+        if self._is_empty:
+            return np.zeros(len(values), np.bool_)
+        if self._texts is not None:
+            return np.asarray(pc.is_in(values, value_set=self._texts).to_numpy(zero_copy_only=False))
+        numbers = np.asarray(values).astype(np.int64, copy=False)
+        if self._flags is not None:
+            return _looked_up(self._flags, self._first, numbers, np.False_)
+        at = np.searchsorted(self._sorted, numbers)
+        at[at == len(self._sorted)] = 0
+        return np.asarray(self._sorted[at] == numbers, np.bool_)
+
+
+def _span(numbers: "np.ndarray") -> tuple[int, int]:
+    """Return the least of some numbers, and how many whole numbers there are from it to the greatest."""
+    if not len(numbers):
+        return 0, 0
+    first = int(numbers.min())
+    return first, int(numbers.max()) - first + 1
+
+
+def _looked_up(table: "np.ndarray", first: int, numbers: "np.ndarray", missing: np.generic) -> "np.ndarray":
+    """Return the entries of a table for numbers from `first` on."""
+    # what is below the first key wraps around, and is beyond the last
+    offsets = (numbers - first).view(np.uint64)
+    inside = offsets < len(table)
+    found = np.asarray(take(table, offsets if inside.all() else np.where(inside, offsets, 0)))
+    return found if inside.all() else np.where(inside, found, missing)
+
+
 _table = lru_cache(maxsize=_TABLES)(_Table)
+_keys = lru_cache(maxsize=_TABLES)(_Keys)
 
 
 def _type(call: Call, types: Sequence[ValueType]) -> ValueType:
@@ -133,9 +195,12 @@ def _value_or_null(call: Call, args: Sequence[Operand], num_rows: int) -> Operan
 
 def _is_found(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     """Whether a small table has a row with a key."""
-    table, places, nulls = _found(call, args, num_rows)
-    found = places < table.num_keys
-    return Vector(DataType.BOOLEAN, found if nulls is None else found & ~nulls)
+    data = call.args[0]
+    assert isinstance(data, Literal)
+    assert isinstance(data.value, bytes)
+    keys = args[2].decode() if isinstance(args[2], EncodedVector) else to_vector(args[2], num_rows)
+    found = _keys(data.value).has(keys.values)
+    return Vector(DataType.BOOLEAN, found if keys.nulls is None else found & ~keys.nulls)
 
 
 register_scalar([VALUE], ScalarFunction(VALUE, 3, 3, _type, _value, can_fold=False, accepts_nulls=True))

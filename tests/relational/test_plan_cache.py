@@ -1,0 +1,70 @@
+"""A statement that is asked again is planned once, for as long as its tables are as they were."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gamay.base.errors import QueryError
+from gamay.embedded.database import Database, connect
+from gamay.relational import execute
+
+JOIN = "SELECT * FROM one JOIN other ON one.k = other.j"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with connect(tmp_path) as made:
+        made.create_table("one", pa.table({"k": pa.array([1, 2], pa.int32())}))
+        made.create_table("other", pa.table({"j": pa.array([2, 3], pa.int32())}))
+        yield made
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that were bound."""
+    texts: list[str] = []
+    bind = execute.bind
+    monkeypatch.setattr(
+        execute, "bind", lambda statement, tables: (texts.append(statement.text), bind(statement, tables))[1]
+    )
+    return texts
+
+
+def test_a_statement_is_bound_once(db: Database, bound: list[str]) -> None:
+    for _ in range(3):
+        assert db.sql(JOIN).rows() == [(2, 2)]
+    assert bound == [JOIN]
+    assert db.sql(f"{JOIN} WHERE k < 2").rows() == []
+    assert db.sql(f"{JOIN} WHERE k < 3").rows() == [(2, 2)]
+    assert len(bound) == 3
+
+
+def test_other_columns_make_another_plan(db: Database, bound: list[str]) -> None:
+    assert db.sql(JOIN).rows() == [(2, 2)]
+    db.drop_table("one")
+    with pytest.raises(QueryError, match="one"):
+        db.sql(JOIN)
+    db.create_table("one", pa.table({"k": pa.array([3], pa.int64()), "name": ["x"]}))
+    assert db.sql(JOIN).rows() == [(3, "x", 3)]
+    assert db.sql(JOIN).columns == ("k", "name", "j")
+    assert len(bound) == 2
+
+
+def test_rows_that_come_with_a_query_and_constants_of_the_moment_are_bound_each_time(db: Database, bound: list[str]) -> None:
+    sql = "SELECT * FROM one JOIN given ON k = j"
+    given = pa.table({"j": [1]})
+    assert db.sql(sql).rows() == [(1, 1)]
+    given = pa.table({"j": [2], "i": ["y"]})
+    assert db.sql(sql).rows() == [(2, 2, "y")]
+    assert given.num_rows == 1
+    moment = "SELECT NOW() FROM one JOIN other ON k = j"
+    assert all(len(db.sql(moment).rows()) == 1 for _ in range(3))
+    assert bound.count(moment) == 3
+
+
+def test_the_plan_of_one_is_not_that_of_another_setting(db: Database) -> None:
+    sql = "SELECT SUM(k) FROM one LEFT JOIN other ON k = j WHERE k > 5"
+    answers = [db.sql(sql, enableNullHandling=on).rows() for on in (True, False, True)]
+    assert answers == [[(None,)], answers[1], [(None,)]]

@@ -1,0 +1,136 @@
+"""What one table says leaves out rows of others before they are read, and never one that is needed."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.relational.conftest import Twins
+
+from gamay.functions.evaluate import evaluate
+from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.vector import Scalar, Vector
+from gamay.model.types import DataType
+from gamay.query.answer.response import to_json
+from gamay.query.filter.resolve import _sorted_docs
+from gamay.query.view.docset import doc_mask
+from gamay.relational.keys import is_among, may_be_among
+from gamay.relational.plan import Field, Scan
+from gamay.relational.reduction import Edge, Reducer
+
+INT = (DataType.INT, False)
+
+
+def plan_of(twins: Twins, sql: str) -> str:
+    return str(twins.db.sql(f"EXPLAIN PLAN FOR {sql}").rows()[0][1])
+
+
+def test_an_or_of_two_tables_filters_each(twins: Twins) -> None:
+    sql = (
+        "SELECT s.id FROM sales s, items i WHERE (s.item = i.item AND s.qty = 1 AND i.kind = 'food' AND s.paid) "
+        "OR (i.kind = 'drink' AND s.item = i.item AND s.qty BETWEEN 2 AND 4 AND s.paid)"
+    )
+    assert twins.check(sql)
+    plan = plan_of(twins, sql)
+    assert "Join(type=[inner], condition=[equals(sales.item,items.item)" in plan
+    assert "where=[sales.paid AND or(equals(sales.qty,'1'),between(sales.qty,'2','4'))]" in plan
+    assert "where=[or(equals(items.kind,'food'),equals(items.kind,'drink'))]" in plan
+
+
+def disjunction(rng: random.Random) -> str:
+    conditions = ("s.item = i.item", "s.qty > 3", "s.shop = 's1'", "i.kind = 'food'", "i.item < 4", "s.shop = p.shop")
+    conditions += ("p.city = 'Lyon'", "p.area > s.qty * 20", "NOT s.paid", "i.kind IS NULL", "(p.area > 90 OR s.qty = 1)")
+    branches = [" AND ".join(rng.sample(conditions, rng.randint(1, 4))) for _ in range(rng.randint(2, 3))]
+    return " OR ".join(branches)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_generated_disjunctions(twins: Twins, seed: int) -> None:
+    rng = random.Random(seed)
+    for join in ("JOIN items i ON", "LEFT JOIN items i ON s.item = i.item WHERE"):
+        twins.check(f"SELECT s.id, i.item, p.shop FROM shops p JOIN sales s ON s.id < 60 {join} {disjunction(rng)}")
+
+
+@pytest.mark.parametrize("negation", ["", "NOT "])
+def test_exists_reads_the_columns_that_it_compares(twins: Twins, negation: str) -> None:
+    sql = f"SELECT item FROM items i WHERE {negation}EXISTS (SELECT * FROM sales s WHERE s.item = i.item AND s.qty < 2)"
+    assert twins.check(sql)
+    assert "Scan(table=[sales], columns=[item], where=" in plan_of(twins, sql)
+
+
+@pytest.mark.parametrize(
+    "condition", ["SUM(qty) > 90", "COUNT(*) <= 25", "MAX(price) < 10.0", "AVG(qty) >= 4.5 AND MIN(id) < 9"]
+)
+def test_having_is_asked_of_the_table(twins: Twins, condition: str) -> None:
+    sql = f"SELECT p.city FROM shops p WHERE p.shop IN (SELECT shop FROM sales GROUP BY shop HAVING {condition})"
+    twins.check(sql)
+    assert "having=[" in plan_of(twins, sql)
+
+
+def test_the_same_rows_are_read_once(twins: Twins) -> None:
+    sql = "SELECT a.item, b.item FROM items a JOIN items b ON a.item < b.item"
+    twins.check(sql)
+    leaves = to_json(twins.db._cluster.runner.run(sql, {}))["stageStats"]["children"]
+    assert [leaf["table"] for leaf in leaves] == ["items"]
+
+
+def scan(name: str, *columns: str, where: tuple[Expression, ...] = ()) -> Scan:
+    return Scan(name, tuple(Field(each, each, INT) for each in columns), where)
+
+
+def test_keys_reach_all_tables_that_equal_them_and_small_tables_come_first() -> None:
+    condition = Call("lessthan", (Column("p"), Literal(9, DataType.INT)))
+    leaves = {
+        0: scan("big", "b", "c"),
+        1: scan("part", "p", where=(condition,)),
+        2: scan("middle", "m"),
+        3: scan("other", "o"),
+    }
+    sizes = {"big": 9000.0, "part": 1000.0, "middle": 500.0, "other": 2000.0}
+    reducer = Reducer([Edge("b", "p"), Edge("m", "b"), Edge("o", "c")], leaves, lambda node: sizes[node.table])  # type: ignore[union-attr]
+    read = []
+    rows: dict[str, Callable[[], pa.Table]] = {
+        "part": lambda: pa.table({"p": pa.array([3, 5, None, 3], pa.int32())}),
+        "middle": lambda: pa.table({"m": pa.array([3], pa.int32())}),
+        "big": lambda: pa.table({"b": pa.array([3, 5], pa.int32()), "c": pa.array([8, 9], pa.int32())}),
+        "other": lambda: pa.table({"o": pa.array([8], pa.int32())}),
+    }
+    while (found := reducer.next()) is not None:
+        leaf = found[1]
+        assert isinstance(leaf, Scan)
+        read.append((leaf.table, [each.name for each in leaf.where if isinstance(each, Call)]))
+        reducer.read(leaf, rows[leaf.table]())
+    # the one that has a condition, then those that its keys left fewer rows of; keys go on from there
+    assert read == [("part", ["lessthan"]), ("middle", ["in"]), ("big", ["in"]), ("other", ["in"])]
+
+
+def holds(condition: Expression, values: list[int]) -> list[bool]:
+    vector = Vector(DataType.LONG, np.array(values, np.int64))
+    found = evaluate(condition, {"k": vector}.__getitem__, len(values))
+    return [bool(found.value)] * len(values) if isinstance(found, Scalar) else [bool(each) for each in found.values]
+
+
+@given(
+    st.lists(st.integers(-(2**40), 2**40), max_size=100) | st.lists(st.integers(-300, 300), max_size=900),
+    st.lists(st.integers(-400, 400) | st.integers(-(2**63), 2**63 - 1), max_size=30),
+)
+def test_values_are_among_keys(keys: list[int], values: list[int]) -> None:
+    asked = [*values, *keys]
+    array = pa.array(keys, pa.int64())
+    wanted = [each in keys for each in asked]
+    assert holds(is_among(Column("k"), array, DataType.LONG), asked) == wanted
+    perhaps = holds(may_be_among(Column("k"), array, DataType.LONG), asked)
+    assert all(one or not other for one, other in zip(perhaps, wanted, strict=True))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=300), st.data())
+def test_docs_of_a_sorted_column(counts: list[int], data: st.DataObject) -> None:
+    starts = np.append(0, np.cumsum(counts)).astype(np.int32)
+    ids = sorted(data.draw(st.sets(st.integers(0, len(counts) - 1))))
+    found = _sorted_docs(starts, np.array(ids, np.int32))
+    docs = {doc for each in ids for doc in range(starts[each], starts[each + 1])}
+    assert set(np.flatnonzero(doc_mask(found, int(starts[-1])))) == docs
+    assert len(found) == len(docs)
