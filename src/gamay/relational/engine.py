@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _IDLE_MAX = 4
 _LOOKS_S = 0.02
+_BATCH_ROWS = 122_880  # of a row group of DuckDB's own tables
+_EXACT_BITS = 4
 
 
 class Deadline(Protocol):
@@ -46,6 +48,7 @@ class Engine:
         self._folder: str | None = None  # once an instance was opened
         self._idle: list[duckdb.DuckDBPyConnection] = []
         self._lock = threading.Lock()
+        self._limits: weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[int, int]] = weakref.WeakKeyDictionary()
         self._is_closed = False
         # also when the process ends without it: what lives on is reported on stderr as a leak
         weakref.finalize(self, _close, self._idle)
@@ -85,7 +88,7 @@ class Engine:
                             null_handling="special",
                         )
                     for name, table in tables.items():
-                        connection.register(name, table)
+                        connection.register(name, _in_batches(table))
                     if not profiles:
                         return connection.sql(sql).to_arrow_table(), None
                     connection.execute("SET enable_profiling = 'no_output'")
@@ -112,8 +115,7 @@ class Engine:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
             connection = self._opened()
-        connection.execute(f"SET memory_limit = '{max(memory_bytes >> 20, 16)}MiB'")
-        connection.execute(f"SET max_temp_directory_size = '{self._space.free_bytes}B'")
+        self._limit(connection, max(memory_bytes >> 20, 16), self._space.free_bytes)
         try:
             yield connection
         finally:
@@ -123,6 +125,15 @@ class Engine:
                     self._idle.append(connection)
             if not keeps:
                 connection.close()
+
+    def _limit(self, connection: "duckdb.DuckDBPyConnection", memory_mib: int, disk_bytes: int) -> None:
+        """Have an instance keep within limits; of the disk about so many bytes, so that few queries have to set them."""
+        inexact = max(disk_bytes.bit_length() - _EXACT_BITS, 0)
+        limits = memory_mib, disk_bytes >> inexact << inexact
+        if self._limits.get(connection) != limits:
+            connection.execute(f"SET memory_limit = '{limits[0]}MiB'")
+            connection.execute(f"SET max_temp_directory_size = '{limits[1]}B'")
+            self._limits[connection] = limits
 
     def _opened(self) -> "duckdb.DuckDBPyConnection":
         import duckdb
@@ -171,6 +182,11 @@ def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) ->
     finally:
         done.set()
         watcher.join()
+
+
+def _in_batches(table: pa.Table) -> pa.Table:
+    """Return the same rows in batches, each of which a thread takes as a whole."""
+    return table if table.num_rows <= _BATCH_ROWS else pa.Table.from_batches(table.to_batches(_BATCH_ROWS))
 
 
 def _with_arity(compute: Callable[..., pa.Array], num_args: int) -> Callable[..., pa.Array]:
