@@ -17,7 +17,7 @@ from gamay.model.types import DataType
 from gamay.query.answer.response import to_json
 from gamay.query.filter.resolve import _sorted_docs
 from gamay.query.view.docset import doc_mask
-from gamay.relational.keys import is_among, may_be_among
+from gamay.relational.keys import KeySet
 from gamay.relational.plan import Field, Scan
 from gamay.relational.reduction import Edge, Reducer
 
@@ -119,10 +119,11 @@ def holds(condition: Expression, values: list[int]) -> list[bool]:
 )
 def test_values_are_among_keys(keys: list[int], values: list[int]) -> None:
     asked = [*values, *keys]
-    array = pa.array(keys, pa.int64())
+    found = KeySet.of(pa.array(keys, pa.int64()), DataType.LONG)
+    assert found.number == len(set(keys))
     wanted = [each in keys for each in asked]
-    assert holds(is_among(Column("k"), array, DataType.LONG), asked) == wanted
-    perhaps = holds(may_be_among(Column("k"), array, DataType.LONG), asked)
+    assert holds(found.holds(Column("k")), asked) == wanted
+    perhaps = holds(found.may_hold(Column("k")), asked)
     assert all(one or not other for one, other in zip(perhaps, wanted, strict=True))
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.model.types import DataType
-from gamay.relational.keys import may_be_among
+from gamay.relational.keys import KeySet
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -216,9 +216,9 @@ class Reducer:
             targets = self._targets.get(each.id, ())
             waiting = [(place, target) for target in targets for place in self._reading(target)]
             if waiting:
-                keys = rows.column(each.id).drop_null().combine_chunks()
+                keys = KeySet.of(rows.column(each.id).drop_null().combine_chunks(), each.type[0])
                 for place, target in waiting:
-                    self._reduce(place, may_be_among(Column(target), keys, each.type[0]), kept)
+                    self._reduce(place, keys.may_hold(Column(target)), kept)
 
     def _reading(self, target: str) -> list[int]:
         return [

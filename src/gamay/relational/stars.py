@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from gamay.functions.expression import Expression, Literal, replaced
 from gamay.functions.scalar.table.joined import encoded
 from gamay.model.types import DataType
-from gamay.relational.keys import is_among
+from gamay.relational.keys import KeySet
 from gamay.relational.leaf import with_leaf_expressions
 from gamay.relational.plan import Node, Plan, Project, StarGroups, with_children, with_plans, with_root
 
@@ -49,7 +49,7 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
             for each in lookup.attributes
         }
         if lookup.found is not None:
-            conditions[lookup.found] = is_among(lookup.column, _plain(distinct), lookup.key.type[0])
+            conditions[lookup.found] = KeySet.of(_plain(distinct), lookup.key.type[0]).holds(lookup.column)
     names = star.fact.column_names
     held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
     return with_leaf_expressions(star.groups, lambda expression: replaced(replaced(expression, held), constants))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base.arrays import Mask
 from gamay.functions.convert import placeholder, to_vector
 from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
@@ -45,15 +46,26 @@ def encoded(keys: pa.Array, values: pa.Array) -> bytes:
 
 def encoded_keys(keys: pa.Array) -> bytes:
     """Return keys as a constant: whole numbers or texts, no nulls; they may repeat."""
+    flags = flags_of(keys)
+    return _written(pa.table({"key": keys})) if flags is None else encoded_flags(*flags)
+
+
+def encoded_flags(first: int, flags: Mask) -> bytes:
+    """Return keys as the same constant: `first` + i where flags[i] is set."""
+    return _written(pa.table({"flag": flags}).replace_schema_metadata({_FIRST: str(first)}))
+
+
+def flags_of(keys: pa.Array) -> tuple[int, Mask] | None:
+    """Return whole numbers as flags, and the number that the first flag is of; None where these would be too many."""
     if not pa.types.is_integer(keys.type):
-        return _written(pa.table({"key": keys}))
+        return None
     numbers = keys.to_numpy().astype(np.int64, copy=False)
     first, num_places = _span(numbers)
     if num_places > max(_DENSE_FLAGS * len(numbers), _DENSE_PLACES):
-        return _written(pa.table({"key": np.unique(numbers)}))
+        return None
     flags = np.zeros(num_places, np.bool_)
     flags[numbers - first] = True
-    return _written(pa.table({"flag": flags}).replace_schema_metadata({_FIRST: str(first)}))
+    return first, flags
 
 
 def _written(table: pa.Table) -> bytes:
@@ -118,7 +130,7 @@ class _Keys:
             self._flags = table.column(0).to_numpy()
             self._first = int(table.schema.metadata[_FIRST])
         elif pa.types.is_integer(table.schema.types[0]):
-            self._sorted = table.column(0).to_numpy()
+            self._sorted = np.unique(table.column(0).to_numpy())
         else:
             self._texts = table.column(0).combine_chunks()
         self._is_empty = table.num_rows == 0
