@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     arguments = report.arguments_of(parser)
-    found = compare("ssb", "ssb.sql", tables(arguments.rows, arguments.seed), arguments.threads)
+    found = compare("ssb", SHAPES["ssb"], "ssb.sql", tables(arguments.rows, arguments.seed), arguments.threads)
     found.finish(writes=arguments.write_docs)
 
 

@@ -1,6 +1,6 @@
 """The 22 queries of TPC-H on eight joined tables, against DuckDB: answers compared, then the times of each side by side.
 
-    python -m benchmarks.tpch --scale 1
+    python -m benchmarks.tpch [--scale 1] [--threads 2] [--write-docs]
 
 Decimals are doubles on both sides.
 """
@@ -42,10 +42,10 @@ def _plain(table: pa.Table) -> pa.Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=0.2)
+    parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
     arguments = report.arguments_of(parser)
-    found = compare("tpch", "tpch.sql", tables(arguments.scale), arguments.threads)
+    found = compare("tpch", SHAPES["tpch"], "tpch.sql", tables(arguments.scale), arguments.threads)
     found.finish(writes=arguments.write_docs)
 
 

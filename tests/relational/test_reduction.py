@@ -77,6 +77,46 @@ def test_the_same_rows_are_read_once(twins: Twins) -> None:
     assert [leaf["table"] for leaf in leaves] == ["items"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "is_joined"),
+    [
+        ("SELECT s.id FROM sales s JOIN items i ON s.item = i.item AND i.kind = 'food'", False),
+        (
+            "SELECT COUNT(*), s.shop FROM items i JOIN sales s ON s.item = i.item WHERE i.kind = 'food' GROUP BY s.shop",
+            False,
+        ),
+        ("SELECT DISTINCT s.id FROM (SELECT s.id, s.item FROM sales s) s JOIN items i ON s.item = i.item", True),
+        # two rows of a key, a column that is read, an outer join, a row around the query, a second condition
+        ("SELECT i.name FROM items i JOIN sales s ON s.item = i.item AND s.id < 30", True),
+        ("SELECT s.id, i.item FROM sales s JOIN items i ON s.item = i.item", True),
+        ("SELECT s.id FROM sales s LEFT JOIN items i ON s.item = i.item AND i.kind = 'food'", True),
+        ("SELECT (SELECT COUNT(*) FROM sales s JOIN items i ON s.item = i.item AND s.qty = p.area) FROM shops p", True),
+        ("SELECT s.id FROM sales s JOIN items i ON s.item = i.item AND s.qty < i.item", True),
+        ("SELECT s.id FROM shops p LEFT JOIN sales s ON s.shop = p.shop JOIN items i ON s.item = i.item", True),
+    ],
+)
+def test_a_table_that_only_leaves_out_rows_is_not_joined(twins: Twins, sql: str, is_joined: bool) -> None:
+    twins.check(sql)
+    above = str(twins.db.sql(f"EXPLAIN ANALYZE {sql}").rows()[0][1]).partition("Leaves\n")[0]
+    assert ("Join" in above) == is_joined, above
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_generated_chains(twins: Twins, seed: int) -> None:
+    rng = random.Random(seed)
+    unique = "(SELECT shop, MIN(item) item FROM sales WHERE shop < 's4' GROUP BY shop)"
+    others = [("shops p", "p.shop = s.shop"), ("items i", "i.item = s.item"), (f"{unique} q", "q.shop = s.shop")]
+    others += [("sales o", "o.id = s.qty"), ("items j", "j.item = o.qty"), ("shops z", "z.shop = o.shop")]
+    chosen = others[: rng.randint(1, 3)] + (others[3 : rng.randint(4, 6)] if rng.random() < 0.6 else [])
+    joins = "".join(f" {'LEFT ' if rng.random() < 0.15 else ''}JOIN {name} ON {condition}" for name, condition in chosen)
+    limits = {"p": "p.city <> 'Nice'", "i": "i.kind = 'food'", "j": "j.item > 2", "z": "z.area > 90", "o": "o.paid"}
+    read = {"p": "p.city", "i": "i.name", "q": "q.item", "o": "o.shop", "j": "j.kind", "z": "z.area"}
+    names = [name.split()[-1] for name, _ in chosen]
+    wanted = [limits[name] for name in names if name in limits and rng.random() < 0.6] or ["s.qty > 2"]
+    for items in ("s.id", "COUNT(*), SUM(s.qty)", f"s.qty, {read[rng.choice(names)]}"):
+        twins.check(f"SELECT {items} FROM sales s{joins} WHERE {' AND '.join(wanted)}")
+
+
 def scan(name: str, *columns: str, where: tuple[Expression, ...] = ()) -> Scan:
     return Scan(name, tuple(Field(each, each, INT) for each in columns), where)
 

@@ -17,9 +17,10 @@ from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
 from gamay.relational.engine import Deadline, Engine
 from gamay.relational.explain import leaf_text, shown_names
 from gamay.relational.functions import Calls
+from gamay.relational.keys import KeySet
 from gamay.relational.leaf import ARROW_TYPES, query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
-from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of
+from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of, roots_of, with_root
 from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import EngineRun, LeafRun, Profile
 from gamay.relational.reduction import Reducer, edges_of
@@ -27,6 +28,7 @@ from gamay.relational.render import render
 from gamay.relational.rules import optimized
 from gamay.relational.rules.limits import pushed_limits
 from gamay.relational.rules.stars import SizeOf, with_stars
+from gamay.relational.semijoins import semi_join_of
 from gamay.relational.stars import with_known_stars
 from gamay.sql.options.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 from gamay.sql.query import Query
@@ -37,6 +39,8 @@ AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
 
 # of the rows of a table, what a condition on it may leave
 _CONDITION_SHARE = 0.2
+# of a table that becomes a condition of another
+_SEMI_JOIN_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +121,13 @@ def execute(prepared: Prepared, context: ExecutionContext) -> ResultTable:
 def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     """Return the rows of a plan, its columns called by the ids of its fields."""
     plan = pushed_limits(with_known_stars(plan, lambda part: _run(part, prepared, context)))
-    calls = Calls(prepared.watch)
-    rendered = render(plan, calls, prepared.bounds)
-    tables: dict[str, pa.Table] = {}
-    leaves = dict(enumerate(rendered.leaves))
-    reducer = Reducer(edges_of(plan) if len(leaves) > 1 else (), leaves, prepared.size_of)
-    while (found := reducer.next()) is not None:
-        place, leaf = found
-        rows = tables[f"leaf{place}"] = _rows(leaf, plan, context)
-        reducer.read(leaf, rows)
-        context.deadline.check()
+    plan, read = _read(plan, prepared, context)
     copied = _copied(plan)
     if copied is not None:
-        return tables["leaf0"].select(copied).rename_columns([each.id for each in plan.root.fields])
+        return read[copied[0]].select(copied).rename_columns([each.id for each in plan.root.fields])
+    calls = Calls(prepared.watch)
+    rendered = render(plan, calls, prepared.bounds)
+    tables = {f"leaf{place}": read[leaf.fields[0].id] for place, leaf in enumerate(rendered.leaves)}
     begun_s, profile = context.clock(), context.profile
     found, operators = context.engine.run(
         rendered.sql, tables, calls.functions.values(), context.memory_bytes, context.deadline, profiles=profile.analyzes
@@ -137,6 +135,31 @@ def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     names = shown_names(plan) if operators is not None else {}
     profile.runs.append(EngineRun(found.num_rows, 1000 * (context.clock() - begun_s), operators, names))
     return found
+
+
+def _read(plan: Plan, prepared: Prepared, context: ExecutionContext) -> tuple[Plan, dict[str, pa.Table]]:
+    """Return a plan without the leaves that it can spare, and the rows of the others by the id of each of their columns."""
+    leaves = [node for root in roots_of(with_root(plan, plan.root)) for node in nodes_of(root)]
+    by_place = {place: each for place, each in enumerate(leaves) if isinstance(each, Scan | Leaf | Rows)}
+    reducer = Reducer(edges_of(plan) if len(by_place) > 1 else (), by_place, prepared.size_of)
+    read: dict[str, pa.Table] = {}
+    whole = plan
+    while (found := reducer.next()) is not None:
+        leaf = found[1]
+        rows = _rows(leaf, whole, context)
+        read |= dict.fromkeys((each.id for each in leaf.fields), rows)
+        required = None
+        if isinstance(leaf, Scan) and rows.num_rows <= _SEMI_JOIN_ROWS and not prepared.bounds:
+            semi_join = semi_join_of(plan, leaf, reducer.waiting)
+            if semi_join is not None:
+                values = rows.column(semi_join.key).drop_null().combine_chunks()
+                keys = KeySet.of(values, plan.types[semi_join.key][0])
+                if keys.number == len(values):
+                    plan, required = semi_join.without, semi_join.target
+                    reducer.require(required, keys)
+        reducer.read(leaf, rows, required)
+        context.deadline.check()
+    return plan, read
 
 
 def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa.Table:

@@ -43,7 +43,7 @@ ROWS_MAX = 1 << 20
 KEPT_MAX = 0.5
 # of the rows that a leaf would give, about how many have one of the keys of another
 _KEYS_SHARE = 0.25
-_KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
+KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _Finder:
             return
         left, right = self._both(node.left), self._both(node.right)
         for condition in node.conditions:
-            pair = _equal_columns(condition)
+            pair = equal_columns(condition)
             if pair is None:
                 continue
             one, other = pair if pair[0] in left[0] else (pair[1], pair[0])
@@ -121,7 +121,7 @@ class _Finder:
             return
         own = self._both(inner.child)
         for condition in inner.conditions:
-            pair = _equal_columns(condition)
+            pair = equal_columns(condition)
             if pair is None:
                 continue
             one, other = pair if pair[0] in outer[0] else (pair[1], pair[0])
@@ -131,7 +131,7 @@ class _Finder:
                     self._add(outer[1].get(one), own[0][other])
 
     def _add(self, target: str | None, source: str) -> None:
-        if target is not None and self._plan.types[target][0] in _KEY_TYPES and not self._plan.types[target][1]:
+        if target is not None and self._plan.types[target][0] in KEY_TYPES and not self._plan.types[target][1]:
             self.edges.append(Edge(target, source))
 
     def _both(self, node: Node) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -174,7 +174,8 @@ def _through(named: Mapping[str, str], below: Mapping[str, str]) -> dict[str, st
     return {made: below[name] for made, name in named.items() if name in below}
 
 
-def _equal_columns(condition: Expression) -> tuple[str, str] | None:
+def equal_columns(condition: Expression) -> tuple[str, str] | None:
+    """Return the columns that a condition says are equal; None for another one."""
     if isinstance(condition, Call) and condition.name == "equals" and len(condition.args) == 2:
         one, other = condition.args
         if isinstance(one, Column) and isinstance(other, Column):
@@ -203,8 +204,18 @@ class Reducer:
         place = min(self._leaves, key=lambda each: (_is_whole(self._leaves[each]), self._sizes[each], each))
         return place, self._leaves.pop(place)
 
-    def read(self, leaf: Scan | Leaf | Rows, rows: pa.Table) -> None:
-        """Note what a leaf gave; leaves that have not been read may need fewer rows."""
+    @property
+    def waiting(self) -> list[Scan]:
+        """The tables that have not been read."""
+        return [leaf for leaf in self._leaves.values() if isinstance(leaf, Scan)]
+
+    def require(self, target: str, keys: KeySet) -> None:
+        """Have the table of a column that has not been read give no rows but those with one of some keys."""
+        for place in self._reading(target):
+            self._reduce(place, keys.holds(Column(target)), _KEYS_SHARE)
+
+    def read(self, leaf: Scan | Leaf | Rows, rows: pa.Table, required: str | None = None) -> None:
+        """Note what a leaf gave; others that are read later may need fewer rows. required: a column of one that knows."""
         if not self._leaves or _is_whole(leaf) or rows.num_rows > ROWS_MAX:
             return
         kept = 1.0
@@ -213,7 +224,7 @@ class Reducer:
             if kept > KEPT_MAX:
                 return
         for each in leaf.fields:
-            targets = self._targets.get(each.id, ())
+            targets = [target for target in self._targets.get(each.id, ()) if target != required]
             waiting = [(place, target) for target in targets for place in self._reading(target)]
             if waiting:
                 keys = KeySet.of(rows.column(each.id).drop_null().combine_chunks(), each.type[0])
