@@ -29,7 +29,7 @@ _PLACES = [
 ]
 _FIRST_DAY, _DAYS = date(1992, 1, 1), 2557
 
-SHAPES = {"ssb": shape("ssb.sql")}
+SHAPES = {"ssb": shape("ssb.sql", in_cpu_time=False)}
 
 
 def tables(num_rows: int, seed: int) -> Iterator[tuple[str, pa.Table]]:
