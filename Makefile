@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gamay needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[quickstart,pandas,polars,geo,vector,zookeeper,kafka,protobuf,grpc,cbor,bson,s3]' --group dev --group bench
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[quickstart,spark-connect,pandas,polars,geo,vector,zookeeper,kafka,protobuf,grpc,cbor,bson,s3]' --group dev --group bench
 	@touch $@
 
 setup: $(VENV)/.ready
