@@ -8,9 +8,15 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pyarrow as pa
 
-from gamay.base.errors import InvalidConfigError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
-from gamay.ingest.stream.kafka_settings import PROPERTIES, broker_addresses, client_settings, partition_ids
+from gamay.ingest.stream.kafka_settings import (
+    PROPERTIES,
+    broker_addresses,
+    client_settings,
+    partition_ids,
+    producer_settings,
+)
 from gamay.ingest.stream.offsets import IntegerOffset, Offset, OffsetCriteria, OffsetKind, parse_integer_offset
 from gamay.ingest.stream.spi import (
     Gap,
@@ -23,6 +29,9 @@ from gamay.ingest.stream.spi import (
 _LOG = logging.getLogger(__name__)
 _CONSUME_MAX = 20_000
 """Messages that are asked of librdkafka at once; it takes up to a million."""
+
+
+_REPORTS_WITHIN_S = 5
 
 
 def _library() -> Any:
@@ -69,11 +78,19 @@ class KafkaStream:
         """Return the topic's metadata."""
         return KafkaMetadata(self, self._context)
 
+    def producer(self) -> "KafkaProducer":
+        """Return a producer of the topic."""
+        return KafkaProducer(self, producer_settings(self.config, self._context.client_id))
+
     def open_consumer(self, **settings: Any) -> Any:
         """Return a `confluent_kafka.Consumer`; raises InvalidConfigError for a setting that librdkafka refuses."""
+        return self.open_client(_library().Consumer, {**self.settings, **settings})
+
+    def open_client(self, client: Any, settings: Mapping[str, Any]) -> Any:
+        """Return a client of a class of confluent-kafka. Raises as `open_consumer`."""
         library = _library()
         try:
-            return library.Consumer({**self.settings, **settings}, logger=_LOG)
+            return client(settings, logger=_LOG)
         except library.KafkaException as error:
             raise InvalidConfigError(f"the stream of topic '{self.config.topic}': {_text(error)}") from error
         except (TypeError, ValueError, AttributeError) as error:  # a setting that is no text, such as error_cb
@@ -394,3 +411,57 @@ class KafkaMetadata:
             return ask(self._stream.config.connection_timeout_ms / 1000)
         except library.KafkaException as error:
             raise self._stream.failure(error, "metadata") from error
+
+
+class KafkaProducer:
+    """A `StreamProducer`: idempotent, and what it returned an offset for has been acknowledged by all in-sync replicas."""
+
+    def __init__(self, stream: KafkaStream, settings: Mapping[str, Any]) -> None:
+        self._stream = stream
+        self._producer = stream.open_client(_library().Producer, settings)
+        # a report comes within the time after which a message is given up, or soon after it
+        self._wait_s = stream.config.connection_timeout_ms / 1000 + _REPORTS_WITHIN_S
+
+    def send(
+        self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
+    ) -> list[Offset | GamayError]:
+        """Send messages and wait until each is acknowledged or given up; see `StreamProducer.send`."""
+        doing = f"sending to partition {partition}"
+        silent = TransientStreamError(
+            f"Kafka topic '{self._stream.config.topic}', {doing}: no report within {self._wait_s:.0f} s; it may be there yet"
+        )
+        results: list[Offset | GamayError] = [silent] * len(payloads)
+
+        def report(message: int) -> Callable[[Any, Any], None]:
+            def reported(error: Any, sent: Any) -> None:
+                results[message] = self._stream.failure(error, doing) if error else IntegerOffset(sent.offset())
+
+            return reported
+
+        columns = (array.to_pylist() if array is not None else [None] * len(payloads) for array in (payloads, keys, headers))
+        for message, (payload, key, header) in enumerate(zip(*columns, strict=True)):
+            results[message] = self._enqueue(partition, (payload, key, header), report(message)) or results[message]
+        self._producer.flush(self._wait_s)
+        return results
+
+    def close(self) -> None:
+        """Throw away what was not acknowledged."""
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def _enqueue(
+        self, partition: int, message: tuple[bytes | None, bytes | None, Any], report: Callable[[Any, Any], None]
+    ) -> GamayError | None:
+        """Hand a message to the client; return why it does not take it."""
+        library = _library()
+        payload, key, headers = message
+        while True:
+            try:
+                self._producer.produce(
+                    self._stream.config.topic, payload, key, partition, on_delivery=report, headers=headers or None
+                )
+                return None
+            except BufferError:  # as many wait as may; each of them is reported in time
+                self._producer.poll(1)
+            except library.KafkaException as error:
+                return self._stream.failure(error, f"sending to partition {partition}")

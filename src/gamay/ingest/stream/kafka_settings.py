@@ -33,6 +33,21 @@ _REFUSED = {
     "sasl.oauthbearer.metadata.authentication.type": "it would send the credentials of this machine to the broker",
 }  # fmt: skip
 
+_CONSUMING = (
+    "group.id", "group.instance.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level",
+    "auto.offset.reset", "enable.partition.eof", "fetch.wait.max.ms", "fetch.error.backoff.ms", "queued.min.messages",
+    "queued.max.messages.kbytes", "fetch.message.max.bytes", "max.partition.fetch.bytes", "fetch.max.bytes",
+    "fetch.min.bytes", "check.crcs",
+)  # fmt: skip
+"""Settings that producers have not."""
+_PRODUCING = (
+    "acks", "request.required.acks", "enable.idempotence", "transactional.id", "max.in.flight", "retries",
+    "max.in.flight.requests.per.connection", "message.send.max.retries", "queuing.strategy", "delivery.timeout.ms",
+    "message.timeout.ms", "message.max.bytes", "partitioner",
+)  # fmt: skip
+"""Settings of producers that are not taken from a table, so that what is acknowledged is there, once."""
+_MESSAGE_BYTES_MAX = 1_000_000_000
+
 PROPERTIES = frozenset(
     {
         "broker.list", "isolation.level", "buffer.size", "socket.timeout", "fetcher.size", "fetcher.minBytes",
@@ -73,6 +88,20 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
         if name not in _OWN:
             settings |= _client_setting(name, value)
     return settings
+
+
+def producer_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
+    """Return librdkafka's settings for writing to the topic that a consumer reads; raises as `client_settings`."""
+    shared = client_settings(config, client_id)
+    for name in (*_CONSUMING, *_PRODUCING):
+        shared.pop(name, None)
+    return shared | {
+        "enable.idempotence": True,
+        "acks": "all",
+        "message.timeout.ms": config.connection_timeout_ms,
+        "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker has a limit of its own, and says so
+        "linger.ms": 5,
+    }
 
 
 def broker_addresses(config: StreamConfig) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ entry-point group `gamay.streams`; a decoder is a callable `(StreamConfig, Input
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -318,4 +318,34 @@ class StreamConsumerFactory(Protocol):
 
     def metadata(self) -> StreamMetadataProvider:
         """Return a metadata provider."""
+        ...
+
+
+# -- sending
+
+
+class StreamProducer(Protocol):
+    """Writes messages to partitions of a topic; it belongs to one thread."""
+
+    def send(
+        self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
+    ) -> Sequence[Offset | GamayError]:
+        """Return for each message its offset, once it is durable, or why it is not there, as far as is known.
+
+        keys, headers: as `MessageBatch` has them, as long as the payloads, or None; a stream without headers leaves these
+        out. Raises the errors of `PartitionConsumer.fetch` when none of the messages was written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give up connections and files."""
+        ...
+
+
+@runtime_checkable
+class SendingStream(Protocol):
+    """What a `StreamConsumerFactory` also is that can write to its topic; dead letters can be replayed there."""
+
+    def producer(self) -> StreamProducer:
+        """Return a producer of the topic. Raises as `StreamConsumerFactory.metadata` does."""
         ...

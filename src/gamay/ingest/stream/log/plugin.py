@@ -7,10 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
+
 from gamay.base.clock import Clock
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.log import files
+from gamay.ingest.stream.log.producer import Producer
 from gamay.ingest.stream.log.reader import PartitionReader, earliest, offset_at_time
 from gamay.ingest.stream.log.topic import Topic, open_topic
 from gamay.ingest.stream.log.writer import ensure_recovered
@@ -62,6 +65,10 @@ class LogStream:
     def metadata(self) -> "LogMetadata":
         """Return the topic's metadata; raises PermanentStreamError when there is no such topic."""
         return LogMetadata(self._topic(), self._context.clock)
+
+    def producer(self) -> "LogProducer":
+        """Return a producer of the topic; raises PermanentStreamError when there is no such topic."""
+        return LogProducer(self._topic(), self._context.clock)
 
     @property
     def criteria(self) -> OffsetCriteria:
@@ -121,6 +128,28 @@ class LogMetadata:
             return self._topic.partition_folder(partition)
         except NotFoundError as error:
             raise PermanentStreamError(str(error)) from error
+
+
+class LogProducer:
+    """A `StreamProducer` of a topic, which keeps no headers."""
+
+    def __init__(self, topic: Topic, clock: Clock) -> None:
+        self._producer = Producer(topic, clock)
+
+    def send(
+        self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
+    ) -> list[Offset]:
+        """Append messages and return their offsets; see `StreamProducer.send`."""
+        try:
+            self._producer.send(payloads, keys, partition)
+        except NotFoundError as error:
+            raise PermanentStreamError(str(error)) from error
+        end = self._producer.ends[partition]
+        return [IntegerOffset(offset) for offset in range(end - len(payloads), end)]
+
+    def close(self) -> None:
+        """Close the files."""
+        self._producer.close()
 
 
 class LogGroupConsumer:
