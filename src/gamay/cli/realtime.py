@@ -1,7 +1,7 @@
 """`gamay admin realtime`: how the consumption of streams goes, and what one can do about it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -82,11 +82,47 @@ def _print_servers(servers: Mapping[str, Any]) -> None:
 def dead_letters(
     table: str,
     limit: Annotated[int, typer.Option(help="How many to show, the last ones.")] = 100,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTITION:OFFSET", help="Write this message to the stream again; several times."),
+    ] = None,
+    replay_all: Annotated[bool, typer.Option("--replay-all", help="Write all messages again that were not yet.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --replay: also those that were written again already.")
+    ] = False,
     controller: Controller = _LOCAL,
 ) -> None:
-    """List messages that are no rows of the table, and offsets that the stream had lost: one JSON object a line."""
+    """List messages that are no rows of the table, and offsets that the stream had lost: one JSON object a line.
+
+    With --replay or --replay-all, write them to the stream again, and tell what became of each.
+    """
+    if replay_all and (replay or again):
+        raise typer.BadParameter("it goes with neither --replay nor --again", param_hint="--replay-all")
+    if replay or replay_all:
+        _replay(_client(controller), table, None if replay_all else _places(replay or []), again)
+        return
     for entry in _client(controller).dead_letters(table, limit):
         typer.echo(json.dumps(entry))
+
+
+def _places(texts: Sequence[str]) -> list[tuple[int, str]]:
+    parts = [text.partition(":") for text in texts]
+    if wrong := [
+        text for text, (partition, _, offset) in zip(texts, parts, strict=True) if not (partition.isdecimal() and offset)
+    ]:
+        raise typer.BadParameter(f"'{wrong[0]}' is no PARTITION:OFFSET, such as 0:17", param_hint="--replay")
+    return [(int(partition), offset) for partition, _, offset in parts]
+
+
+def _replay(client: Any, table: str, places: Sequence[tuple[int, str]] | None, again: bool) -> None:
+    while True:
+        found = client.replay_dead_letters(table, places, again=again)
+        for entry in (*found["replayed"], *found["notReplayed"]):
+            typer.echo(json.dumps(entry))
+        if found["serversFailingToRespond"]:
+            typer.echo(f"No answer from: {', '.join(found['serversFailingToRespond'])}", err=True)
+        if not found["more"] or not found["replayed"]:
+            return
 
 
 @app.command("pause")

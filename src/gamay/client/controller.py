@@ -168,6 +168,19 @@ class ControllerClient(HttpService):
         answer = self.json("GET", f"/tables/{quote(table, safe='')}/deadLetters", params={"limit": limit})
         return list(answer["deadLetters"])
 
+    def replay_dead_letters(
+        self, table: str, messages: Sequence[tuple[int, str]] | None = None, *, again: bool = False
+    ) -> dict[str, Any]:
+        """Have dead letters written to their stream again: messages of (partition, offset), or all that can be and were not.
+
+        again: also those that were replayed already. Return what was `replayed`, and what was `notReplayed` and why.
+        """
+        path = f"/tables/{quote(table, safe='')}/deadLetters/replay"
+        if messages is None:
+            return dict(self.json("POST", path, params={"all": True}, timeout=UPLOAD_TIMEOUT_S))
+        body = [{"partition": partition, "offset": offset} for partition, offset in messages]
+        return dict(self.json("POST", path, params={"again": again}, json=body, timeout=UPLOAD_TIMEOUT_S))
+
     def pause_consumption(self, table: str, comment: str | None = None) -> dict[str, Any]:
         """Commit what is consumed and stop consuming; return the pause status."""
         path = f"/tables/{quote(table, safe='')}/pauseConsumption"

@@ -1,13 +1,14 @@
 """What the parts of the controller share."""
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from gamay.base.clock import Clock
 from gamay.base.ids import Ids
+from gamay.cluster.records.llc_name import Place
 from gamay.cluster.records.registry import Registry
 from gamay.controller.counts import ControllerCounts
 from gamay.ingest.stream.spi import StreamContext
@@ -51,6 +52,21 @@ class Servers(Protocol):
 
     def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
         """Return the last messages that the server could not take in."""
+        ...
+
+    def replayable(self, instance: str, table: str, limit: int) -> tuple[Sequence[Place], bool]:
+        """Return the places of messages that can be written to the stream again, as far as the server knows, the oldest
+        first, and whether there are more of them."""
+        ...
+
+    def find_dead_letters(
+        self, instance: str, table: str, places: Collection[Place]
+    ) -> tuple[Sequence[Mapping[str, Any]], Mapping[Place, str]]:
+        """Return the dead letters at some places, or the first of them, and which of all were replayed, and where to."""
+        ...
+
+    def note_replayed(self, instance: str, table: str, replayed: Mapping[Place, str]) -> None:
+        """Have the server remember where messages were written to the stream again."""
         ...
 
     def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 import logging
 import ssl
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from gamay.base.ids import RANDOM_IDS, Ids
 from gamay.broker.answer.query_log import SLOW_QUERY_MS
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.routes.routing import RoutingTables
+from gamay.cluster.records.llc_name import Place
 from gamay.cluster.records.records import ONLINE, Instance, Role
 from gamay.cluster.records.registry import Registry, announce
 from gamay.cluster.store import paths
@@ -339,6 +340,17 @@ class _LocalServers:
 
     def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
         return self._consumers(instance).dead_letters(table).entries(limit)
+
+    def replayable(self, instance: str, table: str, limit: int) -> tuple[Sequence[Place], bool]:
+        return self._consumers(instance).dead_letters(table).replayable(limit)
+
+    def find_dead_letters(
+        self, instance: str, table: str, places: Collection[Place]
+    ) -> tuple[Sequence[Mapping[str, Any]], Mapping[Place, str]]:
+        return self._consumers(instance).dead_letters(table).find(places)
+
+    def note_replayed(self, instance: str, table: str, replayed: Mapping[Place, str]) -> None:
+        self._consumers(instance).dead_letters(table).note_replayed(replayed)
 
     def _consumers(self, instance: str) -> "ConsumerManager":
         consumers = self._check(instance).consumers

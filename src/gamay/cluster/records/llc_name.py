@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TypeAlias
 
 _SEPARATOR = "__"
 _TIME_FORMAT = "%Y%m%dT%H%MZ"
@@ -15,6 +16,9 @@ _TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])[0
 PARTITIONS_PER_TOPIC = 10_000
 STREAM_LEVEL = 1_000_000_000
 """What the partition is of segments that one consumer fills with a whole topic: this, and the topic's index."""
+
+Place: TypeAlias = tuple[int, str]
+"""Where a message of a table's streams is: the partition, as in `LlcName`, and the offset as text."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -41,6 +41,7 @@ from gamay.controller.api.segments.uploads import ingest_router, upload_router
 from gamay.controller.api.services import Services
 from gamay.controller.api.sessions import Sessions
 from gamay.controller.api.streams.consumption import consumption_router
+from gamay.controller.api.streams.dead_letters import dead_letters_router
 from gamay.controller.api.streams.realtime_status import realtime_status_router
 from gamay.controller.api.tables.databases import DatabaseHeader, database_router
 from gamay.controller.api.tables.json_schemas import json_schema_router
@@ -82,6 +83,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         schema_router(services),
         view_router(services),
         realtime_status_router(services),
+        dead_letters_router(services),
         consumption_router(services),
         completion_router(services),
         table_router(services),

@@ -59,6 +59,7 @@ _CONSUMPTION = """
 GET    /tables/{table}/consumingSegmentsInfo               GetConsumingSegments     read        table
 GET    /tables/{table}/realtimeStatus                      GetConsumingSegments     read        table
 GET    /tables/{table}/deadLetters                         GetConsumingSegments     read        table
+POST   /tables/{table}/deadLetters/replay                  ReplayDeadLetters        operate     table
 GET    /tables/{table}/badLLCSegmentsPerPartition          GetConsumingSegments     read        table
 GET    /tables/{table}/consumerWatermarks                  GetConsumingSegments     read        table
 GET    /tables/{table}/pauselessDebugInfo                  GetDebugInfo             read        table

@@ -16,6 +16,7 @@ from gamay.controller.completion.deep_copies import DeepCopyRepair
 from gamay.controller.completion.disks import Disks
 from gamay.controller.completion.intake import SegmentIntake
 from gamay.controller.completion.protocol import CompletionManager
+from gamay.controller.completion.replay import DeadLetterReplay
 from gamay.controller.completion.validation import PartitionValidator
 from gamay.controller.context import ControllerContext
 from gamay.controller.realtime.context import realtime_context
@@ -55,6 +56,7 @@ class RealtimeManager:
         self._takeover: threading.Thread | None = None
         self.completion = CompletionManager(lead_context, lambda table: self._leads.is_set(), controller.url)
         self.consumption = ConsumptionManager(self._context, controller.ids, sleep)
+        self.dead_letters = DeadLetterReplay(self._context, controller.servers)
         self._validator = PartitionValidator(lead_context)
         self._lead_consumption = ConsumptionManager(lead_context, controller.ids, sleep)
         self._copies = DeepCopyRepair(lead_context, self._fetch)

@@ -2,13 +2,14 @@
 
 import ssl
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from gamay.base.errors import NotFoundError
 from gamay.client.http import HttpService, ServiceError
+from gamay.cluster.records.llc_name import Place
 from gamay.cluster.records.registry import Registry
 from gamay.storage.files import Access, fetch
 
@@ -101,6 +102,22 @@ class HttpServers:
     def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
         found: list[dict[str, Any]] = self._ask(instance, f"/tables/{quote(table)}/deadLetters", params={"limit": limit})
         return found
+
+    def replayable(self, instance: str, table: str, limit: int) -> tuple[Sequence[Place], bool]:
+        found = self._ask(instance, f"/tables/{quote(table)}/deadLetters/replayable", params={"limit": limit})
+        return [(message["partition"], message["offset"]) for message in found["messages"]], found["more"]
+
+    def find_dead_letters(
+        self, instance: str, table: str, places: Collection[Place]
+    ) -> tuple[Sequence[Mapping[str, Any]], Mapping[Place, str]]:
+        wanted = [{"partition": partition, "offset": offset} for partition, offset in places]
+        path = f"/tables/{quote(table)}/deadLetters/find"
+        found = self._ask(instance, path, method="POST", json={"messages": wanted})
+        return found["deadLetters"], {(m["partition"], m["offset"]): m["replayedTo"] for m in found["replayed"]}
+
+    def note_replayed(self, instance: str, table: str, replayed: Mapping[Place, str]) -> None:
+        told = [{"partition": p, "offset": offset, "replayedTo": to} for (p, offset), to in replayed.items()]
+        self._ask(instance, f"/tables/{quote(table)}/deadLetters/replayed", method="POST", json={"messages": told})
 
     def _ask(self, instance: str, path: str, method: str = "GET", **options: Any) -> Any:
         try:

@@ -1,17 +1,25 @@
 """What the controller asks of the streams of a table: partitions and offsets, by the table's partition ids."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
 from typing import Any, Protocol
 
-from gamay.base.errors import InvalidConfigError
+import pyarrow as pa
+
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.access.principals import Principal
 from gamay.cluster.records.llc_name import PARTITIONS_PER_TOPIC, STREAM_LEVEL, LlcName
 from gamay.ingest.stream.config import StreamConfig, stream_configs
 from gamay.ingest.stream.named import named_by
 from gamay.ingest.stream.offsets import OffsetCriteria
 from gamay.ingest.stream.plugins import addresses, open_decoder, open_stream
-from gamay.ingest.stream.spi import StreamConsumerFactory, StreamContext, StreamMetadataProvider
+from gamay.ingest.stream.spi import (
+    SendingStream,
+    StreamConsumerFactory,
+    StreamContext,
+    StreamMetadataProvider,
+    StreamProducer,
+)
 from gamay.ingest.stream.stream_level import TopicStream
 from gamay.model.table.table_config import TableConfig
 from gamay.storage.fetchers import Fetchers
@@ -41,6 +49,16 @@ class TableStreams(Protocol):
         """Return what compares as the offsets of a partition do. Raises InvalidConfigError for what is no offset."""
         ...
 
+    def check_sending(self) -> None:
+        """Raise InvalidConfigError unless messages can be written to streams of this type."""
+        ...
+
+    def send(
+        self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
+    ) -> Sequence[str | GamayError]:
+        """Write messages to a partition; return their offsets, or why one is not there, as `StreamProducer.send` does."""
+        ...
+
     def close(self) -> None:
         """Give up connections."""
         ...
@@ -56,6 +74,7 @@ class PluginStreams:
         self.configs = stream_configs(config)
         self._factories: list[StreamConsumerFactory] = [open_stream(topic, context) for topic in self.configs]
         self._providers: dict[tuple[int, bool], StreamMetadataProvider] = {}
+        self._producers: dict[int, StreamProducer] = {}
 
     def partitions(self) -> tuple[int, ...]:
         found: list[int] = []
@@ -79,18 +98,44 @@ class PluginStreams:
         topic = min(name.topic_index, len(self._factories) - 1)
         return self._factory(topic, name.is_stream_level).parse_offset(offset)
 
+    def check_sending(self) -> None:
+        for config, factory in zip(self.configs, self._factories, strict=True):
+            if not isinstance(factory, SendingStream):
+                raise InvalidConfigError(
+                    f"streams of type '{config.stream_type}' can be read only: its plug-in has no producer"
+                )
+
+    def send(
+        self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
+    ) -> Sequence[str | GamayError]:
+        name = LlcName("", partition, 0, "")
+        sent = self._producer(name.topic_index).send(name.stream_partition, payloads, keys, headers)
+        return [one if isinstance(one, GamayError) else str(one) for one in sent]
+
     def close(self) -> None:
-        providers, self._providers = self._providers, {}
-        for provider in providers.values():
-            provider.close()
+        opened: list[StreamMetadataProvider | StreamProducer] = [*self._providers.values(), *self._producers.values()]
+        self._providers, self._producers = {}, {}
+        for one in opened:
+            one.close()
 
     def _factory(self, topic: int, is_stream_level: bool) -> StreamConsumerFactory:
         return TopicStream(self._factories[topic], "") if is_stream_level else self._factories[topic]
 
-    def _provider(self, name: LlcName) -> StreamMetadataProvider:
-        topic, kind = name.topic_index, name.is_stream_level
+    def _producer(self, topic: int) -> StreamProducer:
+        self._check_topic(topic)
+        if topic not in self._producers:
+            factory = self._factories[topic]
+            assert isinstance(factory, SendingStream)
+            self._producers[topic] = factory.producer()
+        return self._producers[topic]
+
+    def _check_topic(self, topic: int) -> None:
         if topic >= len(self._factories):
             raise InvalidConfigError(f"the table no longer has the topic with index {topic}")
+
+    def _provider(self, name: LlcName) -> StreamMetadataProvider:
+        topic, kind = name.topic_index, name.is_stream_level
+        self._check_topic(topic)
         if (topic, kind) not in self._providers:
             self._providers[topic, kind] = self._factory(topic, kind).metadata()
         return self._providers[topic, kind]

@@ -2,21 +2,25 @@
 
 One file of JSON lines a table and server, appended and synced before the offset behind the message is passed, so that every
 message below a committed offset is either a row or listed here. A message that is consumed again, after a restart, is
-listed once.
+listed once. A line of kind REPLAYED says that a message was written to its partition once more, and where.
 """
 
 import base64
 import logging
 import os
 import threading
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from gamay.cluster.records.llc_name import STREAM_LEVEL, Place
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +29,14 @@ PAYLOADS_MAX_BYTES = 256 << 20
 
 LOGGED_EVERY = 1000
 """Of the entries of a table, the first and then one in so many are written to the process's log."""
+
+
+FOUND_MAX_BYTES = 32 << 20
+"""`find` returns no further entries behind so many bytes of payloads, as base64."""
+
+_REPLAYED = "REPLAYED"
+_LATER_FIELDS = {"key": None, "headers": None, "rowsTaken": 0}
+"""What entries of older files lack."""
 
 
 class DeadLetterKind(Enum):
@@ -38,7 +50,11 @@ class DeadLetterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One entry. timestamp_ms: when it was found; payload: the message as the stream gave it, None when it is not known."""
+    """One entry.
+
+    timestamp_ms: when it was found. payload, key, headers: the message as the stream gave it, None where that is not known.
+    rows_taken: how many other rows of the same message the table has.
+    """
 
     segment: str
     partition: int
@@ -48,9 +64,12 @@ class DeadLetter:
     timestamp_ms: int
     payload: bytes | None = None
     next_offset: str | None = None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] | None = None
+    rows_taken: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the file and of REST; the payload is base64."""
+        """Return the JSON object of the file and of REST; what is binary is base64."""
         return {
             "segment": self.segment,
             "partition": self.partition,
@@ -59,7 +78,10 @@ class DeadLetter:
             "kind": self.kind.value,
             "reason": self.reason,
             "timestampMs": self.timestamp_ms,
-            "payload": None if self.payload is None else base64.b64encode(self.payload).decode(),
+            "payload": None if self.payload is None else _base64(self.payload),
+            "key": None if self.key is None else _base64(self.key),
+            "headers": None if self.headers is None else [[name, _base64(value)] for name, value in self.headers],
+            "rowsTaken": self.rows_taken,
         }
 
 
@@ -70,13 +92,17 @@ class DeadLetters:
         self._table = table
         self._path = path
         self._lock = threading.Lock()
-        self._known: set[tuple[int, str]] = set()
+        self._known: set[Place] = set()
+        self._replayed: dict[Place, str] = {}
         self._counts: Counter[str] = Counter()
         self._size = 0
         if path.exists():
             self._size = _cut_to_whole_lines(path)
-        for entry in self._lines():
-            self._count(entry)
+        for line in self._lines():
+            if line["kind"] == _REPLAYED:
+                self._replayed[_place(line)] = line["replayedTo"]
+            else:
+                self._count(line)
 
     def add(self, letters: Sequence[DeadLetter]) -> int:
         """Append entries, durably; return how many were not there before. Raises OSError."""
@@ -84,13 +110,7 @@ class DeadLetters:
             fresh = [letter for letter in letters if (letter.partition, letter.offset) not in self._known]
             if not fresh:
                 return 0
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:
-                for letter in fresh:
-                    file.write(self._line(letter))
-                file.flush()
-                os.fsync(file.fileno())
-                self._size = file.tell()
+            self._append(map(self._line, fresh))
             for letter in fresh:
                 before = sum(self._counts.values())
                 self._count(letter.to_json())
@@ -106,38 +126,115 @@ class DeadLetters:
         return {kind.value: self._counts[kind.value] for kind in DeadLetterKind}
 
     def entries(self, limit: int, *, partition: int | None = None, offset: str | None = None) -> list[dict[str, Any]]:
-        """Return the last `limit` entries as JSON objects, the oldest first; of one partition, or of one offset."""
-        found = [
-            entry
-            for entry in self._lines()
-            if (partition is None or entry["partition"] == partition) and (offset is None or entry["offset"] == offset)
-        ]
-        return found[-limit:] if limit > 0 else []
+        """Return the last `limit` entries as JSON objects, the oldest first; of one partition, or of one offset.
 
-    def remove(self) -> None:
-        """Forget all entries: the table is gone."""
+        Each says where it was `replayedTo`, None where it was not, and why it is `notReplayable`, None where it is.
+        """
+        found = deque(
+            (
+                entry
+                for entry in self._letters()
+                if (partition is None or entry["partition"] == partition) and (offset is None or entry["offset"] == offset)
+            ),
+            maxlen=limit,
+        )
+        return list(found)
+
+    # replay
+
+    def replayable(self, limit: int) -> tuple[list[Place], bool]:
+        """Return the places of at most `limit` messages that can be written again and were not, the oldest first, and
+        whether there are more of them."""
+        waiting = (_place(e) for e in self._letters() if e["replayedTo"] is None and e["notReplayable"] is None)
+        found = list(islice(waiting, limit + 1))
+        return found[:limit], len(found) > limit
+
+    def find(self, places: Collection[Place]) -> tuple[list[dict[str, Any]], dict[Place, str]]:
+        """Return the entries at some places, up to FOUND_MAX_BYTES but one at least, and which of all places have been
+        replayed, and where to."""
+        found, size = [], 0
+        for entry in self._letters():
+            if _place(entry) in places:
+                found.append(entry)
+                size += len(entry["payload"] or "")
+                if size > FOUND_MAX_BYTES:
+                    break
         with self._lock:
-            self._path.unlink(missing_ok=True)
-            self._known.clear()
-            self._counts.clear()
-            self._size = 0
+            return found, {place: self._replayed[place] for place in places if place in self._replayed}
 
-    def _count(self, entry: dict[str, Any]) -> None:
-        self._known.add((entry["partition"], entry["offset"]))
+    def note_replayed(self, replayed: Mapping[Place, str]) -> None:
+        """Remember durably where messages were written again. Raises OSError."""
+        with self._lock:
+            fresh = {place: offset for place, offset in replayed.items() if self._replayed.get(place) != offset}
+            self._append(
+                orjson.dumps(
+                    {"kind": _REPLAYED, "partition": partition, "offset": offset, "replayedTo": to},
+                    option=orjson.OPT_APPEND_NEWLINE,
+                )
+                for (partition, offset), to in fresh.items()
+            )
+            self._replayed |= fresh
+
+    def _count(self, entry: Mapping[str, Any]) -> None:
+        self._known.add(_place(entry))
         self._counts[entry["kind"]] += 1
+
+    def _append(self, lines: Iterable[bytes]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._path.open("ab") as file:
+                file.writelines(lines)
+                file.flush()
+                os.fsync(file.fileno())
+                size = file.tell()
+        except OSError:  # whatever follows must begin a line
+            with suppress(OSError):
+                os.truncate(self._path, self._size)
+            raise
+        self._size = size
 
     def _line(self, letter: DeadLetter) -> bytes:
         entry = letter.to_json()
         if self._size > PAYLOADS_MAX_BYTES:
-            entry["payload"] = None
+            entry |= {"payload": None, "key": None, "headers": None}
         return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
 
-    def _lines(self) -> Iterable[dict[str, Any]]:
+    def _letters(self) -> Iterator[dict[str, Any]]:
+        """Yield the entries as REST shows them."""
+        for line in self._lines():
+            if line["kind"] != _REPLAYED:
+                entry = _LATER_FIELDS | line
+                yield entry | {"replayedTo": self._replayed.get(_place(line)), "notReplayable": _hindrance(entry)}
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
             for line in file:
+                if not line.endswith(b"\n"):  # it is being written
+                    return
                 yield orjson.loads(line)
+
+
+def _hindrance(entry: Mapping[str, Any]) -> str | None:
+    """Return why a message cannot be written to the stream again, None if it can."""
+    if entry["kind"] == DeadLetterKind.GAP.value:
+        return "the stream had lost these messages before they were read"
+    if entry["payload"] is None:
+        return "the message was not kept, for the list of dead letters was too large"
+    if entry["partition"] >= STREAM_LEVEL:
+        return "one consumer reads the whole topic, so the message's partition is not known"
+    if entry["rowsTaken"]:
+        return f"the message has other rows which the table has: {entry['rowsTaken']} of them would be there twice"
+    return None
+
+
+def _place(line: Mapping[str, Any]) -> Place:
+    return line["partition"], line["offset"]
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _cut_to_whole_lines(path: Path) -> int:

@@ -1,7 +1,7 @@
 """Messages in, conformed rows out: decoding and the ingestion pipeline, with every message accounted for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,13 +82,14 @@ class Intake:
         parts = self._conformed(decoded.rows, 0, failed) if decoded.rows.num_rows else []
         rows = pa.concat_batches([part for part, _ in parts]) if len(parts) > 1 else parts[0][0] if parts else None
         sources = [np.asarray(decoded.message_of_row)[origins] for _, origins in parts]
+        messages_of = np.concatenate(sources) if sources else np.empty(0, np.int64)
+        rows_of = _rows_of(messages_of, len(messages)) if failed else []
         for row, reason in sorted(failed.items()):
             message = int(decoded.message_of_row[row])
-            dead.append(self._bad_message(messages, message, DeadLetterKind.UNCONVERTIBLE, reason))
+            dead.append(self._bad_message(messages, message, DeadLetterKind.UNCONVERTIBLE, reason, rows_of[message]))
         if self._stop and any(letter.kind is not DeadLetterKind.GAP for letter in dead):
             first = next(letter for letter in dead if letter.kind is not DeadLetterKind.GAP)
             raise PermanentStreamError(f"the message at offset {first.offset} is no row of the table: {first.reason}")
-        messages_of = np.concatenate(sources) if sources else np.empty(0, np.int64)
         left_out, num_foreign = stats.rows_filtered - filtered, 0
         if self._foreign is not None and rows is not None:
             own = self._foreign.own(rows)
@@ -102,10 +103,12 @@ class Intake:
 
     def rejected(self, messages: MessageBatch, taken: Taken, reasons: Mapping[int, str]) -> list[DeadLetter]:
         """Return an entry for each row of a batch that its table cannot take beside the rows that it has: row to reason."""
-        return [
-            self._bad_message(messages, int(taken.messages[row]), DeadLetterKind.REJECTED, reason)
-            for row, reason in sorted(reasons.items())
-        ]
+        rows_of = _rows_of(np.delete(taken.messages, list(reasons)), len(messages))
+        found = []
+        for row, reason in sorted(reasons.items()):
+            message = int(taken.messages[row])
+            found.append(self._bad_message(messages, message, DeadLetterKind.REJECTED, reason, rows_of[message]))
+        return found
 
     def _conformed(
         self, rows: pa.RecordBatch, first: int, failed: dict[int, str]
@@ -126,11 +129,21 @@ class Intake:
         failed.update({first + row: reason for row, reason in self._pipeline.dropped.items()})
         return [(batch, self._pipeline.origins + first)] if batch.num_rows else []
 
-    def _bad_message(self, messages: MessageBatch, message: int, kind: DeadLetterKind, reason: str) -> DeadLetter:
-        return self._letter(kind, str(messages.offset(message)), reason, messages.payloads[message].as_py())
-
-    def _letter(
-        self, kind: DeadLetterKind, offset: str, reason: str, payload: bytes | None = None, next_offset: str | None = None
+    def _bad_message(
+        self, messages: MessageBatch, message: int, kind: DeadLetterKind, reason: str, rows_taken: int = 0
     ) -> DeadLetter:
+        key = None if messages.keys is None else messages.keys[message].as_py()
+        headers = None if messages.headers is None else messages.headers[message].as_py()
+        letter = self._letter(kind, str(messages.offset(message)), reason)
+        payload = messages.payloads[message].as_py()
+        return replace(letter, payload=payload, key=key, headers=headers, rows_taken=rows_taken)
+
+    def _letter(self, kind: DeadLetterKind, offset: str, reason: str, next_offset: str | None = None) -> DeadLetter:
         now_ms = self._clock.now_ms()
-        return DeadLetter(self._segment, self._partition, offset, kind, reason, now_ms, payload, next_offset)
+        return DeadLetter(self._segment, self._partition, offset, kind, reason, now_ms, next_offset=next_offset)
+
+
+def _rows_of(messages_of: "np.ndarray[Any, np.dtype[np.int64]]", messages: int) -> list[int]:
+    """Return how many rows of each message there are. messages_of: int64 [rows], which message each row comes from."""
+    counts: list[int] = np.bincount(messages_of, minlength=messages).tolist()
+    return counts

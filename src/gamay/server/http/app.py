@@ -20,6 +20,7 @@ from gamay.cluster.access.principals import EVERYBODY, AccessControl
 from gamay.model.parse import load_json
 from gamay.server.answering.running import RunningQueries
 from gamay.server.http.copies import StoredCopy, store_copy
+from gamay.server.http.dead_letters import dead_letter_routes
 from gamay.server.http.describe import describe_segment
 from gamay.server.http.details import detail_routes
 from gamay.server.http.read_view import read_view
@@ -34,8 +35,6 @@ from gamay.web.metrics_page import metrics_page
 from gamay.web.openapi import ARROW, FILE, LIST, TEXT
 from gamay.web.request_forms import UsualForm
 
-DEAD_LETTERS_SHOWN = 100
-
 # what paths take behind `?`, for /help
 _PARAMETERS = {
     "/health": ("checkType",),
@@ -43,6 +42,7 @@ _PARAMETERS = {
     "/tables/{table}/segments/{segment}/metadata": ("columns",),
     "/segments/{table}/{segment}/validDocIdsBitmap": ("validDocIdsType",),
     "/tables/{table}/deadLetters": ("limit",),
+    "/tables/{table}/deadLetters/replayable": ("limit",),
     "/controllerJob/reloadStatus/{table}": ("reloadJobTimestamp", "segmentName"),
     "/tables/{table}/size": ("detailed",),
     "/table/{table}/size": ("detailed",),
@@ -107,9 +107,9 @@ class ServerApp:
             Route("/tables/{table}/readView", self.read_view, methods=["POST"]),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
             Route("/tables/{table}/realtimeStatus", self.realtime_status),
-            Route("/tables/{table}/deadLetters", self.dead_letters),
             Route("/tables/{table}/size", self.size),
             Route("/table/{table}/size", self.size),
+            *dead_letter_routes(self._instance),
             *detail_routes(self._instance),
             *self._more,
         ]
@@ -191,16 +191,6 @@ class ServerApp:
         if consumers is None or self._instance.table(table) is None:
             return _no_table(request)
         return JSONResponse(await run_in_threadpool(consumers.status, table))
-
-    async def dead_letters(self, request: Request) -> Response:
-        """List the last messages of a table's stream that are no rows."""
-        consumers, table = self._instance.consumers, request.path_params["table"]
-        limit = request.query_params.get("limit", str(DEAD_LETTERS_SHOWN))
-        if consumers is None or self._instance.table(table) is None:
-            return _no_table(request)
-        if not limit.isascii() or not limit.isdecimal():
-            return refusal(400, f"limit must be a number, not '{limit}'")
-        return JSONResponse(await run_in_threadpool(consumers.dead_letters(table).entries, int(limit)))
 
     async def stale(self, request: Request) -> Response:
         """List the segments of a table that are not stored as its config asks for."""

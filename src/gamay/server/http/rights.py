@@ -30,6 +30,9 @@ GET    /controllerJob/reloadStatus/{table}            GetSegmentReloadStatus rea
 GET    /tables/{table}/consumingSegmentsInfo          GetConsumingSegments  read        table
 GET    /tables/{table}/realtimeStatus                 GetConsumingSegments  read        table
 GET    /tables/{table}/deadLetters                    GetConsumingSegments  read        table
+GET    /tables/{table}/deadLetters/replayable         ReplayDeadLetters     instance    table
+POST   /tables/{table}/deadLetters/find               ReplayDeadLetters     instance    table
+POST   /tables/{table}/deadLetters/replayed           ReplayDeadLetters     instance    table
 GET    /queries/id                                    GetRunningQuery       read        all
 DELETE /query/{query_id}                              CancelQuery           operate     -
 GET    /instance/pools                                GetInstance           read        -

@@ -1,9 +1,7 @@
 """REST: how the consumption of a stream goes, gathered from all servers that consume it."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from fastapi import Query
+from typing import Any
 
 from gamay.cluster.records.llc_name import LlcName
 from gamay.cluster.records.records import Assignment, SegmentRecord
@@ -13,8 +11,6 @@ from gamay.controller.api.services import Services
 from gamay.controller.completion.consuming_info import ask_servers, consuming_info
 from gamay.controller.realtime.ideal_steps import latest_segments
 from gamay.model.table.table_name import TableType
-
-Limit = Annotated[int, Query(ge=0, le=10_000, description="How many entries to show, the last ones")]
 
 
 def realtime_status_router(services: Services) -> GuardedRouter:
@@ -45,16 +41,6 @@ def realtime_status_router(services: Services) -> GuardedRouter:
             "servers": {server: _server(answer) for server, answer in answers.items()},
             "serversFailingToRespond": silent,
         }
-
-    @router.get("/tables/{table}/deadLetters", summary="List messages of the stream that are no rows of the table")
-    def dead_letters(table: str, limit: Limit = 100) -> dict[str, Any]:
-        typed = services.tables.resolve_one(table, TableType.REALTIME.value)
-        ideal = registry.must_get_ideal_state(typed)
-        answers, silent = ask_servers(ideal, lambda server: servers.dead_letters(server, typed, limit))
-        # replicas find the same messages
-        entries = {(e["partition"], e["offset"]): e for found in answers.values() for e in found}
-        ordered = sorted(entries.values(), key=lambda e: (e["timestampMs"], e["partition"], e["offset"]))
-        return {"tableName": typed, "deadLetters": ordered[-limit:] if limit else [], "serversFailingToRespond": silent}
 
     _partition_routes(router, services)
     return router
