@@ -50,6 +50,14 @@ class KafkaHarness:
         for done in self.admin.create_partitions([NewPartitions(self.topic(topic), partitions)]).values():
             done.result()
 
+    def configure(self, topic: str, **settings: str) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+        to_set = [ConfigEntry(k, v, incremental_operation=AlterConfigOpType.SET) for k, v in settings.items()]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic(topic), incremental_configs=to_set)
+        for done in self.admin.incremental_alter_configs([resource]).values():
+            done.result()
+
     def lose(self, topic: str, before: int) -> None:
         from confluent_kafka import TopicPartition
 

@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gamay.ingest.stream.offsets import SMALLEST, Offset
@@ -73,3 +74,29 @@ def test_headers_come_where_metadata_is_asked_for(kafka: Any) -> None:
     (batch,) = [b for b in read_to_end(factory, factory.parse_offset("0")) if len(b)]
     assert batch.headers is not None
     assert batch.headers.to_pylist() == [[("a", b"1"), ("b", b"")]]
+
+
+def test_headers_are_written_as_they_were_read(kafka: Any) -> None:
+    kafka.create("t")
+    kafka.producer.produce(kafka.topic("t"), b"x", b"k", headers=[("a", b"1"), ("a", b"2")])
+    kafka.produce("t", [b"y"])
+    factory = kafka.open("t", **{"stream.kafka.metadata.populate": "true"})
+    (batch,) = [b for b in read_to_end(factory, factory.parse_offset("0")) if len(b)]
+    producer = factory.producer()
+    assert list(map(str, producer.send(0, batch.payloads, batch.keys, batch.headers))) == ["2", "3"]
+    producer.close()
+    again = [b for b in read_to_end(factory, factory.parse_offset("2")) if len(b)]
+    assert [h for b in again for h in b.headers.to_pylist()] == batch.headers.to_pylist() == [[("a", b"1"), ("a", b"2")], []]
+
+
+def test_what_a_topic_does_not_take_is_told_by_message(kafka: Any) -> None:
+    kafka.create("t")
+    kafka.configure("t", **{"cleanup.policy": "compact", "max.message.bytes": "2000000"})
+    producer = kafka.open("t").producer()
+    payloads = pa.array([b"1", b"2", b"3" * 1_500_000, b"4" * 2_500_000], pa.binary())
+    keyed = [producer.send(0, payloads.slice(n, 1), pa.array([b"k"], pa.binary()), None)[0] for n in range(4)]
+    assert list(map(str, keyed[:3])) == ["0", "1", "2"]
+    assert "MSG_SIZE_TOO_LARGE" in str(keyed[3])
+    (unkeyed,) = producer.send(0, payloads.slice(0, 1), None, None)
+    assert "INVALID_RECORD" in str(unkeyed)
+    producer.close()

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from gamay.ingest.stream.offsets import LARGEST, SMALLEST, Offset, OffsetCriteria, OffsetKind
@@ -293,3 +294,37 @@ def test_a_group_can_begin_elsewhere_and_save_another_place(stream: Any) -> None
     member, found = from_group(stream, "g", 2)
     assert found == [b"0 18", b"0 19"]
     member.close()
+
+
+def test_messages_are_written_to_the_partition_that_is_named(stream: Any) -> None:
+    stream.create("t", 2)
+    stream.produce("t", [b"first"], 1)
+    factory = stream.open("t")
+    producer = factory.producer()
+    sent = producer.send(
+        1, pa.array([b"a", b"", b"c" * 3_000], pa.binary()), pa.array([b"k", None, b"m"], pa.binary()), None
+    )
+    sent += producer.send(1, pa.array([b"d"], pa.binary()), None, None)
+    assert [str(offset) for offset in sent] == ["1", "2", "3", "4"]
+    producer.close()
+    consumer = factory.partition_consumer(1)
+    batches = read(consumer, smallest(factory, 1), 5)
+    assert payloads(batches) == [b"first", b"a", b"", b"c" * 3_000, b"d"]
+    keys = [key for b in batches for key in (b.keys.to_pylist() if b.keys is not None else [None] * len(b))]
+    assert keys == [None, b"k", None, b"m", None]
+    metadata = factory.metadata()
+    assert metadata.offset(0, SMALLEST) == metadata.latest_offset(0)
+    metadata.close()
+    consumer.close()
+
+
+def test_a_partition_that_is_not_there_takes_no_messages(stream: Any) -> None:
+    stream.create("t")
+    producer = stream.open("t").producer()
+    try:
+        (error,) = producer.send(7, pa.array([b"a"], pa.binary()), None, None)
+    except PermanentStreamError as raised:
+        error = raised
+    assert isinstance(error, PermanentStreamError)
+    assert "7" in str(error)
+    producer.close()

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gamay.base.errors import InvalidConfigError
 from gamay.ingest.stream.config import StreamConfig
 from gamay.ingest.stream.kafka import KafkaStream
+from gamay.ingest.stream.kafka_settings import producer_settings
 from gamay.ingest.stream.plugins import open_stream
-from gamay.ingest.stream.spi import StreamContext
+from gamay.ingest.stream.spi import StreamContext, TransientStreamError
 
 BASE = {"streamType": "kafka", "stream.kafka.topic.name": "t", "stream.kafka.broker.list": "a:1,b:2"}
 
@@ -45,6 +47,41 @@ def test_the_names_of_the_java_client_are_understood() -> None:
     assert settings["enable.auto.commit"] is False
     assert "max.poll.records" not in settings
     assert "sasl.jaas.config" not in settings
+
+
+def test_a_producer_is_connected_as_the_consumer_is_and_acknowledged_by_all() -> None:
+    config = StreamConfig.parse(
+        BASE
+        | {
+            "stream.kafka.connection.timeout.millis": "7000",
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.location": "/etc/ca.pem",
+            "compression.type": "zstd",
+            "acks": "0",
+            "enable.idempotence": "false",
+            "transactional.id": "mine",
+            "delivery.report.only.error": "true",
+            "stream.kafka.consumer.prop.fetch.min.bytes": "9",
+        }
+    )
+    settings = producer_settings(config, "me")
+    assert settings == {
+        "bootstrap.servers": "a:1,b:2", "client.id": "me", "security.protocol": "SASL_SSL", "ssl.ca.location": "/etc/ca.pem",
+        "compression.type": "zstd", "socket.timeout.ms": 10_000, "socket.receive.buffer.bytes": 512_000,
+        "reconnect.backoff.ms": 200, "reconnect.backoff.max.ms": 5_000, "linger.ms": 5, "message.max.bytes": 1_000_000_000,
+        "enable.idempotence": True, "acks": "all", "message.timeout.ms": 7_000,
+    }  # fmt: skip
+    with pytest.raises(InvalidConfigError, match="it would load code"):
+        producer_settings(StreamConfig.parse(BASE | {"plugin.library.paths": "mine"}), "me")
+
+
+def test_a_broker_that_is_not_there_is_not_waited_for_without_end() -> None:
+    keys = {"stream.kafka.broker.list": "127.0.0.1:9", "stream.kafka.connection.timeout.millis": "200"}
+    producer = stream(**keys).producer()
+    sent = producer.send(0, pa.array([b"a", b"b"], pa.binary()), None, None)
+    assert [type(error) for error in sent] == [TransientStreamError] * 2
+    assert "_MSG_TIMED_OUT" in str(sent[0])
+    producer.close()
 
 
 def test_partition_ids() -> None:

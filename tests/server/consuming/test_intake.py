@@ -1,6 +1,7 @@
 """From messages to rows: every message becomes rows, or is listed with the reason."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from gamay.ingest.stream.spi import DecodedBatch, Gap, MessageBatch, PermanentSt
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
-from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind, DeadLetters
+from gamay.server.consuming.dead_letters import DeadLetterKind
 from gamay.server.consuming.foreign import foreign_rows
 from gamay.server.consuming.intake import Intake
 
@@ -111,28 +112,36 @@ def test_a_batch_that_fails_as_a_whole_is_halved(monkeypatch: pytest.MonkeyPatch
     assert [(d.offset, d.reason) for d in taken.dead] == [("13", "an unlucky number")]
 
 
-def letter(offset: str, payload: bytes = b"x") -> DeadLetter:
-    return DeadLetter("t__0__0__x", 0, offset, DeadLetterKind.UNDECODABLE, "no reason", 5, payload)
+def test_a_dead_letter_has_what_the_stream_knows_of_its_message() -> None:
+    keys = pa.array([b"k", None, b"m"], pa.binary())
+    headers = pa.array([[], [("h", b"1"), ("h", b"\xff")], []], pa.map_(pa.string(), pa.binary()))
+    batch = replace(messages('{"n": "1"}', "{", '{"n": "x"}'), keys=keys, headers=headers)
+    dead = intake().take(batch).dead
+    assert [(d.offset, d.key, d.headers, d.rows_taken) for d in dead] == [
+        ("11", None, [("h", b"1"), ("h", b"\xff")], 0), ("12", b"m", [], 0),
+    ]  # fmt: skip
+    assert dead[0].to_json()["headers"] == [["h", "MQ=="], ["h", "/w=="]]
 
 
-def test_dead_letters_are_listed_once_and_outlive_the_process(tmp_path) -> None:
-    path = tmp_path / "t" / "letters.jsonl"
-    assert DeadLetters("t", path).add([letter("1"), letter("2")]) == 2
-    again = DeadLetters("t", path)
-    assert again.add([letter("2"), letter("3")]) == 1
-    assert [entry["offset"] for entry in again.entries(10)] == ["1", "2", "3"]
-    assert [entry["offset"] for entry in again.entries(2)] == ["2", "3"]
-    assert again.entries(10, offset="2")[0]["payload"] == "eA=="
-    assert again.counts() == {"UNDECODABLE": 3, "UNCONVERTIBLE": 0, "REJECTED": 0, "GAP": 0}
+def test_a_dead_letter_tells_how_many_rows_of_its_message_are_taken() -> None:
+    subject = intake()
 
+    class Lines:
+        def decode(self, batch: MessageBatch) -> DecodedBatch:
+            lines = [(place, n) for place, text in enumerate(batch.payloads.to_pylist()) for n in text.decode().split()]
+            places, values = zip(*lines, strict=True)
+            return DecodedBatch(pa.record_batch({"n": list(values)}), np.array(places, np.int64))
 
-def test_a_line_that_a_crash_cut_is_written_anew(tmp_path) -> None:
-    path = tmp_path / "letters.jsonl"
-    DeadLetters("t", path).add([letter("1"), letter("2")])
-    path.write_bytes(path.read_bytes()[:-3])
-    again = DeadLetters("t", path)
-    assert again.add([letter("2")]) == 1
-    assert [entry["offset"] for entry in DeadLetters("t", path).entries(10)] == ["1", "2"]
+    subject._decoder = Lines()
+    batch = messages("1 2", "3 x 5", "y z", "8 w")
+    taken = subject.take(batch)
+    found = [("11", "'x'", 2), ("12", "'y'", 0), ("12", "'z'", 0), ("13", "'w'", 1)]
+    assert [(d.offset, d.reason.split()[2], d.rows_taken) for d in taken.dead] == found
+    assert taken.messages.tolist() == [0, 0, 1, 1, 3]
+    rejected = subject.rejected(batch, taken, {0: "no", 2: "no", 4: "no"})
+    assert [(d.offset, d.kind, d.rows_taken) for d in rejected] == [
+        ("10", DeadLetterKind.REJECTED, 1), ("11", DeadLetterKind.REJECTED, 1), ("13", DeadLetterKind.REJECTED, 0),
+    ]  # fmt: skip
 
 
 def test_rows_of_other_partitions_are_left_out_where_the_table_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,7 +43,7 @@ _CONSUMING = (
 _PRODUCING = (
     "acks", "request.required.acks", "enable.idempotence", "transactional.id", "max.in.flight", "retries",
     "max.in.flight.requests.per.connection", "message.send.max.retries", "queuing.strategy", "delivery.timeout.ms",
-    "message.timeout.ms", "message.max.bytes", "partitioner",
+    "message.timeout.ms", "message.max.bytes", "delivery.report.only.error", "dr_cb", "dr_msg_cb", "on_delivery",
 )  # fmt: skip
 """Settings of producers that are not taken from a table, so that what is acknowledged is there, once."""
 _MESSAGE_BYTES_MAX = 1_000_000_000
@@ -98,7 +98,7 @@ def producer_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
     return shared | {
         "enable.idempotence": True,
         "acks": "all",
-        "message.timeout.ms": config.connection_timeout_ms,
+        "message.timeout.ms": max(config.connection_timeout_ms, 1_000),
         "message.max.bytes": _MESSAGE_BYTES_MAX,  # the broker has a limit of its own, and says so
         "linger.ms": 5,
     }
