@@ -7,10 +7,14 @@ from typing import Any
 import httpx
 import orjson
 import pyarrow as pa
+import pytest
+from tests.kafka_harness import KafkaHarness
 from tests.realtime.conftest import Realtime
 from typer.testing import CliRunner
 
+from gamay.base.errors import NotFoundError
 from gamay.cli.app import app
+from gamay.controller.instances.remote_servers import HttpServers
 from gamay.ingest.stream.log.topic import TopicConfig
 
 MakeRealtime = Callable[..., Realtime]
@@ -88,6 +92,26 @@ def test_a_message_becomes_a_row_once_the_table_takes_it(make_realtime: MakeReal
     assert [server["deadLetters"]["UNCONVERTIBLE"] for server in status.values()] == [2]
 
 
+def test_a_message_that_is_taken_when_it_is_consumed_again(make_realtime: MakeRealtime, eventually: Eventually) -> None:
+    table = make_realtime(start=False)
+    table.table["ingestionConfig"]["transformConfigs"] = [NUMBER]
+    table.start()
+    table.create()
+    table.producer.send(messages("0", "1 pieces", "2 bits", "3"), partition=0)
+    eventually(lambda: numbers(table) == [0, 3] and len(letters(table)) == 2)
+    table.table["ingestionConfig"]["transformConfigs"] = [MENDED]
+    table.rest("PUT", "/tables/t", json=table.table)
+    table.stop()
+    table.start()  # what was not committed is read again
+    eventually(lambda: numbers(table) == [0, 1, 3])
+    commit(table, eventually)
+    assert {offset: letter["replayedTo"] for offset, letter in letters(table).items()} == {"1": "1", "2": None}
+    assert "consumed it once more" in replay(table, "1")["notReplayed"][0]["reason"]
+    assert [entry["offset"] for entry in replay(table, all=True)["replayed"]] == ["2"]
+    eventually(lambda: list(letters(table)) == ["1", "2", "4"])
+    assert numbers(table) == [0, 1, 3]
+
+
 def test_the_message_has_its_key_still(make_realtime: MakeRealtime, eventually: Eventually) -> None:
     table = make_realtime()
     table.producer.send(pa.array([b"{"], pa.binary()), pa.array([b"the key"], pa.binary()), partition=0)
@@ -135,6 +159,54 @@ def test_a_request_says_what_to_replay(make_realtime: MakeRealtime) -> None:
     message = [{"partition": 0, "offset": "1"}]
     assert "all=true goes with neither" in refusal(json=message, params={"all": "true"})
     assert httpx.post(url.replace("/t/", "/u/"), json=message).status_code == 404
+
+
+def test_servers_are_asked_and_told_over_http(make_realtime: MakeRealtime, eventually: Eventually) -> None:
+    table = make_realtime()
+    table.producer.send(pa.array([b"{", b"[", b"("], pa.binary()), partition=0)
+    eventually(lambda: len(letters(table)) == 3)
+    core = table.cluster.core
+    server, name, places = core.server.id, "t_REALTIME", [(0, "0"), (0, "2"), (0, "7")]
+    remote, local = HttpServers(core.registry), core.server.consumers.dead_letters(name)
+    remote.note_replayed(server, name, {(0, "2"): "5"})
+    assert remote.replayable(server, name, 1) == local.replayable(1) == ([(0, "0")], True)
+    assert remote.find_dead_letters(server, name, places) == local.find(places)
+    assert local.find(places)[1] == {(0, "2"): "5"}
+    assert remote.dead_letters(server, name, 2) == local.entries(2)
+    url = f"{table.cluster.server_url}/tables/t_REALTIME/deadLetters"
+    for body in (
+        None,
+        {},
+        {"messages": [1]},
+        {"messages": [{"partition": 0}]},
+        {"messages": [{"partition": 0, "offset": "1"}]},
+    ):
+        assert httpx.post(f"{url}/replayed", json=body).status_code == 400
+    assert httpx.get(f"{url}/replayable", params={"limit": "-1"}).status_code == 400
+    assert httpx.post(url.replace("/t_", "/u_") + "/find", json={"messages": []}).status_code == 404
+    with pytest.raises(NotFoundError, match="not loaded"):
+        remote.replayable(server, "u_REALTIME", 1)
+    remote.close()
+
+
+@pytest.mark.kafka
+def test_a_message_of_kafka_is_replayed_with_its_key_and_headers(
+    make_realtime: MakeRealtime, eventually: Eventually, kafka: KafkaHarness
+) -> None:
+    table = make_realtime(kafka=kafka, partitions=2, **{"stream.kafka.metadata.populate": "true"})
+    headers = [("h", b"1"), ("h", b"\xff")]
+    kafka.producer.produce(kafka.topic("t"), b"{", b"k", 1, headers=headers)
+    kafka.producer.flush(30)
+    eventually(lambda: len(letters(table)) == 1)
+    table.rest("POST", "/tables/t/forceCommit")
+    body = [{"partition": 1, "offset": "0"}]
+    eventually(lambda: table.rest("POST", PATH, json=body)["replayed"] == [{**body[0], "replayedTo": "1"}])
+    eventually(lambda: len(letters(table)) == 2)
+    first, second = letters(table).values()
+    for name in ("payload", "key", "headers", "partition", "kind"):
+        assert first[name] == second[name] is not None
+    assert (first["replayedTo"], second["offset"], second["replayedTo"]) == ("1", "1", None)
+    assert [(name, base64.b64decode(value)) for name, value in second["headers"]] == headers
 
 
 def test_the_command_line_replays(make_realtime: MakeRealtime, eventually: Eventually) -> None:

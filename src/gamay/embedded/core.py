@@ -350,7 +350,10 @@ class _LocalServers:
         return self._consumers(instance).dead_letters(table).find(places)
 
     def note_replayed(self, instance: str, table: str, replayed: Mapping[Place, str]) -> None:
-        self._consumers(instance).dead_letters(table).note_replayed(replayed)
+        try:
+            self._consumers(instance).dead_letters(table).note_replayed(replayed)
+        except OSError as error:
+            raise NotFoundError(f"server '{instance}' cannot remember it: {error}") from error
 
     def _consumers(self, instance: str) -> "ConsumerManager":
         consumers = self._check(instance).consumers

@@ -131,6 +131,8 @@ class DeadLetterReplay:
 def _refusal(place: Place, entry: _Entry, uncommitted: Callable[[Place], str | None], again: bool) -> str | None:
     if entry["notReplayable"]:
         return str(entry["notReplayable"])
+    if entry["replayedTo"] == entry["offset"] and not again:
+        return "a server consumed it once more, and took it; again=true replays it nevertheless"
     if entry["replayedTo"] is not None and not again:
         return f"it was replayed already, to offset {entry['replayedTo']}; again=true replays it once more"
     if (segment := uncommitted(place)) is not None:

@@ -2,14 +2,15 @@
 
 One file of JSON lines a table and server, appended and synced before the offset behind the message is passed, so that every
 message below a committed offset is either a row or listed here. A message that is consumed again, after a restart, is
-listed once. A line of kind REPLAYED says that a message was written to its partition once more, and where.
+listed once. A line of kind REPLAYED says that a message was written to its partition once more, and where; if that is its
+own offset, it was taken when it was consumed again.
 """
 
 import base64
 import logging
 import os
 import threading
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ class DeadLetters:
         self._table = table
         self._path = path
         self._lock = threading.Lock()
-        self._known: set[Place] = set()
+        self._known: defaultdict[int, set[str]] = defaultdict(set)
         self._replayed: dict[Place, str] = {}
         self._counts: Counter[str] = Counter()
         self._size = 0
@@ -107,7 +108,7 @@ class DeadLetters:
     def add(self, letters: Sequence[DeadLetter]) -> int:
         """Append entries, durably; return how many were not there before. Raises OSError."""
         with self._lock:
-            fresh = [letter for letter in letters if (letter.partition, letter.offset) not in self._known]
+            fresh = [letter for letter in letters if letter.offset not in self._known[letter.partition]]
             if not fresh:
                 return 0
             self._append(map(self._line, fresh))
@@ -162,6 +163,11 @@ class DeadLetters:
         with self._lock:
             return found, {place: self._replayed[place] for place in places if place in self._replayed}
 
+    def waiting(self, partition: int) -> list[str]:
+        """Return the offsets of a partition's entries that were not replayed."""
+        with self._lock:
+            return [offset for offset in self._known[partition] if (partition, offset) not in self._replayed]
+
     def note_replayed(self, replayed: Mapping[Place, str]) -> None:
         """Remember durably where messages were written again. Raises OSError."""
         with self._lock:
@@ -176,7 +182,7 @@ class DeadLetters:
             self._replayed |= fresh
 
     def _count(self, entry: Mapping[str, Any]) -> None:
-        self._known.add(_place(entry))
+        self._known[entry["partition"]].add(entry["offset"])
         self._counts[entry["kind"]] += 1
 
     def _append(self, lines: Iterable[bytes]) -> None:

@@ -1,8 +1,11 @@
 """Taking rows into a consuming segment: primary keys are looked up before, what cannot be taken is a dead letter."""
 
+from collections.abc import Set
+from contextlib import suppress
 from dataclasses import replace
 
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, InvalidConfigError
+from gamay.ingest.stream.offsets import Offset
 from gamay.ingest.stream.spi import MessageBatch
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.server.consuming.context import SegmentContext
@@ -21,11 +24,14 @@ class Indexing:
         self._rows, self._intake = rows, intake
         self._letters, self._counts = context.memory.letters, context.counts
         self._note_error = context.note_error
+        self._partition = context.name.partition
+        self._doubtful = _dead_before(context)
         self.keys: ConsumingKeys | None = None
         self.filtered = self.incomplete = self.dropped = 0
 
     def append(self, batch: MessageBatch, taken: Taken) -> bool:
         """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
+        dead = list(taken.dead)
         if taken.dead:
             self._counts.count_dead(taken.dead)
             self.dropped += self._letters.add([replace(letter, segment=self._rows.name) for letter in taken.dead])
@@ -36,6 +42,7 @@ class Indexing:
                 rejected = self._intake.rejected(batch, taken, prepared.rejected)
                 self._counts.count_dead(rejected)
                 self.dropped += self._letters.add(rejected)
+                dead += rejected
             try:
                 self._rows.append(taken.rows if prepared is None else prepared.batch)
             except GamayError as error:
@@ -48,6 +55,8 @@ class Indexing:
                 return True
             if keys is not None and prepared is not None:
                 keys.publish(prepared)
+        if self._doubtful:
+            self._note_taken(batch, {letter.offset for letter in dead})
         self.filtered += taken.num_filtered
         self.incomplete += taken.num_incomplete
         self._counts.filtered += taken.num_filtered - taken.num_foreign
@@ -55,3 +64,24 @@ class Indexing:
         self._counts.incomplete += taken.num_incomplete
         self._counts.sanitised += taken.num_sanitised
         return False
+
+    def _note_taken(self, batch: MessageBatch, dead: Set[str]) -> None:
+        """Note which messages are none of the dead letters any more that they were; else they could be replayed, too."""
+        reached = {text for text, offset in self._doubtful.items() if offset < batch.next_offset}
+        if reached:
+            taken = reached.intersection(map(str, batch.offsets.to_pylist())) - dead
+            self._letters.note_replayed({(self._partition, text): text for text in taken})
+            self._doubtful = {text: offset for text, offset in self._doubtful.items() if text not in reached}
+
+
+def _dead_before(context: SegmentContext) -> dict[str, Offset]:
+    """Return the messages of a segment that is consumed again, perhaps by another config, which were dead letters before."""
+    found: dict[str, Offset] = {}
+    if context.is_stream_level:  # they cannot be replayed
+        return found
+    for text in context.memory.letters.waiting(context.name.partition):
+        with suppress(InvalidConfigError):  # of another stream, which the table consumed before
+            offset = context.factory.parse_offset(text)
+            if context.begin <= offset:
+                found[text] = offset
+    return found
