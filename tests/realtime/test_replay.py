@@ -112,12 +112,16 @@ def test_a_message_that_is_taken_when_it_is_consumed_again(make_realtime: MakeRe
     assert numbers(table) == [0, 1, 3]
 
 
-def test_the_message_has_its_key_still(make_realtime: MakeRealtime, eventually: Eventually) -> None:
+def test_the_message_has_its_key_still_and_who_sent_it_is_in_the_audit_log(
+    make_realtime: MakeRealtime, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
     table = make_realtime()
     table.producer.send(pa.array([b"{"], pa.binary()), pa.array([b"the key"], pa.binary()), partition=0)
     eventually(lambda: len(letters(table)) == 1)
     commit(table, eventually)
-    replay(table, "0")
+    with caplog.at_level("INFO", logger="gamay.audit"):
+        replay(table, "0")
+        eventually(lambda: "ReplayDeadLetters of t, POST '/tables/t/deadLetters/replay': 200" in caplog.text)
     eventually(lambda: len(letters(table)) == 2)
     first, second = letters(table).values()
     for name in ("payload", "key", "kind", "partition"):
