@@ -153,9 +153,9 @@ class DeadLetters:
     def find(self, places: Collection[Place]) -> tuple[list[dict[str, Any]], dict[Place, str]]:
         """Return the entries at some places, up to FOUND_MAX_BYTES but one at least, and which of all places have been
         replayed, and where to."""
-        found, size = [], 0
+        found, size, wanted = [], 0, set(places)
         for entry in self._letters():
-            if _place(entry) in places:
+            if _place(entry) in wanted:
                 found.append(entry)
                 size += len(entry["payload"] or "")
                 if size > FOUND_MAX_BYTES:
