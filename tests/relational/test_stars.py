@@ -144,6 +144,7 @@ def test_generated_queries(stars: Twins, numbers: range) -> None:
     [
         ("SELECT iname, SUM(n) FROM fact JOIN ints ON i = ik GROUP BY iname", True),
         ("SELECT COUNT(*) FROM fact, ints, longs WHERE i = ik AND l = lk", True),
+        ("SELECT iname, SUM(n) FROM ints, longs, fact WHERE i = ik AND l = lk GROUP BY iname", True),
         ("SELECT COUNT(*) FROM fact JOIN ints ON i + 1 = ik", False),
         ("SELECT COUNT(*) FROM fact JOIN ints ON i < ik", False),
         ("SELECT COUNT(*) FROM fact JOIN ints ON i = ik AND n = inum", False),

@@ -125,14 +125,13 @@ class _Stars:
                 yield from self._facts(node.child)
 
     def _flatten(self, node: Node, into: _Joined) -> None:
-        if not any(each is into.fact for each in nodes_of(node)):
-            into.relations.append(node)
-            return
         match node:
             case Join(kind="INNER" | "CROSS", lateral=False):
                 self._flatten(node.left, into)
                 self._flatten(node.right, into)
                 into.conditions += [replaced(each, into.by) for each in node.conditions]
+            case _ if not any(each is into.fact for each in nodes_of(node)):
+                into.relations.append(node)
             case Join(lateral=False) if node.kind in self._kinds:
                 self._flatten(node.left, into)
                 into.beside.append((node.kind, node.right, tuple(replaced(each, into.by) for each in node.conditions)))
