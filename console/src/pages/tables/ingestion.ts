@@ -63,11 +63,13 @@ export interface Letter {
   timestampMs: number
   /** base64 */
   payload: string | null
-  replayedTo?: string | null
+  replayedTo: string | null
+  /** why it cannot be sent to the stream again */
+  notReplayable: string | null
 }
 
 /** Whether a message can be sent to the stream again, and was not yet. */
-export const mayReplay = ({ kind, payload, replayedTo }: Letter) => kind !== 'GAP' && payload !== null && !replayedTo
+export const mayReplay = ({ notReplayable, replayedTo }: Letter) => !notReplayable && !replayedTo
 
 const SHOWN_MAX = 2000
 

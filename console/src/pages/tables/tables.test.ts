@@ -144,8 +144,8 @@ describe('the consumption of a stream', () => {
   })
 
   it('replays what there is, once', () => {
-    const letter: Letter = { partition: 0, offset: '1', nextOffset: null, kind: 'UNCONVERTIBLE', reason: '', timestampMs: 0, payload: 'e30=' }
-    expect([letter, { ...letter, payload: null }, { ...letter, kind: 'GAP' as const }, { ...letter, replayedTo: '9' }].map(mayReplay)).toEqual([true, false, false, false])
+    const letter: Letter = { partition: 0, offset: '1', nextOffset: null, kind: 'UNCONVERTIBLE', reason: '', timestampMs: 0, payload: 'e30=', replayedTo: null, notReplayable: null }
+    expect([letter, { ...letter, notReplayable: 'no' }, { ...letter, replayedTo: '9' }].map(mayReplay)).toEqual([true, false, false])
   })
 })
 
