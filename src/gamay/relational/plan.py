@@ -5,7 +5,7 @@ columns of the query around it as its own. Expressions are those of `gamay.funct
 subquery stands in one as the column of its id (`Plan.subqueries`), or compared as a call of `SUBQUERY`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -14,10 +14,12 @@ import pyarrow as pa
 from gamay.functions.expression import Call, Column, Expression, walk
 from gamay.functions.registry import ValueType
 from gamay.functions.scalar.table.joined import found_in, value_of
+from gamay.query.bind.searches import VECTOR_SEARCHES
 from gamay.sql.query import Query
 
 SUBQUERY = "compared(subquery)"
 """The function that `x IN (SELECT …)` is: of the column of the subquery's id, and of what is compared with its columns."""
+_OF_NEAREST = VECTOR_SEARCHES[:2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,17 @@ class Scan:
     def column_names(self) -> dict[Expression, Expression]:
         """What each of its columns is called in the table."""
         return {each.column: Column(each.name) for each in (*self.fields, *self.filtered)}
+
+    @property
+    def may_lose_rows(self) -> bool:
+        """Whether a further condition only leaves out rows; not where so many rows, or the nearest ones, are taken."""
+        return self.limit is None and not seek_nearest(self.where)
+
+
+def seek_nearest(conditions: Iterable[Expression]) -> bool:
+    """Whether conditions search the nearest of the rows for which the others hold, so that a further one is not of them."""
+    parts = (part for condition in conditions for part in walk(condition))
+    return any(isinstance(part, Call) and part.name in _OF_NEAREST for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

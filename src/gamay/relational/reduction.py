@@ -139,7 +139,7 @@ class _Finder:
         match node:
             case Scan():
                 own = {each.id: each.id for each in node.fields}
-                return own, own if node.limit is None else {}
+                return own, own if node.may_lose_rows else {}
             case Leaf() | Rows():
                 return {each.id: each.id for each in node.fields}, {}
             case Filter():

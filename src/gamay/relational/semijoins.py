@@ -52,7 +52,7 @@ def semi_join_of(plan: Plan, scan: Scan, waiting: Iterable[Scan]) -> SemiJoin | 
     if found is None or pair is None or any(own & {each.id for each in root.fields} for root in roots_of(plan)):
         return None
     key, column = pair if pair[0] in own else (pair[1], pair[0])
-    target = next((each for each in waiting if each.limit is None and column in {one.id for one in each.fields}), None)
+    target = next((each for each in waiting if each.may_lose_rows and column in {one.id for one in each.fields}), None)
     if target is None or plan.types[key][0] not in KEY_TYPES or plan.types[column][0] not in KEY_TYPES:
         return None
     if not _count(nodes, target) == _count(nodes, scan) == 1:

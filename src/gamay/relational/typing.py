@@ -22,6 +22,7 @@ from gamay.functions.registry import (
 )
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
+from gamay.query.bind.searches import VECTOR_SEARCHES
 from gamay.relational.plan import SUBQUERY
 
 BOOLEAN: ValueType = (DataType.BOOLEAN, False)
@@ -74,6 +75,8 @@ def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueTyp
         raise _invalid("* is not an expression; it stands alone in SELECT and in COUNT(*)")
     if is_aggregate(expression.name) or expression.name in (FILTERED, ORDERED):
         raise _invalid("The aggregate {} cannot stand here", expression)
+    if expression.name in VECTOR_SEARCHES:  # the table reads their arguments as they are written
+        return expression, BOOLEAN
     args, arg_types = _resolved_args(expression.args, types)
     call, value_type = _resolved_call(Call(expression.name, tuple(args)), arg_types)
     return folded(call), value_type

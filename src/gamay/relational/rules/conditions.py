@@ -24,6 +24,7 @@ from gamay.relational.plan import (
     Unnest,
     Window,
     ids_in,
+    seek_nearest,
     with_plans,
 )
 from gamay.relational.rules.disjunctions import conjuncts, implied
@@ -49,9 +50,12 @@ class _Pushdown:
             case Filter():
                 moving = [part for each in node.conditions if self._moves(each) for part in conjuncts(each)]
                 staying = tuple(each for each in node.conditions if not self._moves(each))
+                if seek_nearest(node.conditions):
+                    child = self.push(node.child, moving)
+                    return _filtered(Filter(child, staying) if staying else child, conditions)
                 child = self.push(node.child, [*conditions, *moving])
                 return Filter(child, staying) if staying else child
-            case Scan():
+            case Scan() if not seek_nearest(node.where):
                 here, above = _split(conditions, node.fields)
                 return _filtered(replace(node, where=(*node.where, *here)), above)
             case Project():

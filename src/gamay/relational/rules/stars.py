@@ -115,7 +115,7 @@ class _Stars:
     def _facts(self, node: Node) -> Iterator[Scan]:
         """Yield the tables of which each row of a tree of joins may have one."""
         match node:
-            case Scan(limit=None):
+            case Scan() if node.may_lose_rows:
                 yield node
             case Join(lateral=False) if node.kind in self._kinds:
                 yield from self._facts(node.left)
