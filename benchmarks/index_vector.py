@@ -21,7 +21,14 @@ from benchmarks.joins import median_ms
 from benchmarks.report import Report, Shape
 
 _CENTRES = 2000
-_CASES = {"IVF_FLAT, 10 nearest": ("ivf", 10), "IVF_FLAT, 1,000 nearest": ("ivf", 1000), "HNSW, 10 nearest": ("hnsw", 10)}
+# by what is searched: the table, how many rows, and the condition beside the search
+_CASES = {
+    "IVF_FLAT, 10 nearest": ("ivf", 10, ""),
+    "IVF_FLAT, 1,000 nearest": ("ivf", 1000, ""),
+    "IVF_FLAT, 10 nearest of 1 in 20 rows": ("ivf", 10, "id % 20 = 3"),
+    "IVF_FLAT, 10 nearest of 1 in 5,000 rows": ("ivf", 10, "id % 5000 = 3"),
+    "HNSW, 10 nearest": ("hnsw", 10, ""),
+}
 SHAPES = {
     "index_vector": Shape(
         ("search", "vectors", "recall", "gamay ms", "scan ms", "duckdb ms", "× scan", "× duckdb"), tuple(_CASES), texts=1
@@ -82,18 +89,19 @@ def main() -> None:
             db.create_table(table, rows, _SCHEMA, config(index_type, arguments.dimension))
             print(f"{sizes[table]:,} vectors loaded and indexed by {index_type} in {time.perf_counter() - begun:.1f} s")
             duck.execute(f"CREATE TABLE {table} AS SELECT id, v::FLOAT[{arguments.dimension}] AS v FROM rows")
-        for case, (table, count) in _CASES.items():
-            found.add(case, f"{sizes[table]:,}", *_measured(db, duck, table, count, searched))
+        for case, (table, count, condition) in _CASES.items():
+            found.add(case, f"{sizes[table]:,}", *_measured(db, duck, table, count, searched, condition))
     found.finish(writes=arguments.write_docs)
 
 
-def _measured(db: Any, duck: Any, table: str, count: int, searched: Any) -> tuple[str, ...]:
+def _measured(db: Any, duck: Any, table: str, count: int, searched: Any, condition: str) -> tuple[str, ...]:
     times: list[tuple[float, float, float]] = []
     shares = []
     for vector in searched:
         array = f"ARRAY[{', '.join(map(str, vector.tolist()))}]"
-        mine = f"SELECT id FROM {table} WHERE VECTOR_SIMILARITY(v, {array}, {count}) LIMIT {count}"
-        other = f"SELECT id FROM {table} ORDER BY array_distance(v, {array}::FLOAT[{len(vector)}]) LIMIT {count}"
+        where, beside = (f"WHERE {condition}", f"{condition} AND") if condition else ("", "")
+        mine = f"SELECT id FROM {table} WHERE {beside} VECTOR_SIMILARITY(v, {array}, {count}) LIMIT {count}"
+        other = f"SELECT id FROM {table} {where} ORDER BY array_distance(v, {array}::FLOAT[{len(vector)}]) LIMIT {count}"
         wanted = {row[0] for row in duck.execute(other).fetchall()}
         scanned = {row[0] for row in db.sql(mine, skipIndexes="v=vector").rows()}
         assert len(scanned & wanted) >= count - 1, "the scan and DuckDB find other rows"  # but for rounding

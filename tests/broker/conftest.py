@@ -32,6 +32,7 @@ from gamay.segment.read.reader import ImmutableSegment, open_segment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.server.answering.executor import QueryExecutor
 from gamay.server.answering.listener import QueryListener
+from gamay.server.answering.running import RunningQueries
 from gamay.server.loading.table import LoadedSegment, TableData
 from gamay.server.query_counts import ServerCounts
 
@@ -109,11 +110,12 @@ class TestServer:
         self.hosted = Hosted(name, schema, config)
         self.executor = SlowExecutor(self.hosted)
         self.listener: QueryListener | None = None
+        self.running = RunningQueries()
         self.port = 0
         self.start()
 
     def start(self) -> None:
-        self.listener = QueryListener(self.name, self.executor, SYSTEM_CLOCK, port=self.port)
+        self.listener = QueryListener(self.name, self.executor, SYSTEM_CLOCK, port=self.port, running=self.running)
         self.port = self.listener.port
         self.listener.start()
 

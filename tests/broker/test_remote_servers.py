@@ -167,7 +167,7 @@ def test_cancelling_reaches_the_servers(replicated: Cluster) -> None:
 def test_a_query_is_ended_at_its_servers(replicated: Cluster) -> None:
     """By the HTTP interface of each server, which lists what brokers wait for."""
     apps = [
-        TestClient(ServerApp(server.hosted, lambda: True, queries=server.listener).asgi()) for server in replicated.servers
+        TestClient(ServerApp(server.hosted, lambda: True, queries=server.running).asgi()) for server in replicated.servers
     ]
     assert [app.get("/queries/id").json() for app in apps] == [[]] * len(apps)
     missing = apps[0].delete("/query/none")

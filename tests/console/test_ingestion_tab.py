@@ -13,9 +13,7 @@ def test_a_stream_is_paused_resumed_and_committed(watched: Any, browser: Any, or
     page, _ = watched(orders.cluster.controller_url, "/#/tables/orders/ingestion", width=400)
     row = page.get_by_role("row").filter(has_text="orders__0__")
     expect(row.get_by_role("cell", name="consuming")).to_be_visible()
-    for place, text in enumerate(
-        ["300", "0", "0"], 3
-    ):  # the offset, messages behind it, rows since the last commit
+    for place, text in enumerate(["300", "0", "0"], 3):  # the offset, messages behind it, rows since the last commit
         expect(row.locator("td").nth(place)).to_have_text(text)
     expect(page.get_by_text("Every message of the stream has become a row")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -92,7 +92,7 @@ def test_what_is_not_computed_through_a_dictionary() -> None:
     assert coded_key(COMPUTED[0], probe, rows=3) is None
     # an entry that fails need not belong to a matching row
     assert coded_key(Call("cast", (Column("t"), Literal("INT", DataType.STRING))), probe, ROWS) is None
-    assert column_names(COMPUTED[1]) == ["n"]
+    assert column_names(COMPUTED[1]) == ("n",)
 
 
 @pytest.mark.parametrize(
