@@ -51,7 +51,10 @@ def test_dead_letters_are_shown_and_replayed(watched: Any, browser: Any, orders:
             entry["replayedTo"] = "10"
         route.fulfill(json={"replayed": sent[-1], "notReplayed": []})
 
-    page.route("**/deadLetters?*", lambda route: route.fulfill(json={"deadLetters": found}))
+    reads: list[str] = []
+    page.route(
+        "**/deadLetters?*", lambda route: (reads.append(route.request.url), route.fulfill(json={"deadLetters": found}))
+    )
     page.route("**/deadLetters/replay", replay)
     page.goto(f"{orders.cluster.controller_url}/#/tables/orders/ingestion")
     rows = page.get_by_role("region", name="Dead letters").get_by_role("row")
@@ -68,3 +71,8 @@ def test_dead_letters_are_shown_and_replayed(watched: Any, browser: Any, orders:
     expect(rows.nth(2)).to_contain_text("replayed as 10")
     expect(page.get_by_text("1 message sent to the stream again")).to_be_visible()
     assert sent == [[{"partition": 1, "offset": "4"}]]
+    with page.expect_request("**/realtimeStatus"):  # of every few seconds
+        pass
+    assert len(reads) == 2  # at first, and after the replay: reading them is too much work for every few seconds
+    with page.expect_request("**/deadLetters?*"):
+        page.get_by_role("button", name="Look again").click()
