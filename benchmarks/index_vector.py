@@ -112,7 +112,7 @@ def _measured(db: Any, duck: Any, table: str, count: int, searched: Any, conditi
         times.append((own, scan, duck_ms))
     own, scan, duck_ms = (statistics.geometric_mean(column) for column in zip(*times, strict=True))
     recall = f"{statistics.mean(shares):.3f}"
-    return recall, f"{own:.2f}", f"{scan:.1f}", f"{duck_ms:.1f}", f"{scan / own:.0f}", f"{duck_ms / own:.0f}"
+    return recall, f"{own:.2f}", f"{scan:.1f}", f"{duck_ms:.1f}", f"{scan / own:.2g}", f"{duck_ms / own:.2g}"
 
 
 if __name__ == "__main__":
