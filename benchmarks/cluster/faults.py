@@ -147,7 +147,7 @@ class Faults:
 
     # how
 
-    def _away(self, process: RoleProcess, what: str, end: Callable[[RoleProcess], None], limit_s: float) -> None:
+    def _away(self, process: RoleProcess, what: str, end: Callable[[RoleProcess], object], limit_s: float) -> None:
         """End a process, wait until answers are whole, start it again."""
         _log.info("%s", process.instance)
         end(process)
@@ -170,7 +170,7 @@ class Faults:
         process.send(signal.SIGCONT)
         self._recovered(f"{process.role} goes on", back_s, 10)
 
-    def _without_leader(self, what: str, end: Callable[[RoleProcess], None]) -> None:
+    def _without_leader(self, what: str, end: Callable[[RoleProcess], object]) -> None:
         leader = self._leader()
         end(leader)
         began_s = time.monotonic()

@@ -1,16 +1,17 @@
 """The roles of a cluster as processes on this machine: started, killed, stopped for a while, started again."""
 
+import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.cluster.ports import free_port
+from benchmarks.cluster.template import fork_role
 
 _START_S = 300
 _END_S = 120
@@ -39,14 +40,12 @@ class RoleProcess:
         self.log = folder / f"{role}{number}.log"
         self.is_up = False
         self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Chaos", "--port", str(self.port), *more]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkServerProcess | None = None
         self.http = httpx.Client(base_url=f"http://localhost:{self.port}", timeout=30, trust_env=False)
 
     def start(self) -> None:
         """Start it, without waiting until it is ready."""
-        with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "gamay.cli", *self._arguments]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._process = fork_role(self._arguments, self.log)
         self.is_up = True
 
     def wait_ready(self) -> float:
@@ -55,33 +54,41 @@ class RoleProcess:
 
     def is_ready(self) -> bool:
         """Whether `/health` answers 200. Raises WaitedInVainError when the process has ended by itself."""
-        if self._process is not None and self._process.poll() is not None:
-            raise WaitedInVainError(f"{self.name} ended by itself, with status {self._process.returncode}; see {self.log}")
+        if self._process is not None and self.has_ended:
+            raise WaitedInVainError(f"{self.name} ended by itself, with status {self._process.exitcode}; see {self.log}")
         try:
             return self.http.get("/health").status_code == 200
         except httpx.TransportError:
             return False
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it runs no more, although nobody has called `kill`."""
+        return self._process is not None and self._process.exitcode is not None
+
+    @property
     def pid(self) -> int:
         """The process that runs now."""
         assert self._process is not None
+        assert self._process.pid is not None
         return self._process.pid
 
     def send(self, number: int) -> None:
         """Send a signal: SIGSTOP and SIGCONT; what ends a process is `kill`."""
-        assert self._process is not None
-        self._process.send_signal(number)
+        os.kill(self.pid, number)
         self.is_up = number == signal.SIGCONT
 
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        """End the process, and wait until it has gone."""
+    def kill(self, number: int = signal.SIGKILL) -> int | None:
+        """End the process, wait until it has gone, and return its status; None when it was not running."""
+        if self._process is None:
+            return None
+        if not self.has_ended:
+            self.send(signal.SIGCONT)
+            self.send(number)
         self.is_up = False
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.send_signal(number)
-            self._process.wait(_END_S)
-            self._process = None
+        self._process.join(_END_S)
+        status, self._process = self._process.exitcode, None
+        return status
 
 
 class Processes:

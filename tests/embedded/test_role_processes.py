@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 import pytest
 from benchmarks.cluster.ports import free_port
+from benchmarks.cluster.processes import RoleProcess
 from benchmarks.cluster.zookeeper import ZooKeeperProcess
 from tests.waiting import eventually
 
@@ -41,69 +42,26 @@ TABLE: dict[str, Any] = {
 }
 
 
-class Process:
-    """A `gamay start …` whose port stays the same when it is started again."""
-
-    def __init__(self, folder: Path, role: str, zk: str, *more: str) -> None:
-        self.role, self.port = role, free_port()
-        # each process would load all kernels: `test_warming.py` has what that is for
-        warming = ("--no-warm-up",) if role in ("broker", "server") else ()
-        self._arguments = ["start", role, "--zk", zk, "--cluster-name", "Test", "--port", str(self.port), *warming, *more]
-        self._log = folder / f"{role}-{self.port}.log"
-        self._process: subprocess.Popen[bytes] | None = None
-        self.http = httpx.Client(base_url=f"http://localhost:{self.port}", timeout=30)
-
-    def start(self) -> "Process":
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen([sys.executable, "-m", "gamay.cli", *self._arguments], stdout=log, stderr=log)
-        return self
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text()
-
-    @property
-    def ready(self) -> bool:
-        assert self._process is None or self._process.poll() is None, self.log
-        try:
-            return self.http.get("/health").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def wait_ready(self) -> "Process":
-        eventually(lambda: self.ready, lambda: self.log)
-        return self
-
-    def kill(self, number: int = signal.SIGKILL) -> int:
-        if self._process is None:
-            return 0
-        self._process.send_signal(number)
-        status = self._process.wait(60)
-        self._process = None
-        return status
-
-    def wait_end(self) -> int:
-        assert self._process is not None
-        return self._process.wait(60)
-
-
 class Cluster:
     """Processes on one ZooKeeper."""
 
     def __init__(self, folder: Path, zk: str) -> None:
         self.folder, self.zk = folder, zk
-        self.processes: list[Process] = []
+        self.processes: list[RoleProcess] = []
 
-    def add(self, role: str, *more: str) -> Process:
-        self.processes.append(Process(self.folder, role, self.zk, *more).start())
+    def add(self, role: str, *more: str) -> RoleProcess:
+        # each process would load all kernels: `test_warming.py` has what that is for
+        warming = ("--no-warm-up",) if role in ("broker", "server") else ()
+        self.processes.append(RoleProcess(role, len(self.processes), self.folder, self.zk, *warming, *more))
+        self.processes[-1].start()
         return self.processes[-1]
 
-    def controller(self) -> Process:
+    def controller(self) -> RoleProcess:
         config = self.folder / "controller.conf"
         config.write_text(f"gamay.ingest.allowed_uris=file://{self.folder}/streams/\n")
         return self.add("controller", "--data-dir", str(self.folder / "deepstore"), "--config-file", str(config))
 
-    def server(self, *more: str) -> Process:
+    def server(self, *more: str) -> RoleProcess:
         number = len(self.processes)
         return self.add(
             "server", "--data-dir", str(self.folder / f"server{number}"), "--query-port", str(free_port()), *more
@@ -122,25 +80,25 @@ def cluster(tmp_path: Path, zookeeper_hosts: str) -> Iterator[Cluster]:
     made.stop()
 
 
-def _push(controller: Process, archive: Path) -> None:
+def _push(controller: RoleProcess, archive: Path) -> None:
     with archive.open("rb") as file:
         answer = controller.http.post("/v2/segments", params={"tableName": "trips"}, files={"file": (archive.name, file)})
     assert answer.status_code == 200, answer.text
 
 
-def _ask(broker: Process) -> tuple[int | None, dict[str, Any]]:
+def _ask(broker: RoleProcess) -> tuple[int | None, dict[str, Any]]:
     answer = broker.http.post("/query/sql", json={"sql": "SELECT COUNT(*), SUM(n) FROM trips"}).json()
     rows = answer.get("resultTable", {}).get("rows") or [[None, None]]
     return rows[0][0], answer
 
 
-def _is_whole(controller: Process) -> bool:
+def _is_whole(controller: RoleProcess) -> bool:
     """Whether both replicas of each segment are online."""
     view = controller.http.get("/tables/trips/externalview").json()["OFFLINE"]
     return all(list(states.values()) == ["ONLINE", "ONLINE"] for states in view.values())
 
 
-def _subjects(controller: Process) -> set[str]:
+def _subjects(controller: RoleProcess) -> set[str]:
     """What is wrong with something now."""
     return {problem["subject"] for problem in controller.http.get("/cluster/status").json()["problems"]}
 
@@ -156,7 +114,7 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     for process in cluster.processes:
         process.wait_ready()
     first = controllers[0].http
-    assert first.get("/cluster/info").json() == {"clusterName": "Test"}
+    assert first.get("/cluster/info").json() == {"clusterName": "Chaos"}
     assert len(first.get("/liveinstances").json()["instances"]) == 5
     leader = first.get("/leader/tables").json()["leadControllerEntryMap"]["leadControllerResource_0"]["leadControllerId"]
     assert first.post("/schemas", json=SCHEMA).status_code == 200
@@ -180,7 +138,7 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     dead = servers[0]
     dead.kill()
     eventually(exact_or_flagged)
-    eventually(lambda: other.ready, lambda: other.log)  # another leads
+    eventually(other.is_ready, other.log.read_text)  # another leads
     eventually(lambda: f"Server_localhost_{dead.port}" in _subjects(other))
     _push(other, make_segment("trips_4", list(range(400, 500))))
     eventually(lambda: _ask(broker)[0] == 500, lambda: _ask(broker))
@@ -193,13 +151,11 @@ def test_machines_are_lost_and_answers_are_not(cluster: Cluster, make_segment: C
     # now the one that was fetching from a shared folder goes, gracefully: no answer may be less than whole
     answers: list[tuple[int | None, Any]] = []
     leaving = servers[1]
-    assert leaving._process is not None
-    leaving._process.terminate()
-    while leaving._process.poll() is None:
+    leaving.send(signal.SIGTERM)
+    while not leaving.has_ended:
         count, answer = _ask(broker)
         answers.append((count, answer["exceptions"]))
-    assert leaving._process.returncode == 0, leaving.log
-    leaving._process = None
+    assert leaving.kill() == 0, leaving.log.read_text()
     assert answers
     assert all(answer == (500, []) for answer in answers), [a for a in answers if a != (500, [])]
     eventually(lambda: _ask(broker)[0] == 500)
@@ -221,7 +177,7 @@ def test_damaged_records_are_mended_through_any_controller(cluster: Cluster, mak
     eventually(lambda: _ask(broker)[0] == 200, lambda: _ask(broker))
     documents = {paths.schema("trips"): SCHEMA, paths.table_config("trips_OFFLINE"): config}
     remade = [paths.segment("trips_OFFLINE", "trips_0"), paths.ideal_state("trips_OFFLINE")]
-    store = ZooKeeperStore.open(ZooKeeperAddress(cluster.zk, "Test"))
+    store = ZooKeeperStore.open(ZooKeeperAddress(cluster.zk, "Chaos"))
     try:
         for round_ in range(2):
             for path in (*documents, *remade):
@@ -249,13 +205,14 @@ def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
     leads = controllers[0].http.get("/leader/tables").json()["leadControllerEntryMap"]["leadControllerResource_0"]
     old = next(c for c in controllers if leads["leadControllerId"].endswith(f"_{c.port}"))
     new = next(c for c in controllers if c is not old)
-    assert old._process is not None
-    old._process.send_signal(signal.SIGSTOP)
-    eventually(lambda: f"Controller_localhost_{new.port} leads the cluster" in new.log, lambda: new.log)
-    old._process.send_signal(signal.SIGCONT)
-    eventually(lambda: f"Controller_localhost_{old.port} leads the cluster no more" in old.log, lambda: old.log)
-    eventually(lambda: len(new.http.get("/liveinstances").json()["instances"]) == 2, lambda: old.log)
-    eventually(lambda: old.ready and new.ready)
+    old.send(signal.SIGSTOP)
+    eventually(lambda: f"{new.instance} leads the cluster" in new.log.read_text(), new.log.read_text)
+    old.send(signal.SIGCONT)
+    eventually(
+        lambda: f"Controller_localhost_{old.port} leads the cluster no more" in old.log.read_text(), old.log.read_text
+    )
+    eventually(lambda: len(new.http.get("/liveinstances").json()["instances"]) == 2, old.log.read_text)
+    eventually(lambda: old.is_ready() and new.is_ready())
     assert old.http.get("/leader/tables").json() == new.http.get("/leader/tables").json()
 
 
@@ -276,17 +233,17 @@ def test_queries_are_answered_while_zookeeper_is_away(
         eventually(lambda: _ask(broker)[0] == 100, lambda: _ask(broker))
         limits = {"gamay.query.memory.max.bytes": "100000000"}
         assert controller.http.post("/cluster/configs", json=limits).status_code == 200
-        eventually(lambda: "each 100 MB" in server.log, lambda: server.log)
+        eventually(lambda: "each 100 MB" in server.log.read_text(), server.log.read_text)
         own_zookeeper.stop()
-        eventually(lambda: not controller.ready)
+        eventually(lambda: not controller.is_ready())
         assert "nothing can be changed" in controller.http.get("/cluster/status").json()["problems"][0]["problem"]
         for _ in range(20):
             count, answer = _ask(broker)
             assert (count, answer["exceptions"]) == (100, [])
-        assert broker.ready
-        assert server.ready
+        assert broker.is_ready()
+        assert server.is_ready()
         own_zookeeper.start()
-        eventually(lambda: controller.ready, lambda: controller.log)
+        eventually(controller.is_ready, controller.log.read_text)
         _push(controller, make_segment("trips_1", list(range(100))))
         eventually(lambda: _ask(broker)[0] == 200, lambda: _ask(broker))
         assert len(controller.http.get("/liveinstances").json()["instances"]) == 3
@@ -356,7 +313,7 @@ def test_clients_find_brokers_in_zookeeper(cluster: Cluster) -> None:
     assert controller.http.post("/schemas", json=SCHEMA).status_code == 200
     assert controller.http.post("/tables", json={**TABLE, "segmentsConfig": {"replication": "1"}}).status_code == 200
     eventually(lambda: controller.http.get("/brokers/tables/trips").json())
-    found = ZooKeeperDirectory(f"{cluster.zk}/Test")
+    found = ZooKeeperDirectory(f"{cluster.zk}/Chaos")
     try:
         eventually(lambda: found.list_brokers().all == (f"http://localhost:{broker.port}",), lambda: found.list_brokers())
         broker.kill()
@@ -380,18 +337,19 @@ def test_brokers_answer_for_the_tables_of_their_tenants(cluster: Cluster, make_s
     for _ in range(4):
         assert controller.http.post("/sql", json={"sql": "SELECT count(*) FROM trips"}).json()["exceptions"] == []
     theirs.kill(signal.SIGTERM)
-    theirs.start().wait_ready()
+    theirs.start()
+    theirs.wait_ready()
     assert _ask(theirs)[1]["exceptions"] == []  # from its first answer on
-    name = f"Broker_localhost_{theirs.port}"
+    name = theirs.instance
     assert controller.http.put(f"/instances/{name}/state", params={"state": "disable"}).status_code == 200
     eventually(lambda: theirs.http.get("/health").status_code == 503)
     assert [e["errorCode"] for e in _ask(theirs)[1]["exceptions"]] == [410]
     assert controller.http.get("/brokers/tables").json() == {"trips": []}
     assert controller.http.put(f"/instances/{name}/state", params={"state": "enable"}).status_code == 200
-    eventually(lambda: theirs.ready)
+    eventually(theirs.is_ready)
     assert _ask(theirs)[0] == 3
     assert controller.http.get("/v2/brokers/tables").json()["trips"][0]["instanceName"] == name
-    assert "kernels are ready" not in theirs.log  # --no-warm-up
+    assert "kernels are ready" not in theirs.log.read_text()  # --no-warm-up
 
 
 def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_segment: Callable[..., Path]) -> None:
@@ -409,14 +367,14 @@ def test_servers_answer_who_knows_the_cluster_s_secret(cluster: Cluster, make_se
     count, answer = _ask(stranger)
     assert count is None
     assert "do not have the same cluster secret: gamay.cluster.secret must be" in str(answer["exceptions"]), answer
-    eventually(lambda: "do not have the same cluster secret" in server.log, lambda: server.log)
-    path = "/Test/PROPERTYSTORE/CLUSTER_SECRET"
+    eventually(lambda: "do not have the same cluster secret" in server.log.read_text(), server.log.read_text)
+    path = "/Chaos/PROPERTYSTORE/CLUSTER_SECRET"
     assert controller.http.get("/zk/get", params={"path": path}).status_code == 403
-    below = controller.http.get("/zk/getChildren", params={"path": "/Test/PROPERTYSTORE"})
+    below = controller.http.get("/zk/getChildren", params={"path": "/Chaos/PROPERTYSTORE"})
     assert (below.status_code, below.json()) == (200, [])  # the other nodes have no records of their own
     record = {"id": "CLUSTER_SECRET", "simpleFields": {"secret": "x" * 64}, "mapFields": {}, "listFields": {}}
     assert controller.http.put("/zk/put", params={"path": path}, json=record).status_code == 403
-    every = controller.http.put("/zk/putChildren", params={"path": "/Test/PROPERTYSTORE"}, json=[record])
+    every = controller.http.put("/zk/putChildren", params={"path": "/Chaos/PROPERTYSTORE"}, json=[record])
     assert every.status_code == 403
 
 
@@ -424,7 +382,7 @@ def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     controller, minion = cluster.controller(), cluster.add("minion", "--tags", "a, b")
     controller.wait_ready()
     minion.wait_ready()
-    name = f"Minion_localhost_{minion.port}"
+    name = minion.instance
     assert controller.http.get(f"/instances/{name}").json()["tags"] == ["a", "b"]
     assert name in controller.http.get("/liveinstances").json()["instances"]
     assert minion.kill(signal.SIGTERM) == 0
@@ -436,7 +394,8 @@ def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(
 ) -> None:
     (tmp_path / "zookeeper").mkdir()
     later = ZooKeeperProcess(tmp_path / "zookeeper")
-    controller = Process(tmp_path, "controller", later.hosts, "--data-dir", str(tmp_path / "deepstore")).start()
+    controller = RoleProcess("controller", 0, tmp_path, later.hosts, "--data-dir", str(tmp_path / "deepstore"))
+    controller.start()
 
     def health(path: str) -> tuple[int, str]:
         try:
@@ -446,7 +405,7 @@ def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(
         return answer.status_code, answer.text
 
     try:
-        eventually(lambda: health("/health/liveness") == (200, "OK"), lambda: controller.log)
+        eventually(lambda: health("/health/liveness") == (200, "OK"), controller.log.read_text)
         assert health("/health") == health("/tables") == (503, "Controller is not ready, status: STARTING")
         later.start()
         controller.wait_ready()
@@ -458,7 +417,8 @@ def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(
 
 
 def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) -> None:
-    controller = cluster.controller().wait_ready()
+    controller = cluster.controller()
+    controller.wait_ready()
     taken = subprocess.run(
         [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", cluster.zk, "--port", str(controller.port)],
         capture_output=True, text=True, timeout=60,

@@ -1,0 +1,34 @@
+"""Role processes as forks of a template that has imported what they need, so that a start costs no seconds of imports."""
+
+import multiprocessing
+import os
+import sys
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+_ROLES = ("broker", "controller", "minion", "server")
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["gamay.cli.run", *(f"gamay.roles.{role}_process" for role in _ROLES)])
+
+
+def fork_role(arguments: list[str], log: Path) -> ForkServerProcess:
+    """Run the `gamay` command with these arguments in a fork; what it prints is appended to a file.
+
+    It ends with this process at the latest.
+    """
+    process = _CONTEXT.Process(target=_run, args=(arguments, log, dict(os.environ)), daemon=True)
+    process.start()
+    return process
+
+
+def _run(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+    """Be the command. environment: of whoever starts it, for the template has that of the first start."""
+    from gamay.cli import main
+
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["gamay", *arguments]
+    main()
