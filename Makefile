@@ -7,6 +7,8 @@ ARGS ?=
 # one more than there are processors here: for a third of their time tests wait for other processes
 WORKERS ?= 3
 MINUTES ?= 30
+# Tests start some two hundred processes of Python: each would compile every module where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup java lint test coverage search quickstart bench docs wheel clean
 

@@ -16,6 +16,7 @@ from benchmarks.cluster.ports import free_port
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
+from tests.built_routes import build_routes_once
 from tests.kafka_harness import KafkaHarness
 
 # How long an example takes says more of the machine than of the code.
@@ -36,6 +37,8 @@ _public = [{"cafile": file} for file in (certifi.where(), os.environ.get("SSL_CE
 ssl.create_default_context = lambda *args, **options: (
     _public_context(**options) if not args and options in _public else _new_context(*args, **options)
 )
+
+build_routes_once()
 
 # Spark, Kafka and ZooKeeper run for seconds here: what Java's second compiler makes in that time costs more than it gains.
 # Less than half of the processor time is left without it.
