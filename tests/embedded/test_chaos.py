@@ -1,4 +1,4 @@
-"""The first half minute of `python -m benchmarks.chaos`: processes die, stand still and come back while queries go on."""
+"""The first quarter of a minute of `python -m benchmarks.chaos`: processes die, stand still and come back while queries go on."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchmarks.chaos import Chaos
 
-_SECONDS = float(os.environ.get("GAMAY_CHAOS_SECONDS", "30"))
+_SECONDS = float(os.environ.get("GAMAY_CHAOS_SECONDS", "15"))
 
 
 @pytest.mark.chaos

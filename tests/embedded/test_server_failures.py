@@ -1,6 +1,5 @@
 """Servers as processes that are killed and stopped while queries go on: with two replicas every answer is whole."""
 
-import os
 import signal
 import threading
 import time
@@ -49,13 +48,13 @@ def test_every_answer_is_whole(processes: Cluster, make_segment: Callable[..., P
         thread.start()
     servers[0].kill()
     time.sleep(2)
-    servers[0].start().wait_ready()
+    servers[0].start()
+    servers[0].wait_ready()
     eventually(lambda: _is_whole(controller))
     time.sleep(1)
-    assert servers[1]._process is not None
-    os.kill(servers[1]._process.pid, signal.SIGSTOP)
+    servers[1].send(signal.SIGSTOP)
     time.sleep(6)
-    os.kill(servers[1]._process.pid, signal.SIGCONT)
+    servers[1].send(signal.SIGCONT)
     stop.set()
     for thread in threads:
         thread.join()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from benchmarks.upsert_consistency import run
 
-_SECONDS = float(os.environ.get("GAMAY_CHAOS_SECONDS", "15"))
+_SECONDS = float(os.environ.get("GAMAY_CHAOS_SECONDS", "10"))
 
 
 @pytest.mark.chaos

@@ -441,7 +441,7 @@ def test_a_dictionary_that_does_not_pay_is_given_up(kit, consume, tmp_path, monk
 def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
     """Each view is a prefix of the rows, cut between batches, with everything that belongs to it."""
     rng = np.random.default_rng(6)
-    n, size = 120_000, 300
+    n, size = 60_000, 300
     numbers = rng.integers(0, 70_000, n)
     columns = {
         "x": numbers.tolist(),
