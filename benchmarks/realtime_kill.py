@@ -199,12 +199,12 @@ class Run:
     """One run in a folder. rows: of each partition."""
 
     def __init__(
-        self, folder: Path, zookeeper: ZooKeeperProcess, kind: str, rows: int, partitions: int, segment_rows: int, seed: int
+        self, folder: Path, zookeeper_hosts: str, kind: str, rows: int, partitions: int, segment_rows: int, seed: int
     ) -> None:
         self.folder, self.rows, self.partitions, self.segment_rows = folder, rows, partitions, segment_rows
         self.outcome = Outcome()
         self._rng = random.Random(seed)
-        self._processes = Processes(folder, f"{zookeeper.hosts}/realtime_kill", brokers=1, servers=2)
+        self._processes = Processes(folder, f"{zookeeper_hosts}/realtime_kill", brokers=1, servers=2)
         self.stream: LogStream | KafkaStream = (KafkaStream if kind == "kafka" else LogStream)(folder, partitions)
         self._ended = threading.Event()
 
@@ -380,7 +380,7 @@ def run(chosen: argparse.Namespace) -> Outcome:
     zookeeper.start()
     try:
         rows = chosen.rows // chosen.partitions
-        one = Run(folder, zookeeper, chosen.stream, rows, chosen.partitions, chosen.segment_rows, chosen.seed)
+        one = Run(folder, zookeeper.hosts, chosen.stream, rows, chosen.partitions, chosen.segment_rows, chosen.seed)
         outcome = one.run(chosen.every, chosen.rate, pauseless=chosen.pauseless)
     finally:
         zookeeper.stop()

@@ -1,11 +1,11 @@
 """What all tests share; a real ZooKeeper for those that need one: Debian's package `zookeeper`, run from its jars."""
 
 import gc
-import importlib.util
 import os
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 from tests.built_routes import build_routes_once
 from tests.kafka_harness import KafkaHarness
+from tests.shared_servers import SharedServers
+from tools import kafka as kafka_tool
 
 # How long an example takes says more of the machine than of the code.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -101,22 +103,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(item.path, ranks.get(item.path.parent, len(ranks))))
 
 
-@pytest.fixture(scope="session")
-def shared_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+_SERVERS = pytest.StashKey[SharedServers]()
+
+
+def _servers(config: pytest.Config) -> SharedServers:
+    """Return the servers of the run, whichever worker asks; only fixtures of a test or the end of the run may do so."""
+    if _SERVERS not in config.stash:
+        folder: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        config.stash[_SERVERS] = SharedServers(folder.parent if hasattr(config, "workerinput") else folder)
+    return config.stash[_SERVERS]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        _servers(session.config).stop()
+
+
+@dataclass(frozen=True)
+class SharedZooKeeper:
     """A server for all tests of the run: each uses a path of its own (`zookeeper_hosts`), and leaves it running."""
+
+    hosts: str
+
+
+@pytest.fixture(scope="session")
+def shared_zookeeper(pytestconfig: pytest.Config) -> SharedZooKeeper:
+    """Return the server that runs; skips where none can."""
     if reason := what_is_missing():
         if os.environ.get("GAMAY_REQUIRE_ZOOKEEPER"):
             pytest.fail(f"GAMAY_REQUIRE_ZOOKEEPER is set, but {reason}")
         pytest.skip(f"no ZooKeeper: {reason}")
     pytest.importorskip("kazoo")
-    server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper"))
-    server.start()
-    yield server
-    server.stop()
+
+    def start(folder: Path) -> tuple[str, int]:
+        server = ZooKeeperProcess(folder)
+        server.start()
+        return server.hosts, server.pid
+
+    return SharedZooKeeper(_servers(pytestconfig).address_of("zookeeper", start))
 
 
 @pytest.fixture
-def own_zookeeper(shared_zookeeper: ZooKeeperProcess, tmp_path: Path) -> Iterator[ZooKeeperProcess]:
+def own_zookeeper(shared_zookeeper: SharedZooKeeper, tmp_path: Path) -> Iterator[ZooKeeperProcess]:
     """A server for one test that stops it."""
     (tmp_path / "zookeeper").mkdir()
     server = ZooKeeperProcess(tmp_path / "zookeeper")
@@ -126,7 +154,7 @@ def own_zookeeper(shared_zookeeper: ZooKeeperProcess, tmp_path: Path) -> Iterato
 
 
 @pytest.fixture
-def zookeeper_hosts(shared_zookeeper: ZooKeeperProcess, tmp_path: Path) -> str:
+def zookeeper_hosts(shared_zookeeper: SharedZooKeeper, tmp_path: Path) -> str:
     """The address of the shared server with a path that no other test uses."""
     return f"{shared_zookeeper.hosts}/{tmp_path.name}-{os.urandom(4).hex()}"
 
@@ -186,22 +214,19 @@ def s3(shared_s3: S3Service) -> Iterator[S3Service]:
 
 
 @pytest.fixture(scope="session")
-def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The broker that GAMAY_KAFKA_BROKERS names, else one started for this run; skips where neither is possible."""
+def kafka_address(pytestconfig: pytest.Config) -> str:
+    """Return the broker that GAMAY_KAFKA_BROKERS names, else one started for this run; skips where neither is possible."""
     if address := os.environ.get("GAMAY_KAFKA_BROKERS"):
-        yield address
-        return
-    spec = importlib.util.spec_from_file_location("kafka_tool", Path(__file__).parent.parent / "tools" / "kafka.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    if reason := tool.missing():
+        return address
+    if reason := kafka_tool.missing():
         pytest.skip(f"needs a Kafka broker, and {reason}")
-    broker = tool.Broker(tmp_path_factory.mktemp("kafka"))
-    broker.start()
-    yield broker.address
-    broker.kill()
+
+    def start(folder: Path) -> tuple[str, int]:
+        broker = kafka_tool.Broker(folder)
+        broker.start()
+        return broker.address, broker.pid
+
+    return _servers(pytestconfig).address_of("kafka", start)
 
 
 @pytest.fixture

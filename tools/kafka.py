@@ -107,6 +107,12 @@ class Broker:
         """What clients connect to."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self, timeout_s: float = 60) -> None:
         """Start it and wait until it takes connections; raises RuntimeError with what it said when it does not."""
         self._process = self._java("kafka.Kafka", str(self._properties))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.cluster.ports import free_port
@@ -32,7 +33,7 @@ class Guarded:
 
 
 @pytest.fixture(scope="module")
-def guarded(shared_zookeeper: ZooKeeperProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(shared_zookeeper: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,

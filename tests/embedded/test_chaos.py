@@ -1,4 +1,4 @@
-"""The first quarter of a minute of `python -m benchmarks.chaos`: processes die, stand still and come back while queries go on."""
+"""The first moments of `python -m benchmarks.chaos`: processes die, stand still and come back while queries go on."""
 
 import os
 from pathlib import Path

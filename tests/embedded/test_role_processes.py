@@ -389,9 +389,7 @@ def test_a_minion_joins_and_leaves(cluster: Cluster) -> None:
     assert name not in controller.http.get("/liveinstances").json()["instances"]
 
 
-def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(
-    shared_zookeeper: ZooKeeperProcess, tmp_path: Path
-) -> None:
+def test_a_process_that_waits_for_zookeeper_is_alive_and_not_ready(shared_zookeeper: Any, tmp_path: Path) -> None:
     (tmp_path / "zookeeper").mkdir()
     later = ZooKeeperProcess(tmp_path / "zookeeper")
     controller = RoleProcess("controller", 0, tmp_path, later.hosts, "--data-dir", str(tmp_path / "deepstore"))

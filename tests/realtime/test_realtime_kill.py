@@ -1,7 +1,6 @@
 """A short run of `benchmarks.realtime_kill`: Kafka, two replicas, and kills of servers, controllers and the broker."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from benchmarks.realtime_kill import Run, block, expected
@@ -20,10 +19,10 @@ def test_what_is_expected_is_what_is_sent() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.chaos
-def test_each_message_counts_once_while_processes_and_the_broker_are_killed(tmp_path: Path, shared_zookeeper: Any) -> None:
+def test_each_message_counts_once_while_processes_and_the_broker_are_killed(tmp_path: Path, zookeeper_hosts: str) -> None:
     if reason := kafka.missing():
         pytest.skip(reason)
-    run = Run(tmp_path, shared_zookeeper, "kafka", 4000, PARTITIONS, 700, seed=3)
+    run = Run(tmp_path, zookeeper_hosts, "kafka", 4000, PARTITIONS, 700, seed=3)
     outcome = run.run(every_s=2, rate=1000)
     assert outcome.problems == []
     assert sum(outcome.kills.values()) >= 5
