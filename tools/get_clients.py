@@ -3,7 +3,7 @@
     python tools/get_clients.py [--trino]
 
 Trino, which is 1 GB to fetch and 200 MB to keep, comes only when it is asked for.
-Each comes from its own registry by its own tool (npm, mvn, pip); what cannot be had is said, and its tests are skipped.
+Each comes from its own registry by its own tool (npm, mvn, go, pip); what cannot be had is said, and its tests are skipped.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent.parent / "build" / "clients"
 PINOT_NPM = "pinot-client@0.3.0"
 PINOT_CONNECT = "pinot-connect==0.1.1"
-PINOT_COMMON = Path(__file__).parent.parent / "tests" / "clients" / "pinot-common.pom.xml"
+SOURCES = Path(__file__).parent.parent / "tests" / "clients"
 FLIGHT_JDBC = "org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
 TRINO = "470"  # its archive in Maven still has the plug-in; later ones are split
 
@@ -26,10 +26,12 @@ def main() -> None:
     parser.add_argument("--trino", action="store_true", help="Trino's server, too, with its connector of Pinot")
     with_trino = parser.parse_args().trino
     FOLDER.mkdir(parents=True, exist_ok=True)
-    pinot = ["mvn", "-q", "-B", "-f", str(PINOT_COMMON), "dependency:copy-dependencies", f"-DoutputDirectory={FOLDER}/pinot"]
     _run("npm", "install", "--silent", "--prefix", str(FOLDER), PINOT_NPM)
     _run(*_copied(FLIGHT_JDBC))
-    _run(*pinot)
+    for pom, folder in (("pinot-common", "pinot"), ("pinot-jdbc", "pinot-jdbc")):
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={FOLDER / folder}"]
+        _run("mvn", "-q", "-B", "-f", str(SOURCES / f"{pom}.pom.xml"), *goal)
+    _run("go", "build", "-C", str(SOURCES / "pinot_go"), "-o", str(FOLDER / "pinot_go"), ".")
     _run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(FOLDER / "python"), PINOT_CONNECT)
     if with_trino and _run(*_copied(f"io.trino:trino-server:{TRINO}:tar.gz")):
         _unpack_trino(FOLDER / f"trino-server-{TRINO}.tar.gz")

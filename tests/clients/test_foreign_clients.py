@@ -17,9 +17,11 @@ import httpx
 import pyarrow as pa
 import pytest
 from tests.broker.flight.conftest import TRIPS
+from tests.embedded.test_access import ADMIN, FILE
 
 import gamay
 from gamay.embedded import EmbeddedCluster
+from gamay.roles.settings import read_access
 
 HERE = Path(__file__).parent
 FETCHED = HERE.parent.parent / "build" / "clients"
@@ -84,6 +86,43 @@ def test_flight_sql_jdbc(cluster: EmbeddedCluster) -> None:
     assert rows == ["row city0 2.0 2.0", "row city1 4.0 3.0", "row 3", "row 1", "row 3"]
     (refused,) = [line for line in lines if line.startswith("refused ")]
     assert "Unknown columnName 'nope'" in refused
+
+
+def test_pinot_jdbc(cluster: EmbeddedCluster) -> None:
+    assert jdbc(cluster.controller_url) == JDBC_TOLD
+
+
+def test_pinot_jdbc_with_a_login(tmp_path: Path) -> None:
+    with gamay.connect(tmp_path / "data") as db:
+        db.create_table("trips", pa.table(ROWS))
+    (tmp_path / "access.properties").write_text(FILE)
+    access = read_access(tmp_path / "access.properties")
+    with EmbeddedCluster(tmp_path / "data", 0, 0, 0, threads=1, warm_up=False, access=access) as guarded:
+        assert jdbc(guarded.controller_url, ADMIN["Authorization"]) == JDBC_TOLD
+
+
+JDBC_TOLD = [
+    "table trips", "column city STRING", "column n LONG", "column ts TIMESTAMP",
+    "row city1 1 0", "row city0 2 0", "row city1 3 0",  # its timestamps are of whole seconds
+    "counted 2 4.0", "refused Failed to execute query : SELECT nope FROM trips LIMIT 1000000",
+]  # fmt: skip
+
+
+def jdbc(controller: str, *login: str) -> list[str]:
+    """Return what Pinot's driver prints."""
+    needed("java", "pinot-jdbc/pinot-jdbc-client-*.jar")
+    options = ["-Duser.timezone=UTC", "-cp", f"{FETCHED / 'pinot-jdbc'}/*", str(HERE / "PinotJdbc.java")]
+    return run(["java", *options, address(controller), *login]).splitlines()
+
+
+def test_pinot_client_go(cluster: EmbeddedCluster) -> None:
+    needed(sys.executable, "pinot_go")
+    told = run([str(FETCHED / "pinot_go"), cluster.controller_url, address(cluster.broker_url)]).splitlines()
+    assert told[:-1] == [
+        "controller [city total] [STRING DOUBLE]", " city0 2.0", " city1 4.0",
+        "broker [count(*) max(n)] [LONG DOUBLE]", " 3 3.0",
+    ]  # fmt: skip
+    assert told[-1].startswith("mistake exception 710 UnknownColumnError: Unknown columnName 'nope'")
 
 
 def test_pinots_client_of_servers(tmp_path: Path) -> None:
