@@ -7,7 +7,7 @@ from benchmarks.attack.campaign import SHARES, attack
 from benchmarks.attack.findings import Verdict
 from benchmarks.cluster.zookeeper import ZooKeeperProcess, what_is_missing
 
-INPUTS = 1_500
+INPUTS = 1_000
 
 
 @pytest.mark.skipif(what_is_missing() is not None, reason=str(what_is_missing()))

@@ -13,6 +13,7 @@ from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.sql.parser import PlanCache, parse_expression, parse_query
 from gamay.sql.query import Query
+from gamay.sql.text.lexer import Lexeme
 from gamay.sql.text.slots import lift_literals
 
 TEMPLATES = [
@@ -255,6 +256,20 @@ def test_ten_thousand_levels_are_an_error(deep: str) -> None:
     with pytest.raises(QueryError, match="nested deeper") as raised:
         parse_query(deep)
     assert raised.value.code.code == 150
+
+
+def test_each_word_of_nested_grouping_sets_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, is_op = [0], Lexeme.is_op
+
+    def counted(lexeme: Lexeme, *ops: str) -> bool:
+        looks[0] += 1
+        return is_op(lexeme, *ops)
+
+    monkeypatch.setattr(Lexeme, "is_op", counted)
+    levels = 2_000
+    with pytest.raises(QueryError, match="nested deeper"):
+        parse_query("SELECT count(*) FROM t GROUP BY " + "GROUPING SETS (" * levels + "a" + ")" * levels)
+    assert looks[0] < 40 * 4 * levels
 
 
 def test_a_megabyte_of_literals_is_a_query_like_any_other() -> None:

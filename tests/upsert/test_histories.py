@@ -19,7 +19,7 @@ from gamay.upsert.config.parallel import Phase, must_wait
 from gamay.upsert.config.settings import UpsertSettings
 from gamay.upsert.spi import SegmentSource
 
-HISTORIES = count_of("GAMAY_UPSERT_HISTORIES", 500)
+HISTORIES = count_of("GAMAY_UPSERT_HISTORIES", 250)
 
 
 @pytest.mark.parametrize("part", range(10))

@@ -24,6 +24,7 @@ with a quote.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -467,15 +468,24 @@ class TokenConverter:
         """Put a condition among grouping sets into parentheses: the parser takes nothing weaker than `+` there."""
         if not self.open or self.open[-1][1] != GROUPING_SETS:
             return
-        depth = 0
-        for following in self.lexemes[self.position :]:
-            depth += following.is_op("(") - following.is_op(")")
-            if depth < 0 or (depth == 0 and following.is_op(",")) or following.kind is TokenKind.END:
-                return
-            if depth == 0 and (following.is_op(*_CONDITIONS) or following.is_word("NOT", "IS", *_CALLABLE)):
+        at = self.position
+        while not (following := self.lexemes[at]).is_op(")", ",") and following.kind is not TokenKind.END:
+            if following.is_op(*_CONDITIONS) or following.is_word("NOT", "IS", *_CALLABLE):
                 self.wrapped.append(len(self.open))
                 self._emit(TokenType.L_PAREN, "(", lexeme)
                 return
+            at = self._closings.get(at, at) + 1
+
+    @cached_property
+    def _closings(self) -> dict[int, int]:
+        """The lexeme that closes each parenthesis; what is never closed ends before END."""
+        closings, unclosed = {}, []
+        for at, lexeme in enumerate(self.lexemes):
+            if lexeme.is_op("("):
+                unclosed.append(at)
+            elif lexeme.is_op(")") and unclosed:
+                closings[unclosed.pop()] = at
+        return closings | dict.fromkeys(unclosed, len(self.lexemes) - 2)
 
     def _end_element(self, lexeme: Lexeme) -> None:
         if self.wrapped and self.wrapped[-1] == len(self.open):
