@@ -1,6 +1,5 @@
 """All attacks on one cluster, and what they showed."""
 
-import multiprocessing
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from benchmarks.attack import bystander, offline, online
 from benchmarks.attack.findings import Findings
 from benchmarks.attack.target import Target
 from benchmarks.cluster.processes import WaitedInVainError
+from benchmarks.cluster.template import FORKS
 from benchmarks.cluster.zookeeper import ZooKeeperProcess
 
 SHARES = {
@@ -26,7 +26,6 @@ SHARES = {
 _WAVES = 10
 _REST_S = 10.0
 _GROWTH_MAX = 1.25
-_SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass
@@ -73,7 +72,7 @@ def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -
     with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
         seen = thread.submit(bystander.ask, target.doors, seed, stop)
         stack.callback(stop.set)
-        pools = {kind: stack.enter_context(ProcessPoolExecutor(1, _SPAWN, nice, (19,))) for kind in counts}
+        pools = {kind: stack.enter_context(ProcessPoolExecutor(1, FORKS, nice, (19,))) for kind in counts}
         for wave in range(_WAVES):
             numbers = {kind: range(wave * n // _WAVES, (wave + 1) * n // _WAVES) for kind, n in counts.items()}
             sent = [pools[kind].submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]
@@ -88,7 +87,7 @@ def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -
 
 def _try(kind: str, seed: int, count: int, at: Path, outcome: Outcome) -> None:
     """Try inputs in a process of their own, and tell at which it ended, if it did."""
-    with ProcessPoolExecutor(1, _SPAWN) as pool:
+    with ProcessPoolExecutor(1, FORKS) as pool:
         future = pool.submit(offline.run, kind, seed, range(count), at)
         error = future.exception()
     if error is None:

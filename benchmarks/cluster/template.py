@@ -7,8 +7,9 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 _ROLES = ("broker", "controller", "minion", "server")
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["gamay.cli.run", *(f"gamay.roles.{role}_process" for role in _ROLES)])
+FORKS = multiprocessing.get_context("forkserver")
+"""The way to start processes that have imported what roles need."""
+FORKS.set_forkserver_preload(["gamay.cli.run", *(f"gamay.roles.{role}_process" for role in _ROLES)])
 
 
 def fork_role(arguments: list[str], log: Path) -> ForkServerProcess:
@@ -16,7 +17,7 @@ def fork_role(arguments: list[str], log: Path) -> ForkServerProcess:
 
     It ends with this process at the latest.
     """
-    process = _CONTEXT.Process(target=_run, args=(arguments, log, dict(os.environ)), daemon=True)
+    process = FORKS.Process(target=_run, args=(arguments, log, dict(os.environ)), daemon=True)
     process.start()
     return process
 
