@@ -1,4 +1,4 @@
-"""What `docs/guide/spark.md` shows works, and its tables name all options."""
+"""What the pages about Spark show works, and the tables of the guide name all options."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,8 @@ from tests.waiting import eventually
 from gamay.spark import source_options
 
 pytestmark = pytest.mark.spark
-GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "spark.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE, TUTORIAL = ((DOCS / folder / "spark.md").read_text(encoding="utf-8") for folder in ("guide", "tutorials"))
 TRIPS = {
     "schemaName": "trips",
     "dimensionFieldSpecs": [{"name": "city", "dataType": "STRING"}],
@@ -37,6 +38,11 @@ def test_the_tables_name_all_options():
         assert named <= names
 
 
+def run(page, names):
+    for example in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(example, names)
+
+
 def test_the_examples_run(spark, tmp_path, capsys):
     cluster = Cluster(tmp_path)
     try:
@@ -45,11 +51,26 @@ def test_the_examples_run(spark, tmp_path, capsys):
         names["JDBC"] = "jdbc:derby:memory:city;create=true"
         spark.sql("SELECT 7 AS n, 'Oslo' AS city").write.jdbc(names["JDBC"], "fares")
         names["SUMMARY"] = str(tmp_path / "summary.json")
-        for example in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
-            exec(example, names)
+        run(GUIDE, names)
         assert names["morning"].columns == ["ts", "fare"]
         assert spark.table("trips").columns == ["city", "fare", "ts"]
         eventually(lambda: cluster.count("rides") == 2)
         eventually(lambda: cluster.rows("SELECT n, city FROM fares") == [(7, "Oslo")])
+    finally:
+        cluster.stop()
+
+
+def test_the_tutorial_comes_to_what_it_says(spark, tmp_path):
+    cluster = Cluster(tmp_path)
+    try:
+        names = {"spark": spark, "URL": cluster.url, "LAKE": str(tmp_path / "lake")}
+        run(TUTORIAL, names)
+        fares = [10 + hour % 20 for hour in range(31 * 24)]
+        fares[48:72] = [fare * 0.085 for fare in fares[48:72]]
+        eventually(lambda: cluster.count("cab_trips") == len(fares))
+        ((total,),) = cluster.rows("SELECT SUM(fare) FROM cab_trips")
+        assert total == pytest.approx(sum(fares))
+        assert names["by_hour"].count() == 5
+        assert sorted(map(tuple, names["countries"].collect())) == [("CH", 248), ("NO", 248)]
     finally:
         cluster.stop()
