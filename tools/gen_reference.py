@@ -45,9 +45,10 @@ def json_schemas() -> dict[Path, str]:
     """Return path -> text of the JSON Schemas."""
     from gamay.ingest.json_schemas import DOCUMENTS, FOLDER
     from gamay.model.json_schema import json_schema
+    from gamay.roles.json_schema import role_config_schema
 
-    made = {name: json.dumps(json_schema(name, cls), indent=1) for name, cls in DOCUMENTS.items()}
-    return {FOLDER / f"{name}.json": f"{text}\n" for name, text in made.items()}
+    made = {name: json_schema(name, cls) for name, cls in DOCUMENTS.items()} | {"role-config": role_config_schema()}
+    return {FOLDER / f"{name}.json": f"{json.dumps(schema, indent=1)}\n" for name, schema in made.items()}
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

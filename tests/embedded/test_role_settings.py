@@ -1,5 +1,6 @@
 """What a role's process is told, and how it becomes a member."""
 
+import json
 import os
 import socket
 import subprocess
@@ -8,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ConflictError, InvalidConfigError
@@ -19,14 +21,16 @@ from gamay.cluster.store import paths
 from gamay.cluster.store.embedded_store import EmbeddedStore
 from gamay.cluster.store.secret import shared_secret
 from gamay.cluster.store.znrecord import ZNRecord, encode
+from gamay.ingest.json_schemas import schema_text
 from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.purgers import PurgeFactories
 from gamay.minion.spark_settings import SparkSettings
 from gamay.model.table.upsert_defaults import ServerDefaults
+from gamay.roles.listeners import listener_prefixes
 from gamay.roles.membership import AUTO_JOIN, claim_instance_id, join, set_shutting_down
 from gamay.roles.settings import (
     RoleSettings,
-    known_keys,
+    key_forms,
     load_settings,
     log_format_in,
     read_access,
@@ -179,7 +183,29 @@ def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFix
     file.write_text("controller.zk.str=zk\ncontroller.data.dir=file:///nfs/deep\ncontroller.vip.host=vip\n")
     controller = load_settings(Role.CONTROLLER, file, {})
     assert (controller.data_dir, controller.url) == (Path("/nfs/deep"), "http://vip:9000")
-    assert "controller.vip.host" in known_keys(Role.CONTROLLER)
+    assert "controller.vip.host" in key_forms(Role.CONTROLLER)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_a_role_reads_its_json_schema_allows(role: Role, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, allows = tmp_path / "role.conf", Draft202012Validator(json.loads(schema_text("role-config"))).is_valid
+    given = {**ZK, "data_dir": tmp_path}
+    refused = 0
+    for key, form in key_forms(role).items():
+        for value in ("7", "true", "a long enough text", "-3", ""):
+            file.write_text(f"{key}={value}\n")
+            try:
+                load_settings(role, file, given)
+            except InvalidConfigError:
+                refused += 1
+            else:
+                assert allows({key: value}), (key, value)
+        assert allows({key: "some"}) is (form == "text")
+    assert refused > 5
+    assert "means nothing" not in caplog.text
+    prefix = listener_prefixes(role)[0]
+    assert allows({f"{prefix}insecure": "true", "zookeeper.tls.insecure": True})
+    assert not allows({"pinot.cluster.nam": "x"})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
-from gamay.ingest.json_schemas import DOCUMENTS, schema_text
+from gamay.ingest.json_schemas import DOCUMENTS, NAMES, schema_text
 from gamay.model.parse import read_document
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_the_controller_and_the_command_give_them(tmp_path: Path, capsys: pytest
     from gamay.embedded.cluster import EmbeddedCluster
 
     with EmbeddedCluster(tmp_path, 0, 0, 0, threads=1, warm_up=False) as cluster, httpx.Client() as client:
-        assert client.get(f"{cluster.controller_url}/jsonSchemas").json() == list(DOCUMENTS)
+        assert client.get(f"{cluster.controller_url}/jsonSchemas").json() == list(NAMES)
         given = client.get(f"{cluster.controller_url}/jsonSchemas/schema")
         assert (given.status_code, given.text) == (200, schema_text("schema"))
         assert client.get(f"{cluster.controller_url}/jsonSchemas/x").status_code == 404

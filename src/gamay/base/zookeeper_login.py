@@ -19,6 +19,8 @@ _PREFIX = "zookeeper."
 _TLS = f"{_PREFIX}tls"
 _DIGEST = f"{_PREFIX}auth.digest"
 _SASL = f"{_PREFIX}sasl."
+LOGIN_PREFIXES = (f"{_TLS}.", _DIGEST, _SASL)
+"""How the keys begin that `read_login` reads."""
 _SASL_KEYS = ("mechanism", "username", "password", "service", "principal")
 _PACKAGES = {DIGEST_MD5: (("puresasl", "pure-sasl"),), KERBEROS: (("puresasl", "pure-sasl"), ("kerberos", "kerberos"))}
 
@@ -108,7 +110,7 @@ def _tls_options(tls: TlsSettings) -> dict[str, Any]:
 
 def login_keys(properties: Mapping[str, str]) -> set[str]:
     """Return those keys of a properties file that `read_login` reads."""
-    return {key for key in properties if key == _DIGEST or key.startswith((f"{_TLS}.", _SASL))}
+    return {key for key in properties if key.startswith(LOGIN_PREFIXES)}
 
 
 def read_login(properties: Mapping[str, str]) -> ZooKeeperLogin:

@@ -56,7 +56,7 @@ def repair(
 
 @app.command("json-schema")
 def json_schema(
-    name: Annotated[str, typer.Argument(help="table-config, schema or job-spec.")],
+    name: Annotated[str, typer.Argument(help="table-config, schema, job-spec or role-config.")],
 ) -> None:
     """Print the JSON Schema of a document, with which editors complete and check it."""
     from gamay.ingest.json_schemas import schema_text

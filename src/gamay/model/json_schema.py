@@ -18,7 +18,7 @@ _TEXT = {"type": ["string", "number", "boolean"]}
 _TRUE_OR_FALSE = r"^\s*([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])\s*$"
 _INTEGER = r"^\s*[+-]?[0-9]+\s*$"
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
-_SIMPLE: Mapping[str, dict[str, Any]] = {
+FORMS: Mapping[str, dict[str, Any]] = {
     "any": {},
     "text": _TEXT,
     "string": {"type": "string"},
@@ -63,8 +63,8 @@ def _with_keys(form: Mapping[str, Any], names: Sequence[str], sections: dict[str
 
 
 def _form(form: Form, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    if form.kind in _SIMPLE:
-        return dict(_SIMPLE[form.kind])
+    if form.kind in FORMS:
+        return dict(FORMS[form.kind])
     if form.kind == "choice":
         return {"anyOf": [{"enum": list(form.names)}, {"type": "string", "pattern": _in_any_case(form.names)}]}
     if form.kind == "either":

@@ -28,7 +28,7 @@ _QUERY_SWITCH = {Role.BROKER: "pinot.broker.nettytls.enabled", Role.SERVER: "pin
 def read_listeners(role: Role, properties: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
     """Return the settings that these keys make, by name, and which of the properties they are. Raises InvalidConfigError."""
     prefix, listeners, switch = _TLS[role], _LISTENERS[role], _QUERY_SWITCH.get(role, "")
-    used = {key for key in properties if key in (listeners, switch) or key.startswith((f"{prefix}.", f"{listeners}."))}
+    used = {key for key in properties if key.startswith(listener_prefixes(role))}
     found: dict[str, Any] = {}
     own = dict(properties)
     for name in (part.strip() for part in properties.get(listeners, "").split(",") if part.strip()):
@@ -52,6 +52,12 @@ def read_listeners(role: Role, properties: Mapping[str, str]) -> tuple[dict[str,
     if "plain_port" in found and not found.get("https"):
         found["port"] = found.pop("plain_port")
     return found, frozenset(used)
+
+
+def listener_prefixes(role: Role) -> tuple[str, ...]:
+    """Return how the keys begin that `read_listeners` reads."""
+    switch = (_QUERY_SWITCH[role],) if role in _QUERY_SWITCH else ()
+    return (f"{_TLS[role]}.", _LISTENERS[role], *switch)
 
 
 def with_options(role: Role, found: dict[str, Any]) -> None:

@@ -15,17 +15,24 @@ from gamay.base.errors import InvalidConfigError, nearest
 from gamay.base.logs import LogFormat
 from gamay.base.properties import parse_properties
 from gamay.base.tls import TlsSettings
-from gamay.base.zookeeper_login import ANYBODY, ZooKeeperLogin, login_keys, read_login
-from gamay.cluster.access.principals import EVERYBODY, ListedAccess, StoredUsers, access_control, access_keys
+from gamay.base.zookeeper_login import ANYBODY, LOGIN_PREFIXES, ZooKeeperLogin, login_keys, read_login
+from gamay.cluster.access.principals import (
+    EVERYBODY,
+    ListedAccess,
+    StoredUsers,
+    access_control,
+    access_keys,
+    access_prefixes,
+)
 from gamay.cluster.records.records import Instance, Role
 from gamay.cluster.store.paths import CLUSTER_NAME
 from gamay.minion.purgers import MODIFIERS, NO_FACTORIES, PURGERS, PurgeFactories
 from gamay.minion.spark_settings import BUILDS, MASTER, STAGING_URI, SparkSettings
 from gamay.model.table.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
-from gamay.roles.listeners import read_listeners, with_options
+from gamay.roles.listeners import listener_prefixes, read_listeners, with_options
 from gamay.rpc.peer import SECRET_KEY
 from gamay.storage.files import local_path
-from gamay.storage.settings import StorageSettings, storage_settings
+from gamay.storage.settings import StorageSettings, storage_prefixes, storage_settings
 from gamay.web.request_limits import RequestLimits
 
 _log = logging.getLogger(__name__)
@@ -261,9 +268,20 @@ _OF_ROLE: Mapping[Role, Mapping[str, tuple[str, Read]]] = {
 }
 
 
-def known_keys(role: Role) -> tuple[str, ...]:
-    """Return the keys that a role's file may have, ascending."""
-    return tuple(sorted({*_COMMON, *_OF_ROLE[role]}))
+_FORMS: Mapping[Read, str] = {_flag: "flag", **dict.fromkeys((_port, _positive, _natural, _millis), "integer")}
+
+
+def key_forms(role: Role) -> dict[str, str]:
+    """Return the keys that a role's file may have, ascending, and how each value is written: `text`, `flag` or `integer`.
+
+    Those of families whose names are free are not among them: `key_families`.
+    """
+    return {key: _FORMS.get(read, "text") for key, (_, read) in sorted({**_COMMON, **_OF_ROLE[role]}.items())}
+
+
+def key_families(role: Role) -> tuple[str, ...]:
+    """Return how further keys of a role's file begin: of access control, file systems, listeners and ZooKeeper's log-in."""
+    return (*access_prefixes(role), *storage_prefixes(role.value.lower()), *listener_prefixes(role), *LOGIN_PREFIXES)
 
 
 def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]) -> RoleSettings:

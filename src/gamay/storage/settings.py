@@ -90,7 +90,7 @@ def storage_settings(role: str, properties: Mapping[str, str]) -> tuple[StorageS
 
     Raises InvalidConfigError; its text never shows the value of a key, which may be a secret.
     """
-    factory, fetcher = f"pinot.{role}.storage.factory.", f"pinot.{role}.segment.fetcher."
+    factory, fetcher = storage_prefixes(role)[:2]
     reader = _Reader()
     used = set()
     if role == "controller":
@@ -107,6 +107,12 @@ def storage_settings(role: str, properties: Mapping[str, str]) -> tuple[StorageS
             if key.startswith(prefix) and read(key, key.removeprefix(prefix), value.strip()):
                 used.add(key)
     return reader.settings(), frozenset(used)
+
+
+def storage_prefixes(role: str) -> tuple[str, ...]:
+    """Return how the keys begin that `storage_settings` reads: of file systems, of fetchers, and of what users may name."""
+    of_users = (ALLOWED_URIS, MAX_BYTES, MAX_SECONDS) if role == "controller" else ()
+    return (f"pinot.{role}.storage.factory.", f"pinot.{role}.segment.fetcher.", *of_users)
 
 
 class _Reader:

@@ -250,9 +250,13 @@ def unauthorized(authorization: str | None) -> UnauthorizedError:
 
 def access_keys(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
     """Return those properties that say who may do what."""
+    return {key: value for key, value in properties.items() if key.startswith(access_prefixes(role))}
+
+
+def access_prefixes(role: Role) -> tuple[str, ...]:
+    """Return how the keys begin that say who may do what."""
     prefix, _ = _PREFIXES[role]
-    starts = (f"{prefix}.", f"{_INITIAL}.", *((_ROW_SWITCH,) if role is Role.BROKER else ()))
-    return {key: value for key, value in properties.items() if key.startswith(starts)}
+    return (f"{prefix}.", f"{_INITIAL}.", *((_ROW_SWITCH,) if role is Role.BROKER else ()))
 
 
 def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredUsers:

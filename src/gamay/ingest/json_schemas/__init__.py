@@ -1,7 +1,7 @@
-"""JSON Schemas of table configs, schemas and job specs: files that editors read, and who they are made of.
+"""JSON Schemas of table configs, schemas, job specs and role configs: files that editors read, and what they are made of.
 
-`tools/gen_reference.py` writes the files from the declarations (`gamay.model.json_schema`); controllers serve them at
-`/jsonSchemas`, `gamay admin json-schema` prints them.
+`tools/gen_reference.py` writes the files from the declarations (`gamay.model.json_schema`, `gamay.roles.json_schema`);
+controllers serve them at `/jsonSchemas`, `gamay admin json-schema` prints them.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,11 @@ from gamay.model.table.table_config import TableConfig
 
 FOLDER = Path(__file__).parent
 DOCUMENTS: Mapping[str, type] = {"table-config": TableConfig, "schema": SchemaKeys, "job-spec": JobSpec}
+NAMES = (*DOCUMENTS, "role-config")
 
 
 def schema_text(name: str) -> str:
     """Return a schema as JSON text. Raises NotFoundError."""
-    if name not in DOCUMENTS:
-        raise NotFoundError(f"there is no JSON Schema '{name}', but {', '.join(DOCUMENTS)}.{nearest(name, DOCUMENTS)}")
+    if name not in NAMES:
+        raise NotFoundError(f"there is no JSON Schema '{name}', but {', '.join(NAMES)}.{nearest(name, NAMES)}")
     return (FOLDER / f"{name}.json").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from gamay.controller.api.guarded_router import GuardedRouter
-from gamay.ingest.json_schemas import DOCUMENTS, schema_text
+from gamay.ingest.json_schemas import NAMES, schema_text
 
 
 def json_schema_router() -> GuardedRouter:
@@ -12,7 +12,7 @@ def json_schema_router() -> GuardedRouter:
 
     @router.get("/jsonSchemas", summary="List the documents that have a JSON Schema")
     def names() -> list[str]:
-        return list(DOCUMENTS)
+        return list(NAMES)
 
     @router.get("/jsonSchemas/{name}", summary="Get the JSON Schema of a document, for editors")
     def one(name: str) -> Response:
