@@ -36,6 +36,22 @@ export function useToken(found: string | null, loggedOut: () => void): void {
   onLoggedOut = loggedOut
 }
 
+const LOG_OUT = '/auth/logout'
+/** what other calls wait for while the session is being ended */
+let ending: Promise<void> = Promise.resolve()
+
+/** End the session. Calls that pages make meanwhile would be refused, so they wait: for ever, unless it goes on. Raises ApiError. */
+export async function endSession(): Promise<void> {
+  let goOn = () => {}
+  ending = new Promise((done) => (goOn = done))
+  try {
+    await post(LOG_OUT, {})
+  } catch (error) {
+    goOn()
+    throw error
+  }
+}
+
 /** Ask and return the JSON of the answer, or its text where it is none. Raises ApiError. */
 export async function call<T>(method: string, path: string, options: Call = {}): Promise<T> {
   const text = await read(await send(method, path, options))
@@ -53,6 +69,7 @@ export const remove = <T>(path: string, query?: Call['query']) => call<T>('DELET
 
 /** Ask and return the answer as it comes. Raises ApiError unless it is a success. */
 export async function send(method: string, path: string, { query, body, headers, signal }: Call = {}): Promise<Response> {
+  if (path !== LOG_OUT) await ending
   const asIs = body === undefined || body instanceof FormData || body instanceof Blob || typeof body === 'string'
   let answer: Response
   try {

@@ -1,6 +1,6 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 
-import { withQuery, path } from './api'
+import { endSession, get, withQuery, path } from './api'
 import { eachOf } from './bounded'
 import { epochUnitMs } from './catalog'
 import { ago, bytes, count, duration, percent } from './format'
@@ -60,4 +60,29 @@ test('calls are made a few at a time', async () => {
   })
   expect([doubled, most]).toEqual([[2, 4, 6, 8, 10, 12, 14], 3])
   expect(await eachOf([], 3, async () => 1)).toEqual([])
+})
+
+test('calls wait while the session ends, and go on when it does not', async () => {
+  const asked: string[] = []
+  let answer: (given: Response) => void = () => {}
+  vi.stubGlobal('location', { host: 'here' })
+  vi.stubGlobal('fetch', (url: string) => {
+    asked.push(url)
+    return url === '/auth/logout' ? new Promise<Response>((done) => (answer = done)) : Promise.resolve(new Response('1'))
+  })
+  const ending = endSession()
+  const later = get('/tables')
+  await new Promise((done) => setTimeout(done))
+  expect(asked).toEqual(['/auth/logout'])
+  answer(new Response('{"code": 503, "error": "not now"}', { status: 503 }))
+  await expect(ending).rejects.toThrow('not now')
+  expect(await later).toBe(1)
+  const ended = endSession()
+  void get('/never')
+  await new Promise((done) => setTimeout(done))
+  answer(new Response('{}'))
+  await ended
+  await new Promise((done) => setTimeout(done))
+  expect(asked).toEqual(['/auth/logout', '/tables', '/auth/logout'])
+  vi.unstubAllGlobals()
 })

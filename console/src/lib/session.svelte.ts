@@ -1,6 +1,6 @@
 // Who is logged in, and what it may do.
 
-import { get, post, useToken } from './api'
+import { endSession, get, post, useToken } from './api'
 import { forgetDrafts, mayForgetDrafts } from './drafts'
 
 interface Told {
@@ -74,7 +74,7 @@ class Session {
 
   async logOut(): Promise<void> {
     if (!mayForgetDrafts()) return
-    await post<Told>('/auth/logout', {})
+    await endSession()
     reload()
   }
 
