@@ -86,10 +86,10 @@ def test_only_known_users_with_their_rights_pass(registry: Registry) -> None:
     users.add(User.from_json(BOB))
     users.add(User.from_json({**BOB, "component": "CONTROLLER", "password": "other"}))
     token = basic_token("bob", "secret")
-    eventually(lambda: not access.is_known(token))
+    eventually(lambda: access.verified(token) is None)
     found = access.principal(token)
     assert (found.name, found.permissions, found.is_admin) == ("bob", frozenset({Permission.READ}), False)
-    eventually(lambda: access.principal(token) and access.is_known(token))
+    eventually(lambda: access.principal(token) and access.verified(token))
     assert [found.may_use(table) for table in ("trips_REALTIME", "pay")] == [True, False]
     for given in (None, basic_token("bob", "other"), basic_token("bo", "secret"), "Bearer x", "Basic §", "Basic "):
         with pytest.raises(UnauthorizedError):
@@ -206,6 +206,6 @@ def test_who_changes_users_need_not_wait_for_the_store(registry: Registry, monke
     assert access.principal(bob).name == "bob"
     users.delete("bob", "BROKER")
     access.forget()
-    assert not access.is_known(bob)
+    assert access.verified(bob) is None
     with pytest.raises(UnauthorizedError):
         access.principal(bob)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import httpx
 import pyarrow as pa
 import pytest
+from tests.embedded.test_access import ADMIN, FILE, GUEST
 from tests.waiting import eventually
 from uvicorn.server import ServerState
 
@@ -18,7 +19,9 @@ import gamay
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.http.query_endpoint import QueryAnswers
 from gamay.broker.http.query_protocol import QueryProtocol
+from gamay.cluster.access.passwords import basic_token
 from gamay.embedded import EmbeddedCluster
+from gamay.roles.settings import read_access
 
 QUERY = "SELECT count(*) FROM trips WHERE n < 2"
 COUNT = "SELECT count(*) FROM nowhere"
@@ -136,7 +139,6 @@ def test_requests_in_one_packet_are_answered_in_order(port: int) -> None:
         "Database: default",
         "Origin: http://else.where",
         "Pinot-Use-Http-Status-For-Errors: true",
-        "Authorization: Basic eDp5",
         "TE: x",
     ],
 )
@@ -147,6 +149,59 @@ def test_what_headers_ask_for_is_left_to_the_usual_way(port: int, short_way: lis
         connection.send(request(BODY, header.lower()))
         assert steady(connection.answer()[2])["resultTable"]["rows"] == [[2]]
     assert not short_way
+
+
+def test_a_log_in_that_nobody_asks_for_is_passed_over(port: int, short_way: list[bytes]) -> None:
+    with Connection(port) as connection:
+        connection.send(request(BODY, "Authorization: Basic eDp5"))
+        assert connection.answer()[0] == 200
+    assert len(short_way) == 1
+
+
+@pytest.fixture(scope="module")
+def guarded_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    folder = tmp_path_factory.mktemp("guarded")
+    with gamay.connect(folder / "data") as db:
+        for table in ("trips", "pay"):
+            db.create_table(table, pa.table({"n": [0, 1, 2]}))
+    named = "pinot.broker.access.control.principals"
+    writer = f"{named}.writer.password=pen\n{named}.writer.permissions=UPDATE\n"
+    (folder / "access.properties").write_text(FILE.replace(f"{named}=admin", f"{named}=writer,admin") + writer)
+    access = read_access(folder / "access.properties")
+    with EmbeddedCluster(folder / "data", 0, 0, 0, threads=1, warm_up=False, access=access) as cluster:
+        for _ in range(3):
+            httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": QUERY}, headers=ADMIN)
+        yield int(cluster.broker_url.rpartition(":")[2])
+
+
+@pytest.mark.parametrize(
+    ("logins", "sql", "status", "is_short"),
+    [
+        ([ADMIN], QUERY, 200, True),
+        ([GUEST], QUERY, 200, True),
+        ([GUEST], QUERY.replace("trips", "pay"), 403, True),
+        ([], QUERY, 401, False),
+        ([{"Authorization": basic_token("guest", "guessed")}], QUERY, 401, False),
+        ([{"Authorization": basic_token("writer", "pen")}], QUERY, 403, False),
+        ([{"Authorization": "Basic é"}], QUERY, 401, False),
+        ([GUEST, ADMIN], QUERY.replace("trips", "pay"), 200, False),  # as the usual way takes them
+    ],
+)
+def test_who_is_known_takes_the_short_way(
+    guarded_port: int, short_way: list[bytes], logins: list[dict[str, str]], sql: str, status: int, is_short: bool
+) -> None:
+    headers = [f"Authorization: {login['Authorization']}" for login in logins]
+    asked = request(json.dumps({"sql": sql}).encode(), *headers)
+    answers = []
+    with Connection(guarded_port) as connection:
+        for parts in ((asked[:-9], asked[-9:]), (asked,), (asked.replace(b"Authorization: ", b"authorization:\t"),)):
+            short_way.clear()
+            connection.send(*parts)
+            found = connection.answer()
+            answers.append((found[0], found[1].get("x-pinot-error-code"), steady(found[2])))
+    assert answers[0][0] == status
+    assert answers[1:] == answers[:1] * 2
+    assert len(short_way) == is_short
 
 
 def test_an_error_has_the_status_that_was_asked_for(port: int) -> None:

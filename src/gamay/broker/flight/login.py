@@ -42,7 +42,8 @@ class Senders:
     def known(self, authorization: str | None) -> Principal | None:
         """Return who sends this header, None where a password has to be verified first. Raises as `sender`."""
         access, given = self._logins.access, self._behind(authorization)
-        return self.sender(given, UNTOLD) if access.is_open or given is None or access.is_known(given) else None
+        is_known = access.is_open or given is None or access.verified(given) is not None
+        return self.sender(given, UNTOLD) if is_known else None
 
     def sender(self, authorization: str | None, address: str) -> Principal:
         """Return who sent a call with this header, from an address.

@@ -113,8 +113,8 @@ class BrokerApp:
         self._logins = logins or Logins(EVERYBODY)
 
     def protocol(self) -> Callable[..., BoundedHeads]:
-        """Return what serves a connection: the shortest way for queries, in front of `asgi`, where anybody may ask."""
-        return partial(QueryProtocol, self._answers) if self._logins.access.is_open else BoundedHeads
+        """Return what serves a connection: the shortest way for queries, in front of `asgi`."""
+        return partial(QueryProtocol, self._answers, self._logins.access)
 
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""

@@ -8,10 +8,13 @@ connection.
 
 import re
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
 from gamay.broker.answer.pending import PendingQuery
-from gamay.broker.http.query_endpoint import ERROR_CODE_HEADER, QueryAnswers, query_of
+from gamay.broker.http.query_endpoint import ERROR_CODE_HEADER, QueryAnswers, query_of, shown_status
+from gamay.broker.http.rights import QUERY_RIGHT
+from gamay.cluster.access.principals import ANYONE, AccessControl, ForbiddenError, Principal
 from gamay.web.bounded_heads import BoundedHeads
 
 # Names and values have the characters that RFC 9110 allows, so that nothing is taken for a header here that is none there.
@@ -22,11 +25,16 @@ _UNUSUAL = re.compile(
     rb"(?im)^(?:authorization|connection:[ \t]*(?!keep-alive[ \t]*\r)|database|expect|origin|pinot-use-http-status"
     rb"|te|trailer|transfer-encoding|upgrade)"
 )
+_LOGIN = re.compile(rb"(?i)\r\nauthorization:[ \t]*([!-~](?:[ -~]*[!-~])?)[ \t]*(?=\r\n)")
 _HEAD_END = b"\r\n\r\n"
 # Longer heads go the usual way; what the others mean is remembered, for a client says the same with each query.
 _HEAD_BYTES_MAX = 1 << 12
 _HEADS_MAX = 512
-_START = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + ERROR_CODE_HEADER.lower().encode() + b": "
+_AFTER_STATUS = f"content-type: application/json\r\n{ERROR_CODE_HEADER.lower()}: "
+_STARTS = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n{_AFTER_STATUS}".encode()
+    for status in (HTTPStatus.OK, HTTPStatus.FORBIDDEN)
+}
 
 
 @lru_cache(_HEADS_MAX)
@@ -39,12 +47,21 @@ def _content_length(head: bytes) -> int | None:
     return int(lengths[0]) if len(lengths) == 1 else None
 
 
+def _without_login(head: bytes) -> tuple[bytes, str | None]:
+    """Return a head without its log-in, which is not to be remembered, and the log-in; a second one stays: it is unusual."""
+    found = _LOGIN.search(head)
+    if found is None:
+        return head, None
+    return head[: found.start()] + head[found.end() :], found[1].decode("ascii")
+
+
 class QueryProtocol(BoundedHeads):
     """One connection."""
 
-    def __init__(self, answers: QueryAnswers, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, answers: QueryAnswers, access: AccessControl, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._answers = answers
+        self._access = access
         self._asked: PendingQuery | None = None  # and not answered yet
         self._later = b""  # what came meanwhile
         self._is_ending = False
@@ -83,12 +100,14 @@ class QueryProtocol(BoundedHeads):
         if waits or self.flow.write_paused or self.transport.is_closing():
             return False
         end = data.find(_HEAD_END) + len(_HEAD_END)
-        if not len(_HEAD_END) <= end <= _HEAD_BYTES_MAX or _content_length(data[:end]) != len(data) - end:
+        if not len(_HEAD_END) <= end <= _HEAD_BYTES_MAX:
             return False
-        body = query_of(data[end:])
-        if body is None:
+        head, login = _without_login(data[:end])
+        sender = self._sender(login) if _content_length(head) == len(data) - end else None
+        body = None if sender is None else query_of(data[end:])
+        if sender is None or body is None:
             return False
-        begun = self._answers.begin(body, None)
+        begun = self._answers.begin(body, None, sender)
         if begun is None:
             return False
         if isinstance(begun, tuple):
@@ -99,6 +118,19 @@ class QueryProtocol(BoundedHeads):
             self.tasks.add(task)  # which are waited for when the process ends
             task.add_done_callback(self.tasks.discard)
         return True
+
+    def _sender(self, login: str | None) -> Principal | None:
+        """Return who asks; None where the usual way has to find out who that is, or to refuse it."""
+        if self._access.is_open:
+            return ANYONE
+        sender = None if login is None else self._access.verified(login)
+        if sender is None:
+            return None
+        try:
+            QUERY_RIGHT.check_kind(sender, "POST")
+        except ForbiddenError:
+            return None
+        return sender
 
     async def _answer(self, asked: PendingQuery) -> None:
         """Answer a query when its turn comes, then what was asked meanwhile."""
@@ -127,13 +159,12 @@ class QueryProtocol(BoundedHeads):
         else:
             self._is_ending = True
 
-    def _send(self, code: int, _: int, content: bytes) -> None:
+    def _send(self, code: int, status: int, content: bytes) -> None:
+        start = _STARTS[shown_status(code, status, is_wanted=False)]
         if self._headers_of is not self.server_state.default_headers:
             self._headers_of = self.server_state.default_headers  # others every second, for they say what time it is
             self._headers = b"".join([b"%b: %b\r\n" % header for header in self._headers_of])
-        self.transport.write(
-            b"%b%d\r\ncontent-length: %d\r\n%b\r\n%b" % (_START, code, len(content), self._headers, content)
-        )
+        self.transport.write(b"%b%d\r\ncontent-length: %d\r\n%b\r\n%b" % (start, code, len(content), self._headers, content))
         self.server_state.total_requests += 1
         self._answered_s = self.loop.time()
         if self.timeout_keep_alive_task is None:

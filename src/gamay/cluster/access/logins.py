@@ -39,16 +39,20 @@ class Logins:
 
         Raises UnauthorizedError, TooManyLoginsError.
         """
-        if authorization is None or self.access.is_known(authorization):
-            return self.access.principal(authorization)
+        if authorization is None:
+            return self.access.principal(None)
+        if (known := self.access.verified(authorization)) is not None:
+            return known
         if wait_s := self._wait_s(authorization, address):
             await self._sleep(wait_s)
         return await asyncio.to_thread(self._verified, authorization, address, path)
 
     def principal_of_call(self, authorization: str | None, address: str, path: str) -> Principal:
         """Do the same on the thread of a caller, which may wait."""
-        if authorization is None or self.access.is_known(authorization):
-            return self.access.principal(authorization)
+        if authorization is None:
+            return self.access.principal(None)
+        if (known := self.access.verified(authorization)) is not None:
+            return known
         if wait_s := self._wait_s(authorization, address):
             self._pause(wait_s)
         return self._verified(authorization, address, path)

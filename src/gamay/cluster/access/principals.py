@@ -141,8 +141,8 @@ class AccessControl(Protocol):
         """Whether everybody may do everything."""
         ...
 
-    def is_known(self, authorization: str | None) -> bool:
-        """Whether the header was verified already: `principal` answers at once; otherwise it belongs on a thread."""
+    def verified(self, authorization: str) -> Principal | None:
+        """Return who sent a request with this header, if it was verified already; else `principal` must, on a thread."""
         ...
 
     def principal(self, authorization: str | None) -> Principal:
@@ -174,9 +174,9 @@ class ListedAccess:
         """Whether everybody may do everything."""
         return self.principals is None
 
-    def is_known(self, authorization: str | None) -> bool:
-        """Whether the header was verified already."""
-        return self.is_open or (authorization is not None and digest(authorization) in self._verified)
+    def verified(self, authorization: str) -> Principal | None:
+        """Return who sent a request with this header, None where it was not verified yet."""
+        return ANYONE if self.is_open else self._verified.get(digest(authorization))
 
     def forget(self) -> None:
         """Nothing changes here: the principals are those of the configuration."""
@@ -224,8 +224,8 @@ class _WithToken:
     def is_open(self) -> bool:
         return False
 
-    def is_known(self, authorization: str | None) -> bool:
-        return self._is_extra(authorization) or self.access.is_known(authorization)
+    def verified(self, authorization: str) -> Principal | None:
+        return self.extra if self._is_extra(authorization) else self.access.verified(authorization)
 
     def principal(self, authorization: str | None) -> Principal:
         return self.extra if self._is_extra(authorization) else self.access.principal(authorization)

@@ -206,9 +206,10 @@ class StoredAccess:
             except ConflictError:
                 _log.info("%s: another process made the administrator", component)
 
-    def is_known(self, authorization: str | None) -> bool:
-        """Whether the header was verified already; else `principal` asks the store, and computes a slow hash."""
-        return authorization is not None and digest(authorization) in self._remembered
+    def verified(self, authorization: str) -> Principal | None:
+        """Return who sent a request with this header; None where `principal` must ask the store, and compute a slow hash."""
+        found = self._remembered.get(digest(authorization))
+        return None if found is None else found.principal
 
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
