@@ -149,12 +149,18 @@ def test_the_files_that_are_mounted_and_copied_exist() -> None:
         assert (DEPLOY / source).exists() if source.startswith(".") else source in compose["volumes"]
     assert (DEPLOY / "compose.yaml").parent.joinpath("..", "deploy/Dockerfile").exists()
     text = (DEPLOY / "Dockerfile").read_text()
-    copied = [word for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for word in line.split()]
-    assert all(list(ROOT.glob(pattern)) for pattern in copied)
-    extras = re.findall(r"'\.\[([\w,]+)\]'", text)[0].split(",")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    copied = {word for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for word in line.split()}
+    assert all((ROOT / path).exists() for path in copied)
+    extras = re.findall(r"\.whl\)\[([\w,]+)\]", text)[0].split(",")
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, hatch = settings["project"], settings["tool"]["hatch"]
     assert set(extras) <= set(project["optional-dependencies"])
     assert "gamay" in project["scripts"]
+    # what the wheel is built from, so that it can be built of what is copied
+    wheel = hatch["build"]["targets"]["wheel"]
+    hooks = (hatch["metadata"]["hooks"]["custom"]["path"], wheel["hooks"]["custom"]["path"])
+    needed = {Path(path).parts[0] for path in (*project["license-files"], *wheel["packages"], *hooks)}
+    assert needed | {"pyproject.toml", "README.md"} <= copied
     datasource = loaded("grafana/provisioning/datasources/prometheus.yml")["datasources"][0]
     board = json.loads((DEPLOY / "grafana/dashboards/gamay.json").read_text())
     assert {panel["datasource"]["uid"] for panel in board["panels"] if "targets" in panel} == {datasource["uid"]}

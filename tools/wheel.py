@@ -4,11 +4,12 @@
 
 Compiles the catalog for each family of processors, on all processors of this machine, then builds the wheel. It installs
 everywhere; its kernels are used by the same versions of Python and Numba on Linux. A wheel without them is made by
-`pip wheel .`: kernels are then compiled on the machine where they are used.
+`pip wheel .`, and here on a machine of another architecture: kernels are then compiled on the machine where they are used.
 """
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,8 @@ def main() -> int:
     out: Path = parser.parse_args().out
     kernels = WORK / "families"
     shutil.rmtree(WORK, ignore_errors=True)
-    for name, family in FAMILIES.items():
+    kernels.mkdir(parents=True)
+    for name, family in FAMILIES.items() if platform.machine() == "x86_64" else ():
         print(f"compiling kernels for {name} ...", flush=True)
         compile_for(family, WORK / "cache" / name, kernels / name)
     subprocess.run(

@@ -36,10 +36,12 @@ VALUES = np.arange(5, dtype=np.int32)
 _PREPARED = "import sys; prepared = 'numba.cpython.unicode' in sys.modules; "
 
 
-def _run(folder: Path, code: str) -> str:
+def _run(folder: Path, code: str, *confinement: str) -> str:
+    """Run code in a process, and return what it prints. confinement: a command that runs another with fewer rights."""
     own = {"GAMAY_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
-    environment = {**os.environ, **own}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "home"), **own}
+    command = [*confinement, sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -129,3 +131,19 @@ def test_a_named_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypat
     monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path / "own"))
     with warnings.catch_warnings(action="error"):
         assert cache_dir() == tmp_path / "own" / "kernels"
+
+
+def test_kernels_in_a_folder_that_cannot_be_written_are_loaded(tmp_path: Path) -> None:
+    """As those of an image whose root is read-only; what it has not is compiled into the next folder."""
+    (tmp_path / "sums.py").write_text(_MODULE)
+    assert _run(tmp_path, "import sums; print(sums.total(sums.VALUES))") == "10"
+    folders = [path for path in (tmp_path / "cache" / "kernels").rglob("*") if path.is_dir()]
+    for folder in (tmp_path / "cache" / "kernels", *folders):
+        folder.chmod(0o555)
+    # a superuser may write everywhere
+    confinement = ("setpriv", "--bounding-set=-all") if os.getuid() == 0 else ()
+    hits = "print(*(sum(kernel.stats.cache_hits.values()) for kernel in (sums.total, sums.twice_total)))"
+    code = f"import sums; print(sums.total(sums.VALUES), sums.twice_total(sums.VALUES)); {hits}"
+    assert _run(tmp_path, code, *confinement).split() == ["10", "20", "1", "0"]
+    assert {path.suffix for path in (tmp_path / "home").rglob("*") if path.is_file()} == {".nbi", ".nbc"}
+    assert _run(tmp_path, code, *confinement).split() == ["10", "20", "1", "1"]

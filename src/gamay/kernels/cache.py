@@ -9,7 +9,8 @@ A kernel's machine code contains the kernels that it calls and the constants tha
 Numba looks only at the path, the time and the size of the kernel's own file, so that kernels would go on with what another
 module was before an update, and each installation would compile its own. Here a kernel's folder is named after the texts of
 all modules that its own one is made of: where one of them is another, it is compiled anew, and installations of the same
-sources share what one of them has compiled. What the cache has not may have come with the wheel (`gamay.kernels.prebuilt`).
+sources share what one of them has compiled. What the cache has not may lie in a folder that can only be read, as in a
+container, or have come with the wheel (`gamay.kernels.prebuilt`).
 
 This rests on parts of Numba that are not public; `tests/kernels/test_cache.py` fails when a later version changes them.
 """
@@ -27,7 +28,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 from gamay.kernels import prebuilt
-from gamay.kernels.cache_folder import cache_dir
+from gamay.kernels.cache_folder import cache_dirs
 
 _FOLDER = Path(__file__).parent
 _IMPORTED = re.compile(r"^\s*from\s+gamay\.kernels((?:\.\w+)*)\s+import\s+(?:\(([^)]*)\)|(.*))", re.MULTILINE)
@@ -63,9 +64,9 @@ def stamp_of(path: Path) -> str:
 
 
 @cache
-def _root() -> Path:
-    """Return the folder of this process: looked for once, so that a warning comes once."""
-    return cache_dir()
+def _roots() -> list[Path]:
+    """Return the folders of this process: looked for once, so that a warning comes once."""
+    return cache_dirs()
 
 
 class _TextLocator(_CacheLocator):
@@ -73,7 +74,7 @@ class _TextLocator(_CacheLocator):
 
     def __init__(self, module: Path, line: int) -> None:
         self._stamp = sha256(f"{stamp_of(module)} {numba.__version__}".encode()).hexdigest()
-        self._folder = _root() / f"{module.stem}-{self._stamp[:16]}"
+        self._folder = _roots()[0] / f"{module.stem}-{self._stamp[:16]}"
         self._line = line
 
     def get_cache_path(self) -> str:
@@ -114,18 +115,21 @@ class KernelCache(FunctionCache):
             for name, address in _nrt_python.c_helpers.items():
                 llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
         found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        return self._load_prebuilt(sig, target_context) if found is None else found
+        return self._load_elsewhere(sig, target_context) if found is None else found
 
-    def _load_prebuilt(self, sig: Any, target_context: Any) -> Any:
-        found = prebuilt.family()
-        if found is None:
-            return None
-        impl, (kernels, family) = self._impl, found
-        folder = kernels / Path(self._cache_path).name
-        file: Any = IndexDataCacheFile(str(folder), impl.filename_base, impl.locator.get_source_stamp())  # type: ignore[no-untyped-call]
-        signature, (triple, *_), code = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
-        data = file.load((signature, (triple, family.cpu, family.features), code))
-        return None if data is None else impl.rebuild(target_context, data)
+    def _load_elsewhere(self, sig: Any, target_context: Any) -> Any:
+        """Return the kernel from the folders that are only read, or from the wheel; or None."""
+        impl: Any = self._impl
+        name = Path(self._cache_path).name
+        signature, (triple, *own), code = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
+        places = [(folder / name, own) for folder in _roots()[1:]]
+        if (found := prebuilt.family()) is not None:
+            places.append((found[0] / name, [found[1].cpu, found[1].features]))
+        for folder, processor in places:
+            file: Any = IndexDataCacheFile(str(folder), impl.filename_base, impl.locator.get_source_stamp())  # type: ignore[no-untyped-call]
+            if (data := file.load((signature, (triple, *processor), code))) is not None:
+                return impl.rebuild(target_context, data)
+        return None
 
 
 class _Library(JITCodeLibrary):

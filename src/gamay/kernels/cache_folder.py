@@ -1,5 +1,6 @@
 """Where compiled kernels lie: in the first writable of $GAMAY_CACHE_DIR, $XDG_CACHE_HOME/gamay, ~/.cache/gamay and the
-temporary folder, never in the installation, which may be read-only.
+temporary folder, never in the installation, which may be read-only. A folder before it that holds kernels and cannot be
+written, as in a container with a read-only root, is read.
 
 Numba writes each entry under a temporary name and renames it, so processes that compile the same kernel at once cost each
 other time, never correctness.
@@ -22,22 +23,32 @@ def _candidates() -> Iterator[Path]:
     yield Path(tempfile.gettempdir()) / f"gamay-{os.getuid()}"
 
 
-def cache_dir() -> Path:
-    """Return the folder of compiled kernels, made if need be; raises OSError when no candidate can be written.
+def cache_dirs() -> list[Path]:
+    """Return the folder that compiled kernels are written to, made if need be, and after it those that are only read.
 
-    Warns (UserWarning) where $GAMAY_CACHE_DIR cannot be.
+    Raises OSError when no candidate can be written. Warns (UserWarning) where $GAMAY_CACHE_DIR is of no use.
     """
-    tried = []
+    useless: list[str] = []
+    read_only: list[Path] = []
     for candidate in _candidates():
         folder = candidate / "kernels"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as reason:
-            tried.append(f"{folder} ({reason.strerror})")
+            useless.append(f"{folder} ({reason.strerror})")
             continue
         if os.access(folder, os.W_OK | os.X_OK):
-            if tried and "GAMAY_CACHE_DIR" in os.environ:
-                warnings.warn(f"GAMAY_CACHE_DIR: {tried[0]}; compiled kernels are kept in {folder}", stacklevel=2)
-            return folder
-        tried.append(f"{folder} (not writable)")
-    raise OSError(f"no folder for compiled kernels can be written: {', '.join(tried)}; set GAMAY_CACHE_DIR to one")
+            usable = [folder, *read_only]
+            if (named := os.environ.get("GAMAY_CACHE_DIR")) and Path(named) / "kernels" not in usable:
+                warnings.warn(f"GAMAY_CACHE_DIR: {useless[0]}; compiled kernels are kept in {folder}", stacklevel=2)
+            return usable
+        if os.access(folder, os.R_OK | os.X_OK) and any(folder.iterdir()):
+            read_only.append(folder)
+        else:
+            useless.append(f"{folder} (not writable)")
+    raise OSError(f"no folder for compiled kernels can be written: {', '.join(useless)}; set GAMAY_CACHE_DIR to one")
+
+
+def cache_dir() -> Path:
+    """Return the folder that compiled kernels are written to; raises OSError as `cache_dirs` does."""
+    return cache_dirs()[0]

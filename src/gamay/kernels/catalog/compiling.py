@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 
 from gamay.kernels import prebuilt
 from gamay.kernels.cache import stamp_of
-from gamay.kernels.cache_folder import cache_dir
+from gamay.kernels.cache_folder import cache_dir, cache_dirs
 from gamay.kernels.catalog.entries import FILE, read_entries, shared
 
 _NICENESS = 19
@@ -23,8 +23,11 @@ _NICENESS = 19
 
 def is_compiled() -> bool:
     """Whether the catalog has been compiled of the present sources, for this processor or its family, and these versions."""
-    found = prebuilt.family()
-    return _mark().exists() or (found is not None and (found[0] / f"{_name(found[1].cpu)}.complete").exists())
+    own, found = f"{_name(_processor())}.complete", prebuilt.family()
+    marks = [folder / own for folder in cache_dirs()]
+    if found is not None:
+        marks.append(found[0] / f"{_name(found[1].cpu)}.complete")
+    return any(mark.exists() for mark in marks)
 
 
 def start(processes: int = 1) -> list[subprocess.Popen[bytes]]:
