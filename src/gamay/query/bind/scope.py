@@ -89,7 +89,8 @@ class Scope:
 
     def fields(self, names: Iterable[str]) -> dict[str, FieldSpec]:
         """Return the schema's fields of resolved columns, without the virtual ones; of a `$ts$DAY` that of `ts`."""
-        stored = dict.fromkeys(name.removeprefix(NULL_FLAG_PREFIX) for name in names if name not in VIRTUAL_COLUMNS)
+        plain = dict.fromkeys(name.removeprefix(NULL_FLAG_PREFIX) for name in names)
+        stored = [name for name in plain if name not in VIRTUAL_COLUMNS]
         bases = {name: derived.base for name in stored if (derived := self.timestamp_column(name)) is not None}
         return {name: self._schema.field(name) for name in dict.fromkeys(bases.get(name, name) for name in stored)}
 
