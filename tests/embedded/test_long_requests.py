@@ -1,5 +1,7 @@
 """Requests whose URL, headers or query are too long, or never end."""
 
+import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from tests.waiting import eventually
 import gamay
 from gamay.broker.admit.text_limit import TextLimit
 from gamay.embedded import EmbeddedCluster
+from gamay.web import read_answers
 from gamay.web.bounded_heads import HEAD_BYTES_MAX, URL_BYTES_MAX
 
 ENDLESS = 4 * HEAD_BYTES_MAX
@@ -109,3 +112,22 @@ def test_a_setting_that_is_no_length_leaves_the_default(text: str) -> None:
 def test_what_is_no_request_is_logged_with_where_it_came_from(url: str, caplog: pytest.LogCaptureFixture) -> None:
     said(url, b"\x16\x03\x01 this is no HTTP\r\n\r\n")
     eventually(lambda: "Invalid HTTP request received. (from 127.0.0.1)" in caplog.text, lambda: caplog.text)
+
+
+def test_an_answer_that_nobody_reads_counts_until_its_connection_is_ended(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ways to answer: the short one, and that of requests with a header which it does not know."""
+    monkeypatch.setattr(read_answers, "STALLED_S", 0.5)
+    memory = cluster.core.runner.memory
+    sql = "SELECT REPEAT('x', 60000), n FROM trips CROSS JOIN UNNEST(ARRAY[" + "1," * 299 + "1]) LIMIT 1000"
+    body = json.dumps({"sql": sql}).encode()
+    for more in (b"", b"Database: default\r\n"):
+        head = b"POST /query/sql HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n" % (more, len(body))
+        with socket.create_connection(("127.0.0.1", int(cluster.broker_url.rpartition(":")[2])), timeout=20) as connection:
+            connection.sendall(head + body)
+            eventually(lambda: memory.held > 10 << 20)
+            eventually(lambda: memory.held == 0)
+            found = b"".join(iter(lambda: connection.recv(1 << 20), b""))  # what the system had taken
+            (length,) = re.findall(rb"(?i)content-length: (\d+)", found)
+            assert len(found) < int(length)

@@ -1,5 +1,8 @@
 """A query holds no more than its budget, gives everything back, and says what held it."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gamay.base import guard
-from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.machine import usable_memory
 from gamay.functions.vector import EncodedVector, Vector
@@ -22,6 +25,7 @@ from gamay.query.execute.executor import execute
 from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits, shares_of
 from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.memory_size import held_bytes
+from gamay.query.limits.memory_watch import MemoryWatch, anonymous_bytes
 from gamay.query.pool import WorkPool
 from gamay.query.reduce.merge import reduce
 from gamay.query.view.matches import DocScan, max_block_rows
@@ -123,24 +127,119 @@ def test_when_all_queries_hold_too_much_the_one_that_holds_most_is_ended() -> No
     process = ProcessBudget(100, 80)
     large, small = Budget(80, process), Budget(80, process)
     large.change("rows", 70)
-    small.change("rows", 40)  # goes on: another one holds more
-    assert (large.is_killed, small.is_killed) == (True, False)
+    with closing(large):
+        small.change("rows", 40)  # waits, for another one holds more, and goes on
+    assert large.ended is not None
+    assert small.ended is None
     deadline = Deadline.after_ms(1000, SYSTEM_CLOCK, large)
     with pytest.raises(QueryError, match=r"gamay\.query\.memory\.total\.bytes") as raised:
         deadline.check()
     assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
-    large.close()
     assert process.held == 40
     small.change("rows", 30)
     with pytest.raises(QueryError, match=r"101 bytes of 80 bytes"):
         small.change("rows", 31)
 
 
+@contextmanager
+def closing(budget: Budget) -> Iterator[None]:
+    """Let another thread close a budget a moment later; in the end it is done."""
+    gone = threading.Timer(0.05, budget.close)
+    gone.start()
+    yield
+    gone.join()
+
+
+def test_a_query_that_waits_for_memory_in_vain_is_ended() -> None:
+    process = ProcessBudget(100, 80)
+    large, small = Budget(80, process), Budget(80, process)
+    large.change("rows", 70)
+    with pytest.raises(QueryError, match=r"gamay\.query\.memory\.total\.bytes.* this one held 40 bytes"):
+        small.change("rows", 40)
+    small.close()
+    assert (process.held, process.holding) == (70, {large})
+
+
+def test_answers_that_wait_to_be_read_count_for_all_queries_together() -> None:
+    process = ProcessBudget(100, 80)
+    process.count_unsent(90)
+    budget = Budget(80, process)
+    with pytest.raises(QueryError, match=r"gamay\.query\.memory\.total\.bytes"):
+        budget.change("rows", 20)
+    budget.close()
+    process.count_unsent(-50)
+    Budget(80, process).change("rows", 20)
+    assert process.held == 60
+
+
 def test_the_query_that_asks_is_ended_when_it_holds_most() -> None:
     process = ProcessBudget(100, 100)
     Budget(100, process).change("rows", 45)
-    with pytest.raises(QueryError, match="this one held most"):
+    with pytest.raises(QueryError, match="this one held 60 bytes"):
         Budget(100, process).change("rows", 60)
+
+
+def test_what_threads_need_for_a_moment_counts_for_all_queries_together() -> None:
+    process = ProcessBudget(100, 90)
+    one, other = Budget(90, process), Budget(90, process)
+    one.reserve("groups", 60)
+    other.change("rows", 30)
+    with pytest.raises(QueryError, match=r"gamay\.query\.memory\.total\.bytes.* this one held 75 bytes"):
+        one.reserve("groups", 75)
+    one.close()
+    other.reserve("groups", 50)
+    other.settle()
+    other.close()
+    assert (process.held, process.reserved, len(process.holding)) == (0, 0, 0)
+
+
+class _Machine:
+    """Memory of a process of 1,000 bytes: what it has taken, of which some is free and can be given back."""
+
+    def __init__(self) -> None:
+        self.taken, self.free = 0, 0
+        self.clock = ManualClock()
+        self.watch = MemoryWatch(1000, lambda: self.taken, self.trim, self.clock)
+
+    def trim(self) -> None:
+        self.taken, self.free = self.taken - self.free, 0
+
+
+def test_a_process_that_has_nearly_all_memory_ends_the_query_that_holds_most() -> None:
+    machine = _Machine()
+    process = ProcessBudget(1 << 40, 1 << 40, watch=machine.watch)
+    large, small = Budget(1000, process), Budget(1000, process)
+    large.change("rows", 200)
+    small.change("rows", 100)
+    machine.taken, machine.free = 900, 400  # enough is free
+    machine.clock.advance(1)
+    small.change("rows", 1)
+    assert (machine.taken, large.ended) == (500, None)
+    machine.taken = 900
+    machine.clock.advance(1)
+    with closing(large):
+        small.change("rows", 1)  # returns when the other one has given back what it held
+    assert process.held == 102
+    with pytest.raises(QueryError, match=r"nearly all the memory that it may use \(900 bytes of 1,000 bytes\)") as raised:
+        Deadline.after_ms(1000, SYSTEM_CLOCK, large).check()
+    assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
+
+
+def test_queries_that_hold_little_are_not_to_blame_for_what_the_process_has() -> None:
+    machine = _Machine()
+    process = ProcessBudget(1 << 40, 1 << 40, watch=machine.watch)
+    machine.taken = 999
+    budget = Budget(1000, process)
+    budget.change("rows", 10)
+    assert budget.ended is None
+    with pytest.raises(QueryError, match="nearly all the memory"):
+        budget.change("rows", 10)
+
+
+def test_memory_of_this_process_is_seen() -> None:
+    before = anonymous_bytes()
+    held = np.ones(50_000_000, np.uint8)
+    assert anonymous_bytes() - before > 40_000_000 < held.nbytes
 
 
 def test_once_a_part_of_a_query_needed_too_much_no_other_goes_on() -> None:

@@ -95,6 +95,39 @@ def test_large_answers_and_slow_readers() -> None:
     run(test)
 
 
+def test_what_waits_to_be_read_is_counted_until_it_was() -> None:
+    async def test() -> None:
+        unsent: list[int] = []
+        made = World(PATIENT)
+        made.server = Server("server", made.handle, PATIENT, count_unsent=unsent.append)
+        await made.server.start(made.socket)
+        reader, other = (Channel("127.0.0.1", made.port, "client", PATIENT) for _ in range(2))
+        await asyncio.gather(*(channel.call([b"echo", b"x"], 15) for channel in (reader, other)))
+        assert unsent == []
+        big = bytes(32 << 20)
+        for channel in (reader, other):
+            asking = asyncio.ensure_future(channel.call([b"hold", b""], 15))
+            while not made.held:
+                await asyncio.sleep(0.01)
+            peer = channel._peer  # type: ignore[attr-defined]
+            peer.pause(True)
+            made.held.pop().reply([big])
+            assert sum(unsent) > 16 << 20  # the system takes some megabytes
+            if channel is reader:
+                peer.pause(False)
+                assert len((await asking)[0]) == len(big)
+            else:
+                peer.close(ConnectionLostError("gone"))
+                with contextlib.suppress(ConnectionLostError):
+                    await asking
+            while sum(unsent):
+                await asyncio.sleep(0.01)
+        reader.close()
+        await made.server.stop()
+
+    run(test)
+
+
 def test_an_error_has_its_code_and_the_connection_goes_on() -> None:
     async def test() -> None:
         async with world() as (_, channel):

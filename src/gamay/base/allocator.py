@@ -77,3 +77,10 @@ def give_back_surplus() -> None:
         return
     if mallinfo().keepcost > _FREE_BYTES_MAX:
         libc.malloc_trim(ctypes.c_size_t(_FREE_BYTES_KEPT))
+
+
+def trim_heap() -> None:
+    """Give back all that is free in the heap, which takes milliseconds; nothing happens where the library is another."""
+    libc = _glibc()
+    if libc is not None:
+        libc.malloc_trim(0)

@@ -139,3 +139,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_folded = {k.lower(): k for k in known}
     close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
     return f" Did you mean '{by_folded[close[0]]}'?" if close else ""
+
+
+def forget_traceback(error: BaseException) -> None:
+    """Let go of what the functions held that an error has ended; its traceback knows them.
+
+    For errors that are kept as values: whoever keeps one would keep all of that, often until cycles are collected.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from gamay.base.allocator import trim_heap
 from gamay.base.history import STEP_S
 from gamay.controller.health.periodic import PeriodicTask
 
@@ -49,10 +50,8 @@ def trim() -> None:
     Nothing else of a process of which Gamay is only a part is touched.
     """
     pa.default_memory_pool().release_unused()
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
-    _release_code(libc, _COMPILER)
+    trim_heap()
+    _release_code(ctypes.CDLL(None), _COMPILER)
 
 
 def process_tasks(sample: Callable[[], object]) -> list[PeriodicTask]:

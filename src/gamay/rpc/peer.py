@@ -55,12 +55,14 @@ class ConnectionLimits:
 
 OnFrame: TypeAlias = Callable[["Peer", Frame], None]
 OnLost: TypeAlias = Callable[["Peer", RpcError], None]
+CountUnsent: TypeAlias = Callable[[int], None]
 
 
 class Peer(asyncio.BufferedProtocol):
     """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
 
     side: which end this is. secret: that both have to know. unfinished: counts what several connections hold of frames.
+    count_unsent: is told by how many bytes what waits to be sent has grown or shrunk, where the other side is slower.
 
     All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello
     and proven that it belongs to the cluster; `other` is what it said. Until then it may send small frames only.
@@ -76,6 +78,7 @@ class Peer(asyncio.BufferedProtocol):
         on_lost: OnLost,
         secret: ClusterSecret = NO_SECRET,
         unfinished: Unfinished | None = None,
+        count_unsent: CountUnsent = lambda _: None,
     ) -> None:
         self._hello = Hello(VERSION_MIN, VERSION, name, limits.frame_bytes, limits.calls, secret.random())
         self._side, self._secret = side, secret
@@ -83,6 +86,8 @@ class Peer(asyncio.BufferedProtocol):
         self._reader = FrameReader(GREETING_BYTES_MAX, unfinished)
         self._on_frame = on_frame
         self._on_lost = on_lost
+        self._count_unsent = count_unsent
+        self._unsent = 0
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -117,6 +122,8 @@ class Peer(asyncio.BufferedProtocol):
             self._transport.write(pieces[0])
         else:
             self._transport.writelines(pieces)
+        if not self._writable.is_set():
+            self._note_unsent(self._transport.get_write_buffer_size())
 
     @property
     def has_room(self) -> bool:
@@ -218,10 +225,13 @@ class Peer(asyncio.BufferedProtocol):
         self.greeted.set_result(hello)
 
     def pause_writing(self) -> None:
+        assert self._transport is not None
         self._writable.clear()
+        self._note_unsent(self._transport.get_write_buffer_size())
         self.on_room(False)
 
     def resume_writing(self) -> None:
+        self._note_unsent(0)
         self._writable.set()
         self.on_room(True)
 
@@ -229,9 +239,15 @@ class Peer(asyncio.BufferedProtocol):
         reason = self._reason or ConnectionLostError(f"the connection broke: {exc or 'closed by the other side'}")
         self._reason = reason
         self._reader.close()
+        self._note_unsent(0)
         self._writable.set()
         self.ended.set()
         if not self.greeted.done():
             self.greeted.set_exception(reason)
             self.greeted.exception()  # whoever waits gets it; nobody has to
         self._on_lost(self, reason)
+
+    def _note_unsent(self, num_bytes: int) -> None:
+        grown, self._unsent = num_bytes - self._unsent, num_bytes
+        if grown:
+            self._count_unsent(grown)

@@ -11,7 +11,7 @@ from gamay.rpc.busy_poll import BusyPoll
 from gamay.rpc.errors import ConnectionLostError, ProtocolError, RpcError
 from gamay.rpc.frames import Buffer, Frame, FrameKind, Header, Unfinished
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
-from gamay.rpc.peer import ConnectionLimits, Peer
+from gamay.rpc.peer import ConnectionLimits, CountUnsent, Peer
 
 _log = logging.getLogger(__name__)
 
@@ -70,13 +70,19 @@ Handler: TypeAlias = Callable[[Call], None]
 class Server:
     """Takes connections, between `start` and `stop`, on the event loop that both are awaited on.
 
-    secret: that callers have to know. A connection that does not prove it in time is closed.
+    secret: that callers have to know. A connection that does not prove it in time is closed. count_unsent: see `Peer`.
     """
 
     def __init__(
-        self, name: str, handler: Handler, limits: ConnectionLimits | None = None, secret: ClusterSecret = NO_SECRET
+        self,
+        name: str,
+        handler: Handler,
+        limits: ConnectionLimits | None = None,
+        secret: ClusterSecret = NO_SECRET,
+        count_unsent: CountUnsent = lambda _: None,
     ) -> None:
         self._name = name
+        self._count_unsent = count_unsent
         self._secret = secret
         self._handler = handler
         self._limits = limits or ConnectionLimits()
@@ -117,7 +123,10 @@ class Server:
                 peer.close(ConnectionLostError("this process ends"))
 
     def _peer(self) -> Peer:
-        peer = Peer(self._name, self._limits, Side.ANSWERER, self._on_frame, self._on_lost, self._secret, self._unfinished)
+        peer = Peer(
+            self._name, self._limits, Side.ANSWERER, self._on_frame, self._on_lost, self._secret, self._unfinished,
+            self._count_unsent,
+        )  # fmt: skip
         # Whoever does not read answers asks no more questions.
         peer.on_room = lambda has_room: peer.pause(not has_room)
         peer.greeted.add_done_callback(lambda _: self._greeted(peer))

@@ -5,14 +5,16 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from gamay.web.read_answers import ReadAnswers
 
 URL_BYTES_MAX = 1 << 16
 HEAD_BYTES_MAX = 1 << 17
 """What the line of the request and all headers may have together."""
 
 
-class BoundedHeads(HttpToolsProtocol):
+class BoundedHeads(ReadAnswers):
     """One connection. A request with a longer URL is answered with 414, one with longer headers with 431."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

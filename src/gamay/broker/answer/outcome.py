@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gamay.base import spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, GamayError, QueryError
+from gamay.base.errors import ErrorCode, GamayError, QueryError, forget_traceback
 from gamay.base.logs import about
 from gamay.broker.answer.options import is_on
 from gamay.broker.answer.pending import PendingQuery
@@ -23,6 +23,8 @@ _UNAVAILABLE_SHOWN = 5
 
 def of_failure(pending: PendingQuery, error: Exception) -> BrokerResponse:
     """Return the answer of a query that failed: a user's mistake is told, a defect also logged."""
+    if isinstance(error, GamayError | MemoryError):
+        forget_traceback(error)
     if isinstance(error, QueryError):
         return BrokerResponse.of_error(error)
     if isinstance(error, GamayError):

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from gamay.base import guard, spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, forget_traceback
 from gamay.base.machine import usable_processors
 from gamay.base.metrics import Measured
 from gamay.broker.admit.quota import APPLICATION_NAME, Quotas
@@ -331,6 +331,7 @@ class QueryRunner:
                 deadline.holder("rows").hold(held_bytes(response.table))
                 return response, to_bytes(response)
         except QueryError as error:
+            forget_traceback(error)
             failed = BrokerResponse.of_error(error)
             failed.request_id, failed.broker_id = response.request_id, self.broker_id
             failed.client_request_id, failed.time_used_ms = response.client_request_id, response.time_used_ms

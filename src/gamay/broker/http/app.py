@@ -114,7 +114,8 @@ class BrokerApp:
 
     def protocol(self) -> Callable[..., BoundedHeads]:
         """Return what serves a connection: the shortest way for queries, in front of `asgi`."""
-        return partial(QueryProtocol, self._answers, self._logins.access)
+        count_unsent = self._runner.memory.count_unsent
+        return partial(QueryProtocol, self._answers, self._logins.access, count_unsent=count_unsent)
 
     def asgi(self) -> AsgiApp:
         """Return the application: the short way for queries, in front of everything else."""

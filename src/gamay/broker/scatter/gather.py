@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from gamay.base import spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, forget_traceback
 from gamay.broker.routes.selection import Turn
 from gamay.broker.scatter.connection import Connections, UnreachableServerError
 from gamay.broker.scatter.routed_query import RoutedQuery
@@ -159,6 +159,7 @@ class Gatherer:
                 route = ask.part.route
                 return connection.execute(route.table, ask.part.bound, ask.segments, deadline, route.latest)
         except QueryError as error:
+            forget_traceback(error)
             return error
         finally:
             ended()

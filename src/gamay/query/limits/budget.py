@@ -2,7 +2,8 @@
 
 Bytes are counted by those who hold them (`gamay.query.limits.memory_size`), between blocks of rows: what a block needs for a
 moment comes on top. A query that passes its budget is ended; when all of them together pass the budget of the process, the
-one that holds most is.
+one that holds most is, and so it is when the process has nearly all the memory that it may use
+(`gamay.query.limits.memory_watch`).
 """
 
 import logging
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.machine import usable_memory
+from gamay.query.limits.memory_watch import MemoryWatch
 from gamay.query.limits.spill_files import SPILL_SETTING, SpillFile, SpillSpace
 from gamay.query.stats import QueryStats
 
@@ -29,7 +31,12 @@ _QUERY_SHARE = 0.25
 # least share of the memory that queries get where that is nearly all.
 _OWN_BYTES = 300 << 20
 _LEAST_SHARE = 0.125
-_UNLIMITED = 1 << 62
+# The share of the memory from which on a query is to blame when there is hardly any left, and how long the others wait until
+# it has given back what it holds.
+_BLAMED_SHARE = 1 / 64
+_WAIT_S = 0.5
+# The share of the memory from which on a query is to blame when there is hardly any left, and how long the others wait until
+# it has given back what it holds.
 
 _ADVICE = {
     "distinct values": "filter more, group by or count fewer, or use an approximate function such as DISTINCTCOUNTHLL",
@@ -44,16 +51,22 @@ _ADVICE = {
 class ProcessBudget:
     """What the queries of a process may hold together. query_bytes: what one of them may, unless it is told otherwise.
 
-    space: where they may put groups that do not fit. These are the defaults, for what the cluster's settings leave open.
+    space: where they may put groups that do not fit. watch: knows when the process itself has too much, None is never. These
+    are the defaults, for what the cluster's settings leave open.
     """
 
-    def __init__(self, total_bytes: int, query_bytes: int, space: SpillSpace | None = None) -> None:
+    def __init__(
+        self, total_bytes: int, query_bytes: int, space: SpillSpace | None = None, watch: MemoryWatch | None = None
+    ) -> None:
         self.total_bytes = total_bytes
         self.query_bytes = query_bytes
         self.space = space or SpillSpace()
         self._defaults = total_bytes, query_bytes, self.space.max_bytes
+        self._watch = watch
         self.held = 0
+        self.reserved = 0
         self.lock = threading.Lock()
+        self.closed = threading.Condition(self.lock)
         self.holding: set[Budget] = set()
 
     @classmethod
@@ -62,7 +75,8 @@ class ProcessBudget:
 
         folder: see `SpillSpace`.
         """
-        return cls(*shares_of(usable_memory()), SpillSpace(folder))
+        memory = usable_memory()
+        return cls(*shares_of(memory), SpillSpace(folder), MemoryWatch(memory))
 
     def apply(self, settings: Mapping[str, str]) -> None:
         """Take over what the cluster's settings say, for queries that come from now on."""
@@ -71,6 +85,43 @@ class ProcessBudget:
         self.query_bytes = min(_whole(settings.get(QUERY_SETTING), query), self.total_bytes)
         text = settings.get(SPILL_SETTING, "").strip()
         self.space.max_bytes = int(text) if text.isdigit() else spilled
+
+    def relieve(self) -> "Budget | None":
+        """Return the query that takes most, which is ended, where all together take too much; else None.
+
+        For callers that have the lock.
+        """
+        why = self._why_too_much()
+        if why is None:
+            return None
+        most = max(self.holding, key=lambda budget: budget.taken)
+        most.end(why)
+        return most
+
+    def wait_for(self, ended: "Budget") -> bool:
+        """Wait a moment until a query that was ended has given back its memory, or others have; return whether it is so."""
+        with self.closed:
+            return self.closed.wait_for(lambda: ended not in self.holding or self._why_too_much() is None, _WAIT_S)
+
+    def count_unsent(self, num_bytes: int) -> None:
+        """Count so many bytes more of answers that wait until they are read, which no query holds any more; or fewer."""
+        with self.closed:
+            self.held += num_bytes
+            if num_bytes < 0:
+                self.closed.notify_all()
+
+    def _why_too_much(self) -> str | None:
+        if self.held + self.reserved > self.total_bytes:
+            return (
+                f"The queries that run now need more memory than the process may have ({megabytes(self.total_bytes)}, "
+                f"{TOTAL_SETTING})"
+            )
+        watch = self._watch
+        most = max([budget.taken for budget in self.holding], default=0)
+        if watch is None or not watch.is_short or most < watch.usable * _BLAMED_SHARE:
+            return None
+        taken, usable = megabytes(watch.taken), megabytes(watch.usable)
+        return f"The process has nearly all the memory that it may use ({taken} of {usable})"
 
 
 def shares_of(memory: int) -> tuple[int, int]:
@@ -148,8 +199,8 @@ class Budget:
     __slots__ = (
         "_file",
         "by_part",
+        "ended",
         "held",
-        "is_killed",
         "limit",
         "needed",
         "parts",
@@ -171,13 +222,18 @@ class Budget:
         self.scan = scan
         self.held = 0
         self.peak = 0
-        self.is_killed = False
+        self.ended: str | None = None  # why, when others needed the memory that this query holds
         self.needed = 0  # what was too much, if something was: no part of the query goes on then
         self.by_part: dict[str, int] | None = None
         self.progress = ScanProgress()
         self.parts: list[QueryStats] = []
-        self.reserved: dict[int, int] = {}  # by thread, until it tells what it holds, or is done
+        self.reserved: dict[int, tuple[str, int]] = {}  # by thread, until it tells what it holds, or is done
         self._file: SpillFile | None = None
+
+    @property
+    def taken(self) -> int:
+        """How many bytes the query holds, or is about to."""
+        return self.held + sum(num_bytes for _, num_bytes in self.reserved.values())
 
     def spill_file(self) -> SpillFile:
         """Return the query's file for groups that do not fit its memory, which is there until `close`."""
@@ -200,43 +256,45 @@ class Budget:
         """Add to what a part holds (or take away); raises QueryError 245 when it is too much now."""
         process = self.process
         with process.lock:
-            if self.by_part is None:
-                self.by_part = {}
-                process.holding.add(self)
-            self.by_part[what] = self.by_part.get(what, 0) + num_bytes
+            by_part = self._parts()
+            by_part[what] = by_part.get(what, 0) + num_bytes
             self.held += num_bytes
             process.held += num_bytes
             self.peak = max(self.peak, self.held)
-            if self.reserved:
-                self.reserved.pop(threading.get_ident(), None)
+            self._settle()
             if num_bytes <= 0:
                 return
             if self.held > self.limit or self.needed:
                 self.needed = max(self.needed, self.held)
                 raise self.error(self.needed)
-            if process.held > process.total_bytes:
-                largest = max(process.holding, key=lambda budget: budget.held)
-                largest.is_killed = True
-                if largest is self:
-                    raise self.killed()
+            ended = process.relieve()
+        self._yield_to(ended)
 
     def reserve(self, what: str, num_bytes: int) -> None:
         """Raise QueryError 245 when so many bytes more, beside what other threads need for a moment, are too much."""
-        with self.process.lock:
-            self.reserved[threading.get_ident()] = num_bytes
-            needed = self.held + sum(self.reserved.values())
-            if needed > self.limit:
-                self.by_part = dict(self.by_part or {})
-                self.by_part[what] = self.by_part.get(what, 0) + needed - self.held
-                self.needed = max(self.needed, needed)
+        process = self.process
+        with process.lock:
+            if not self.needed:
+                self._settle()
+                self._parts()
+                self.reserved[threading.get_ident()] = what, num_bytes
+                process.reserved += num_bytes
+                if self.taken > self.limit:
+                    self.needed = self.taken
             if self.needed:
                 raise self.error(self.needed)
+            ended = process.relieve()
+        self._yield_to(ended)
 
     def settle(self) -> None:
         """Take what this thread reserved as no longer needed."""
         if self.reserved:
             with self.process.lock:
-                self.reserved.pop(threading.get_ident(), None)
+                self._settle()
+
+    def end(self, why: str) -> None:
+        """Let the query end at its next step, for the others need what it holds."""
+        self.ended = self.ended or why
 
     def close(self) -> None:
         """Give back all that the query held, in memory and on disk."""
@@ -246,9 +304,32 @@ class Budget:
         if self.by_part is None:
             return
         with self.process.lock:
+            self.process.reserved -= self.taken - self.held
             self.process.held -= self.held
             self.process.holding.discard(self)
             self.held, self.by_part = 0, None
+            self.reserved.clear()
+            self.process.closed.notify_all()
+
+    def _parts(self) -> dict[str, int]:
+        """Return what is held, by part; from now on the query is one of those that hold something."""
+        if self.by_part is None:
+            self.by_part = {}
+            self.process.holding.add(self)
+        return self.by_part
+
+    def _settle(self) -> None:
+        """Take what this thread reserved as no longer needed, unless the query ends for it, so that its errors can tell."""
+        if self.reserved and not self.needed:
+            _, num_bytes = self.reserved.pop(threading.get_ident(), ("", 0))
+            self.process.reserved -= num_bytes
+
+    def _yield_to(self, ended: "Budget | None") -> None:
+        """Wait for the memory of a query that was ended; raises QueryError 245 when it is this one, or waits in vain."""
+        if ended is not None and self.ended is None and not self.process.wait_for(ended):
+            self.end(ended.ended or "")
+        if self.ended is not None:
+            raise self.killed()
 
     def error(self, needed: int) -> QueryError:
         """Return the error of a query that would hold so many bytes."""
@@ -262,13 +343,14 @@ class Budget:
         """Return the error of the query that held most when all together held too much."""
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
-            f"The queries that run now need more memory than the process may have ({megabytes(self.process.total_bytes)}, "
-            f"{TOTAL_SETTING}), and this one held most, {megabytes(self.held)}; {self._most()}, or ask again later",
+            f"{self.ended}, and this one held {megabytes(self.taken)}; {self._most()}, or ask again later",
         )
 
     def _most(self) -> str:
         """Return what holds most, and what would help."""
-        parts = self.by_part or {"rows": 0}
+        parts = dict(self.by_part or {"rows": 0})
+        for what, num_bytes in self.reserved.values():
+            parts[what] = parts.get(what, 0) + num_bytes
         what = max(parts, key=lambda part: parts[part])
         return f"{megabytes(parts[what])} of it are {what}: {_ADVICE.get(what, 'filter more, or select less')}"
 

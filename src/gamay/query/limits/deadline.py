@@ -53,7 +53,7 @@ class Deadline:
                 f"The query ran longer than its {self.timeout_ms:.0f} ms; filter more, or set a larger timeoutMs",
             )
         if self.budget is not None:
-            if self.budget.is_killed:
+            if self.budget.ended is not None:
                 raise self.budget.killed()
             if self.budget.needed:
                 raise self.budget.error(self.budget.needed)

@@ -13,7 +13,7 @@ import uvloop
 
 from gamay.base import guard, spans
 from gamay.base.clock import Clock
-from gamay.base.errors import ErrorCode, GamayError, InUseError, QueryError
+from gamay.base.errors import ErrorCode, GamayError, InUseError, QueryError, forget_traceback
 from gamay.base.logs import about
 from gamay.query.bind.binder import BoundQuery
 from gamay.query.execute.server_result import ServerResult
@@ -75,7 +75,7 @@ class QueryListener:
         limits = ConnectionLimits(
             frame_bytes=REQUEST_BYTES_MAX, busy_poll_us=BUSY_POLL_US if busy_poll_us is None else busy_poll_us
         )
-        self._server = Server(name, self._on_call, limits, secret)
+        self._server = Server(name, self._on_call, limits, secret, self._memory.count_unsent)
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = running or RunningQueries()
         self._loop = uvloop.new_event_loop()
@@ -236,6 +236,8 @@ def _fail(
     call: Call, error: Exception, header: RequestHeader | None = None, deadline: CancellableDeadline | None = None
 ) -> None:
     """Answer with an error, and with what was done until then."""
+    if isinstance(error, QueryError | MemoryError):
+        forget_traceback(error)
     if isinstance(error, QueryError):
         budget = None if deadline is None else deadline.budget
         done = [encode_done(budget.stats())] if budget is not None and budget.parts else []
