@@ -5,6 +5,7 @@ import time
 
 import pytest
 import uvicorn
+from benchmarks.cluster.ports import free_port
 from starlette.applications import Starlette
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -15,9 +16,12 @@ from gamay.model.table.table_config import TableConfig
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
+    """A session whose Java also answers Spark Connect, at the port that its settings tell."""
     from gamay.spark.session.local import local_session
 
-    session = local_session("gamay-tests", cores=2, work_dir=tmp_path_factory.mktemp("spark"))
+    plugin = {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin"}
+    configs = {**plugin, "spark.connect.grpc.binding.port": str(free_port())}
+    session = local_session("gamay-tests", cores=2, work_dir=tmp_path_factory.mktemp("spark"), configs=configs)
     yield session
     session.stop()
 

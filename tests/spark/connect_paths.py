@@ -1,6 +1,6 @@
-"""What users do on Spark, by Spark Connect: a process of its own, for Java is started once for Connect or without it.
+"""What users do on Spark, by Spark Connect: in a process of its own, for one of Python has sessions of one kind only.
 
-    SPARK_REMOTE=local[2] python -m tests.spark.connect_paths CONTROLLER FOLDER
+    SPARK_REMOTE=sc://HOST:PORT python -m tests.spark.connect_paths CONTROLLER FOLDER
 
 Prints one line of JSON: what each path came to, by name.
 """

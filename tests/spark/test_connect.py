@@ -26,12 +26,13 @@ if missing := [package for package in ("grpc", "grpc_status", "google.rpc", "zst
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(spark, tmp_path_factory):
+    port = spark.conf.get("spark.connect.grpc.binding.port")
     folder = tmp_path_factory.mktemp("connect")
     cluster = Cluster(folder)
     try:
         command = [sys.executable, "-m", "tests.spark.connect_paths", cluster.url, str(folder)]
-        environment = {**os.environ, "SPARK_REMOTE": "local[2]", "SPARK_LOCAL_IP": LOOPBACK}
+        environment = {**os.environ, "SPARK_REMOTE": f"sc://{LOOPBACK}:{port}"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.splitlines()[-1])
