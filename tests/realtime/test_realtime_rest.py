@@ -143,3 +143,30 @@ def test_the_ideal_state_of_a_table_that_consumes_is_mended(
     eventually(table.all_there)
     eventually(lambda: list(table.segments().values()).count("ONLINE") == 5)
     assert table.all_there()
+
+
+def test_a_reload_commits_what_is_consumed_so_that_rows_to_come_have_new_columns(
+    make_realtime: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    table = make_realtime(partitions=1)
+    table.produce(3)
+    eventually(table.all_there)
+    (first,) = table.segments()
+    schema = table.rest("GET", "/schemas/t")
+    schema["metricFieldSpecs"].append({"name": "double", "dataType": "LONG", "transformFunction": "plus(n, n)"})
+
+    table.rest("PUT", "/schemas/t", params={"reload": "true"}, json=schema)
+    eventually(lambda: list(table.segments().values()) == ["ONLINE", "CONSUMING"])
+    table.produce(2)
+    eventually(table.all_there)
+    assert table.ask("SELECT n, double FROM t ORDER BY n")["resultTable"]["rows"] == [[0, 0], [1, 0], [2, 0], [3, 6], [4, 8]]
+
+    _, second = table.segments()
+    table.rest("POST", f"/segments/t_REALTIME/{first}/reset")
+    url = f"{table.cluster.controller_url}/segments/t_REALTIME/{second}"
+    assert httpx.post(f"{url}/reset").status_code == 404  # what is consumed is not lost by a reset
+    status = table.rest("POST", f"/segments/t/{second}/reload")["status"]
+    assert "sent 1 reload messages" in status
+    job = status.split("job id: ")[1].split(",")[0]
+    eventually(lambda: table.rest("GET", f"/segments/segmentReloadStatus/{job}")["successCount"] == 1)
+    assert list(table.segments().values()) == ["ONLINE", "ONLINE", "CONSUMING"]

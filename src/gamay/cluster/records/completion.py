@@ -26,9 +26,6 @@ PEER_SCHEME = "peer:"
 """Of a `location`: the archive was stored nowhere, the servers that have the segment are its copies."""
 METADATA_PART = "metadata.json"  # of segmentCommitEndWithMetadata: the `metadata.json` of the built segment
 
-REPORT_MESSAGE = "REPORT"  # MSG_SUBTYPE of a message to a server whose report was deleted: tableName
-FORCE_COMMIT_MESSAGE = "FORCE_COMMIT"  # MSG_SUBTYPE of a message to a server: tableName, list `segments`
-
 
 class Call(Enum):
     """What a server can ask; the value is the last part of the URL. GET, except those with a body."""

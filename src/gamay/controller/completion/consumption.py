@@ -10,7 +10,7 @@ import orjson
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.base.ids import Ids
-from gamay.cluster.records.completion import FORCE_COMMIT_MESSAGE
+from gamay.cluster.records import messages
 from gamay.cluster.records.llc_name import LlcName
 from gamay.cluster.records.records import IN_PROGRESS
 from gamay.cluster.store import paths
@@ -257,13 +257,7 @@ class ConsumptionManager:
             for server in consuming.get(segment, ()):
                 by_server.setdefault(server, []).append(segment)
         for server, names in sorted(by_server.items()):
-            message = ZNRecord(
-                f"force-commit-{table}",
-                {"MSG_TYPE": "USER_DEFINE_MSG", "MSG_SUBTYPE": FORCE_COMMIT_MESSAGE, "tableName": table},
-                lists={"segments": names},
-            )
-            path = f"{paths.messages(server)}/force-commit-"
-            self.context.registry.store.create(path, encode(message), sequence=True)
+            messages.send(self.context.registry.store, server, messages.FORCE_COMMIT, table, names)
 
     def _is_in_progress(self, table: str, segment: str) -> bool:
         record = self.context.registry.get_segment(table, segment)

@@ -12,15 +12,14 @@ import orjson
 
 from gamay.base.errors import ConflictError, CorruptSegmentError, GamayError, InvalidConfigError, NotFoundError
 from gamay.cluster.access.users import Users
-from gamay.cluster.records import invariants
-from gamay.cluster.records.completion import REPORT_MESSAGE
+from gamay.cluster.records import invariants, messages
 from gamay.cluster.records.llc_name import LlcName
 from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, Lineage, SegmentRecord
 from gamay.cluster.records.registry import Registry
 from gamay.cluster.records.views import fold
 from gamay.cluster.store import buckets, paths
 from gamay.cluster.store.store import MetadataStore
-from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, decode, encode, read_record
+from gamay.cluster.store.znrecord import CorruptRecordError, decode, read_record
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.cluster.tasks.records import Target
 from gamay.controller.context import ControllerContext
@@ -150,10 +149,7 @@ class RecordRepair:
         store = self.context.registry.store
         buckets.delete(store, path)
         server, table = path.removeprefix(f"{paths.INSTANCES}/").split("/CURRENTSTATES/")
-        message = ZNRecord(
-            f"report-{table}", {"MSG_TYPE": "USER_DEFINE_MSG", "MSG_SUBTYPE": REPORT_MESSAGE, "tableName": table}
-        )
-        store.create(f"{paths.messages(server)}/report-", encode(message), sequence=True)
+        messages.send(store, server, messages.REPORT, table)
 
     def _lineage_anew(self, table: str) -> Lineage:
         registry = self.context.registry

@@ -1,13 +1,19 @@
-"""Telling servers to load segments again, and telling users how far they are."""
+"""Telling servers to load segments again, and telling users how far they are.
+
+A consuming segment follows a changed schema and table config by being committed: it is loaded anew then, and the rows that
+come next have the columns and indexes of today.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from gamay.base.errors import NotFoundError
-from gamay.cluster.records.records import ONLINE
+from gamay.cluster.records import messages
+from gamay.cluster.records.records import CONSUMING, ONLINE
 from gamay.cluster.store import paths
 from gamay.cluster.store.znrecord import ZNRecord, decode, encode
 from gamay.controller.context import ControllerContext
@@ -50,27 +56,41 @@ class ReloadManager:
         force_download: bool = False,
         target: str = "",
         only: Mapping[str, Collection[str]] | None = None,
+        commit: bool = True,
     ) -> ReloadJob:
         """Tell the servers of a typed table to load segments again, all of them when none is named.
 
-        target: the only server to be told; empty: all. only: by server, the only segments; None: all.
+        target: the only server to be told; empty: all. only: by server, the only segments; None: all. commit: whether
+        consuming segments are committed, else they are left alone.
         Raises NotFoundError when a segment does not exist, NothingToReloadError when there is no server to tell.
         """
         ideal = self.context.registry.must_get_ideal_state(table)
         if missing := [name for name in segments if name not in ideal.states]:
             raise NotFoundError(f"Segment {', '.join(missing)} not found in table {table}")
-        servers: dict[str, list[str]] = {}
+        sealed, consuming = dict[str, list[str]](), dict[str, list[str]]()
+        told = {ONLINE: sealed, CONSUMING: consuming} if commit else {ONLINE: sealed}
         for name in segments or sorted(ideal.states):
             for server, state in ideal.states[name].items():
-                if state == ONLINE and target in ("", server) and (only is None or name in only.get(server, ())):
-                    servers.setdefault(server, []).append(name)
+                if state in told and target in ("", server) and (only is None or name in only.get(server, ())):
+                    told[state].setdefault(server, []).append(name)
+        servers = {server: sealed.get(server, []) + consuming.get(server, []) for server in {**sealed, **consuming}}
         if not servers:
             raise NothingToReloadError(f"Failed to find any server to send the reload of table {table} to")
         job = ReloadJob(self.context.ids.new(), table, self.context.clock.now_ms(), servers)
         self._store(job)
-        for server, names in servers.items():
-            self._send(server, job, names if segments or only is not None else [], force_download)
+        store, more = self.context.registry.store, {"forceDownload": str(force_download).lower(), "reloadJobId": job.id}
+        for server, names in sealed.items():
+            named = names if segments or only is not None else []
+            messages.send(store, server, messages.RELOAD, table, named, more)
+        for server, names in consuming.items():
+            messages.send(store, server, messages.FORCE_COMMIT, table, names)
         return job
+
+    def follow(self, tables: Iterable[str]) -> None:
+        """Have what servers hold of typed tables follow a schema or config that was stored, where they hold anything."""
+        for table in tables:
+            with suppress(NothingToReloadError):
+                self.submit(table)
 
     def check(self, tables: Iterable[str]) -> None:
         """Raise ConflictError when the segments of one of the typed tables may not be loaded again at will.
@@ -141,20 +161,6 @@ class ReloadManager:
             "servers": orjson.dumps(job.servers).decode(),
         }
         self.context.registry.store.create(f"{_JOBS}/{job.id}", encode(ZNRecord(job.id, simple)))
-
-    def _send(self, server: str, job: ReloadJob, names: Sequence[str], force_download: bool) -> None:
-        message = ZNRecord(
-            f"{job.id}",
-            {
-                "MSG_TYPE": "USER_DEFINE_MSG",
-                "MSG_SUBTYPE": "RELOAD_SEGMENT",
-                "tableName": job.table,
-                "forceDownload": str(force_download).lower(),
-                "reloadJobId": job.id,
-            },
-            lists={"segments": list(names)},
-        )
-        self.context.registry.store.create(f"{paths.messages(server)}/reload-", encode(message), sequence=True)
 
     def _fields(self, job_id: str) -> Mapping[str, str]:
         node = self.context.registry.store.get(f"{_JOBS}/{job_id}")

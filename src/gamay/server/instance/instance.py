@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
-from gamay.cluster.records.completion import FORCE_COMMIT_MESSAGE, REPORT_MESSAGE
+from gamay.cluster.records import messages
 from gamay.cluster.records.records import CONSUMING, ONLINE, SegmentRecord
 from gamay.cluster.records.registry import Registry, announce
 from gamay.cluster.store import paths
@@ -413,13 +413,13 @@ class ServerInstance:
     def _handle_message(self, value: bytes) -> None:
         message = decode(value)
         subtype = message.simple.get("MSG_SUBTYPE")
-        if subtype == FORCE_COMMIT_MESSAGE and (consumers := self.consumers) is not None:
+        if subtype == messages.FORCE_COMMIT and (consumers := self.consumers) is not None:
             consumers.force_commit(message.simple["tableName"], message.lists.get("segments", []))
             return
-        if subtype == REPORT_MESSAGE:
+        if subtype == messages.REPORT:
             self._states.report(message.simple["tableName"], anew=True)
             return
-        if subtype != "RELOAD_SEGMENT":
+        if subtype != messages.RELOAD:
             _log.warning("%s: message %s of an unknown kind is ignored", self.id, message.simple)
             return
         table, segments = message.simple["tableName"], message.lists.get("segments", [])

@@ -64,7 +64,7 @@ def segment_check_router(services: Services) -> GuardedRouter:
     @router.post("/segments/{table}/{segment}/reset", summary="Load a segment again that could not be loaded, or anew")
     def reset_one(table: str, segment: str, target: Target = "") -> dict[str, Any]:
         typed = tables.resolve_one(table)
-        services.reloads.submit(typed, [segment], target=target)
+        services.reloads.submit(typed, [segment], target=target, commit=False)
         return status(f"Successfully reset segment: {segment} of table: {typed}")
 
     @router.post("/segments/{table}/reset", summary="Load segments again that could not be loaded, or all")
@@ -75,7 +75,7 @@ def segment_check_router(services: Services) -> GuardedRouter:
         view = services.context.registry.get_external_view(typed)
         failed = [] if view is None else [name for name, states in view.states.items() if ERROR in states.values()]
         if failed or not errors_only:
-            services.reloads.submit(typed, failed if errors_only else (), target=target)
+            services.reloads.submit(typed, failed if errors_only else (), target=target, commit=False)
         return status(f"Successfully reset segments of table: {typed}")
 
     @router.get("/table/{table}/jobs", tags=["Table"], summary="List the jobs that were submitted for a table")

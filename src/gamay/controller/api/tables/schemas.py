@@ -74,9 +74,7 @@ def schema_router(services: Services) -> GuardedRouter:
         users = _users(services, name) if reload else []
         services.reloads.check(users)  # before anything is stored
         parsed = schemas.replace(name, body, force=force)
-        for table in users:
-            if services.segments.names(table):
-                services.reloads.submit(table)
+        services.reloads.follow(users)
         return written(parsed, f"{name} successfully added")
 
     @router.delete("/schemas/{name}", summary="Delete a schema that no table uses")

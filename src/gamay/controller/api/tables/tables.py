@@ -158,9 +158,7 @@ def table_documents_router(services: Services) -> GuardedRouter:
             services.reloads.check(services.tables.resolve(name))  # before anything is stored
         changed = documents.replace(name, body, skip, by=sender_of(request.scope), force_schema=force_schema)
         if reload:
-            for typed in services.tables.resolve(name):
-                if services.segments.names(typed):
-                    services.reloads.submit(typed)
+            services.reloads.follow(services.tables.resolve(name))
         return _written(changed, f"TableConfigs updated for {name}")
 
     @router.delete("/tableConfigs/{name}", summary="Delete a schema and its tables")
