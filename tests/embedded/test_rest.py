@@ -1,6 +1,7 @@
 """The controller's REST interface over a real cluster: texts and status codes that clients know."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from tests.waiting import eventually
 
 SCHEMA = {
@@ -223,6 +225,33 @@ def test_ingest_from_file(trips: Any) -> None:
     local = {**params, "sourceURIStr": "file:///etc/passwd"}
     assert trips.controller.post("/ingestFromURI", params=local).status_code == 400
     assert list((trips.data_dir / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, r"trips_1700000000000_1700090000000_\d{13}"),
+        ({"configs.segment.name.postfix": "a"}, "trips_1700000000000_1700090000000_a"),
+        ({"configs.exclude.time.in.segment.name": "true", "configs.segment.name.prefix": "p"}, r"p_\d{13}"),
+        ({"type": "normalizedDate", "configs.segment.name.prefix": "p"}, r"p_2023-11-14_2023-11-15_\d{13}"),
+        ({"configs.segment.name": "mine"}, "mine"),
+        (
+            {"type": "inputFile", "configs.file.path.pattern": ".*day=(.*).csv",
+             "configs.segment.name.template": r"t_${filePathPattern:\1}"},
+            "t_7",
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_makes_a_segment_that_is_named_as_in_a_job(trips: Any, settings: dict[str, str], name: str) -> None:
+    config = {"inputFormat": "csv", **{f"segmentNameGenerator.{key}": value for key, value in settings.items()}}
+    params = {"tableNameWithType": "trips_OFFLINE", "batchConfigMapStr": json.dumps(config)}
+    csv = "city,n,ts\nOslo,1,1700000000000\nLima,2,1700090000000\n"
+    answer = trips.controller.post("/ingestFromFile", params=params, files={"file": ("day=7.csv", csv)})
+    assert re.fullmatch(name, answer.json()["status"].rpartition(": ")[2]), answer.text
+    (listed,) = trips.controller.get("/segments/trips").json()[0]["OFFLINE"]
+    trips.cluster.core.wait_until_visible("trips_OFFLINE", [listed], 60)
+    assert re.fullmatch(name, listed)
+    assert trips.rows("SELECT $segmentName, COUNT(*) FROM trips GROUP BY 1") == [[listed, 2]]
 
 
 def test_fixed_answers(api: Any) -> None:

@@ -71,8 +71,6 @@ class BatchSettings:
     def of(cls, given: Mapping[str, str], where: str) -> "BatchSettings":
         """Read a map. where: it stands, for messages. Raises InvalidConfigError that names key and right value."""
         reader = _Reader({key: text.strip() for key, text in given.items() if text.strip()}, where)
-        names = {key: reader.given[key] for key in _NAME_KEYS if key in reader.given}
-        names |= reader.below(_NAME_PREFIX)
         output = reader.given.get("outputDirURI")
         mode = reader.choice("push.mode", "tar", _PUSH_MODES)
         return cls(
@@ -83,7 +81,7 @@ class BatchSettings:
             reader.given.get("recordReader.className"),
             reader.below(_READER_PREFIX),
             reader.choice("segmentNameGenerator.type", "simple", NAME_TYPES),
-            names,
+            name_configs(reader.given),
             output,
             reader.flag("overwriteOutput"),
             mode if output else "tar",
@@ -93,6 +91,12 @@ class BatchSettings:
             reader.given.get("push.segmentUriSuffix"),
             reader.flag("fail.on.empty.segment"),
         )
+
+
+def name_configs(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what a map says to the generator of segment names, below its prefix or without it."""
+    names = {key: given[key] for key in _NAME_KEYS if key in given}
+    return names | {key.removeprefix(_NAME_PREFIX): text for key, text in given.items() if key.startswith(_NAME_PREFIX)}
 
 
 class _Reader:

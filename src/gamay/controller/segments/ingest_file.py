@@ -1,20 +1,28 @@
 """One file into one segment, on the controller: meant for trying things out."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, RecordError
+from gamay.controller.segments.verify import VerifiedSegment
 from gamay.controller.segments.writer import TableWriter
+from gamay.ingest.job.segment_names import SegmentFacts, SegmentNameGenerator, segment_name_generator
 from gamay.ingest.read.readers import open_reader
 from gamay.ingest.run import conformed_batches
 from gamay.ingest.transform.pipeline import Pipeline
+from gamay.model.batch_settings import name_configs
 from gamay.model.parse import load_json
-from gamay.model.table.table_name import TableType, raw_table_name, table_type_of
+from gamay.model.schema.schema import Schema
+from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, table_type_of
+from gamay.segment.encode.metadata import rename_segment
 
 _READER_PREFIX = "recordReader.prop."
 _ONE_SEGMENT = 2**31 - 1
+_PROVISIONAL_NAME = "segment"
 
 
 def batch_config(text: str) -> dict[str, str]:
@@ -39,14 +47,15 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
             "batchConfigMapStr: the key 'inputFormat' is missing, for example csv, json, avro or parquet"
         )
     settings = {key.removeprefix(_READER_PREFIX): value for key, value in config.items() if key.startswith(_READER_PREFIX)}
-    writer.tables.get(table)
-    name = _segment_name(writer, table, config)
+    schema, table_config = writer.tables.schema_of(table), writer.tables.get(table)
+    names = _names(writer, config, schema, table_config)
 
     def rows(pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
         return conformed_batches(open_reader(str(path), data_format, settings), pipeline)
 
     try:
-        records = writer.write(table, rows, lambda _: name, _ONE_SEGMENT)
+        with writer.built(schema, table_config, rows, lambda _: _PROVISIONAL_NAME, _ONE_SEGMENT) as built:
+            records = writer.segments.add_all(table, [_named(segment, names, shown_name) for segment in built])
     except RecordError as error:
         # The user knows the file by the name it had there, not by where it lies here.
         raise RecordError(str(error).replace(str(path), shown_name)) from error
@@ -62,9 +71,17 @@ def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, s
     return ingest_file(writer, table, path, uri, config)
 
 
-def _segment_name(writer: TableWriter, table: str, config: Mapping[str, str]) -> str:
-    if fixed := config.get("segmentNameGenerator.configs.segment.name"):
-        return fixed
-    prefix = config.get("segmentNameGenerator.configs.segment.name.prefix", raw_table_name(table))
-    postfix = config.get("segmentNameGenerator.configs.segment.name.postfix", str(writer.context.clock.now_ms()))
-    return f"{prefix}_{postfix}"
+def _names(
+    writer: TableWriter, config: Mapping[str, str], schema: Schema, table_config: TableConfig
+) -> SegmentNameGenerator:
+    """Return what names the segment: as in jobs, but the postfix is the time unless given, which tells files apart."""
+    configs = {"segment.name.postfix": str(writer.context.clock.now_ms()), **name_configs(config)}
+    kind = config.get("segmentNameGenerator.type")
+    return segment_name_generator(kind, configs, schema, table_config, table_name=table_config.raw_name)
+
+
+def _named(segment: VerifiedSegment, names: SegmentNameGenerator, source: str) -> VerifiedSegment:
+    info = segment.info
+    raw, millis = (info.start_time_raw, info.end_time_raw), (info.start_time_ms, info.end_time_ms)
+    name = names.name(SegmentFacts.of(None, source, raw, millis))
+    return VerifiedSegment(replace(info, name=name), rename_segment(segment.folder, name))

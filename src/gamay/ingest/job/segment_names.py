@@ -32,14 +32,23 @@ class SegmentFacts:
 
     min_time, max_time: lowest and highest value of the time column as stored; min_time_ms, max_time_ms: the same in
     milliseconds since 1970. None without time column or rows. input_uri: the file that the segment is made from.
+    sequence_id: None for a segment that is made alone.
     """
 
-    sequence_id: int
+    sequence_id: int | None
     input_uri: str = ""
     min_time: int | str | None = None
     max_time: int | str | None = None
     min_time_ms: int | None = None
     max_time_ms: int | None = None
+
+    @classmethod
+    def of(
+        cls, sequence_id: int | None, input_uri: str, raw: tuple[object, object], millis: tuple[int | None, int | None]
+    ) -> "SegmentFacts":
+        """Return what is known of a built segment. raw: its times as stored, of any type of column."""
+        low, high = (value if isinstance(value, (int, str)) or value is None else str(value) for value in raw)
+        return cls(sequence_id, input_uri, low, high, *millis)
 
 
 class SegmentNameGenerator(Protocol):

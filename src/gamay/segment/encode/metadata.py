@@ -1,5 +1,6 @@
 """What a segment says of itself: `metadata.json` as Python objects."""
 
+import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -159,6 +160,15 @@ def content_crc(num_docs: int, columns: Mapping[str, ColumnMeta]) -> int:
 def write_metadata(folder: Path, metadata: SegmentMetadata) -> None:
     """Write `metadata.json`; the caller syncs it."""
     write_metadata_file(folder, metadata.to_json())
+
+
+def rename_segment(folder: Path, name: str) -> Path:
+    """Give a built segment, which nobody has opened, another name; return its folder, which is named likewise."""
+    named = folder.with_name(name)
+    if named != folder:
+        write_metadata(folder, replace(read_metadata(folder), name=name))
+        os.rename(folder, named)
+    return named
 
 
 def read_metadata(path: str | Path) -> SegmentMetadata:

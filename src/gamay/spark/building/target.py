@@ -1,12 +1,11 @@
 """What executors need to know to build the segments of one table; small, and sent to each."""
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,7 +14,7 @@ from gamay.base.ids import RANDOM_IDS, FixedId
 from gamay.ingest.job.segment_names import SegmentFacts, SegmentNameGenerator, segment_name_generator
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
-from gamay.segment.encode.metadata import SegmentMetadata, read_metadata, write_metadata
+from gamay.segment.encode.metadata import SegmentMetadata, rename_segment
 from gamay.storage.archive import pack
 from gamay.storage.files import Access, put, size_of
 from gamay.storage.filesystems import scheme_of
@@ -100,10 +99,7 @@ def publish(
     Raises InvalidConfigError for a name that cannot be.
     """
     name = generator.name(facts)
-    named = folder.with_name(name)
-    if named != folder:
-        write_metadata(folder, replace(read_metadata(folder), name=name))
-        os.rename(folder, named)
+    named = rename_segment(folder, name)
     file_name = quote(name, safe="") + ARCHIVE_SUFFIX
     uri = "/".join(part for part in (target.output_dir.rstrip("/"), sub_path.strip("/"), file_name) if part)
     existing = None if target.overwrite else size_of(uri, target.access())
@@ -130,8 +126,7 @@ def pack_metadata(segment: Path) -> Path:
 def facts_of(metadata: SegmentMetadata, sequence_id: int, input_uri: str) -> SegmentFacts:
     """Return what a name can be made of."""
     raw = (metadata.start_time_raw, metadata.end_time_raw)
-    low, high = (value if isinstance(value, (int, str)) or value is None else str(value) for value in raw)
-    return SegmentFacts(sequence_id, input_uri, low, high, metadata.start_time_ms, metadata.end_time_ms)
+    return SegmentFacts.of(sequence_id, input_uri, raw, (metadata.start_time_ms, metadata.end_time_ms))
 
 
 def refuse_repeated_names(names: list[str]) -> None:
