@@ -5,6 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.waiting import eventually
 
 from gamay.cluster.tasks.records import Job, SubtaskLimits, Trigger
@@ -27,6 +28,18 @@ REFRESH = {"batchIngestionConfig": {"segmentIngestionType": "REFRESH", "segmentI
 def stored(api: Any, **changes: Any) -> Any:
     answer = api.controller.post("/tables/validate", json={**deepcopy(TABLE), **changes})
     return answer.json()["OFFLINE"] if answer.status_code == 200 else answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "ingestion",
+    [
+        {"transformConfigs": [{"columnName": "name", "transformFunction": "Groovy({x + 1}, x)"}]},
+        {"filterConfig": {"filterFunction": " groovy ({x > 1}, x)"}},
+    ],
+)
+def test_a_config_with_groovy_is_told_what_to_write_instead(api: Any, ingestion: dict[str, Any]) -> None:
+    api.controller.post("/schemas", json=SCHEMA)
+    assert "Groovy scripts are not run; write the function in SQL" in stored(api, ingestionConfig=ingestion)
 
 
 def test_a_table_has_as_many_replicas_as_the_cluster_wants_at_least(api: Any) -> None:

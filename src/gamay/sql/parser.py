@@ -14,6 +14,7 @@
    and is rewritten each time.
 """
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,7 @@ from gamay.sql.translate.statement import parse_single_expression
 
 CACHED_TEMPLATES_MAX = 2000
 _CACHED_TEXT_MAX = 20_000
+_GROOVY = re.compile(r"\s*groovy\s*\(", re.IGNORECASE)
 
 _Key: TypeAlias = tuple[str, tuple[int, ...] | None]
 """How `Lifted` begins, and its pattern."""
@@ -174,6 +176,9 @@ def _parse_level(text: str, options: Mapping[str, str] | None, limits: RowLimits
 
 def parse_expression(text: str) -> Expression:
     """Parse a single expression, as in ingestion transforms and filters; raises QueryError."""
+    if _GROOVY.match(text):  # what follows is no SQL
+        advice = "Groovy scripts are not run; write the function in SQL, e.g. concat(a, '-', b)"
+        raise QueryError(ErrorCode.SQL_PARSING, advice)
     expression = canonical(Folder().fold(parse_unfolded(text)))
     check_number_range(expression)
     return without_slots(expression)

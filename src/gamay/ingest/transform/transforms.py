@@ -36,8 +36,6 @@ class Transform:
 
 def parse_transform(column: str, text: str, what: str) -> Transform:
     """Parse the expression of a column; raises InvalidConfigError, also for functions that no row can be given to."""
-    if text.lstrip().lower().startswith("groovy("):
-        raise InvalidConfigError(f"{what}: Groovy scripts are not run; write the function in SQL, e.g. concat(a, '-', b)")
     try:
         expression = parse_expression(text)
         for part in walk(expression):
