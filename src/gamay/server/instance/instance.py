@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,6 +66,7 @@ class ServerInstance:
         self.upserts = UpsertTables(registry, folder, clock, key_defaults, loader.sources.store)
         self.counts = ServerCounts()
         self._tables: dict[str, TableData] = {}
+        self._resting: set[str] = set()
         self._work = WorkQueue(clock, reloaded_at_once=threads)
         self._failures = SegmentFailures(self.counts, self._work, clock)
         self._states = CurrentStates(instance_id, registry, self._data_of, self._failures)
@@ -204,6 +205,8 @@ class ServerInstance:
     def _load_first(self, table: str) -> None:
         """Load what is assigned of a table, and only then remove what no longer is: where nobody can tell, all stays."""
         self._reconcile(table, None)
+        if table in self._resting:
+            return
         data = self._tables.get(table)
         used = {s.folder for s in data.snapshot().values()} if data else set()
         self._loader.remove_strays(table, used, self._failures.of(table))
@@ -237,7 +240,7 @@ class ServerInstance:
                 manager = ConsumerManager(self._consuming(), self._serve, self._on_consumed, self.upserts)
                 self._transitions = ConsumingTransitions(
                     self.id, self._registry, manager, self._loader.layout_of, self._data_of, self._states.report,
-                    self._failures.note, self._failures.forget,
+                    self._failures.note, self._failures.forget, self._resting,
                 )  # fmt: skip
                 if self._transitions_run:
                     self._transitions.start()
@@ -321,7 +324,10 @@ class ServerInstance:
     def _reconcile(self, table: str, changed: set[str] | None) -> None:
         """Load, swap and drop what differs from the ideal state; `changed` None compares every record."""
         ideal = self._registry.get_ideal_state(table)
-        states = ideal.segments_of(self.id) if ideal is not None and ideal.enabled else {}
+        if ideal is not None and not ideal.enabled:
+            self._rest(table)
+            return
+        states = ideal.segments_of(self.id) if ideal is not None else {}
         wanted = {segment for segment, state in states.items() if state in (ONLINE, CONSUMING)}
         data = self._data_of(table)
         loaded = data.snapshot()
@@ -351,9 +357,32 @@ class ServerInstance:
         self._failures.forget_others(table, wanted)
         self._swap(data, fresh, dropped)
         self._states.report(table)
-        if ideal is None:
-            with nullcontext() if self._transitions is None else self._transitions.applying:
+        with self._without_transitions():
+            self._resting.discard(table)
+            if ideal is None:
                 self._forget(table)
+
+    def _rest(self, table: str) -> None:
+        """Let go of a table that is switched off; its files stay, so that it comes back as after a start of the server.
+
+        Which rows of a key are valid cannot be told of segments alone where keys expire, so snapshots must not go with what
+        is in memory; and what is in memory must not outlive the consumers that go on from the snapshots.
+        """
+        if (transitions := self._transitions_of(table)) is not None:
+            transitions.apply(table)  # ends its consumers
+        with self._without_transitions():
+            ideal, data = self._registry.get_ideal_state(table), self._data_of(table)
+            if ideal is None or ideal.enabled or data.contents().consuming:
+                return  # it was switched on again meanwhile, which is being noted
+            self._resting.add(table)
+            data.swap({}, data.snapshot())
+            self._failures.forget_others(table, ())
+            self.upserts.rest(table)
+        self._states.report(table)
+
+    def _without_transitions(self) -> AbstractContextManager[object]:
+        """Return what holds off the consumers that are to begin or end."""
+        return nullcontext() if self._transitions is None else self._transitions.applying
 
     def _forget(self, table: str) -> None:
         """Forget a table that is gone, while nobody begins to consume it: it may have been made anew meanwhile."""
@@ -362,6 +391,7 @@ class ServerInstance:
             self._tables.pop(table, None)
             self.counts.forget(table)
             self.upserts.forget(table)
+            self._loader.remove_strays(table, set())  # of a table that was switched off before
 
     def _data_of(self, table: str) -> TableData:
         return self._tables.setdefault(table, TableData(table))

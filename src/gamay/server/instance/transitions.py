@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from gamay.base.errors import GamayError
@@ -24,7 +24,8 @@ class ConsumingTransitions:
     """Starts consumers, tells them that their segments are ONLINE, and stops them.
 
     data_of: what queries see of a typed table. report: writes the table's current state. failed: notes that a segment is
-    in the ERROR state, and has it tried again; begun: notes that it is not any more.
+    in the ERROR state, and has it tried again; begun: notes that it is not any more. resting: the typed tables that are
+    switched off, or were and are not loaded again yet.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ConsumingTransitions:
         report: Callable[[str], None],
         failed: Callable[[str, str, Exception], None],
         begun: Callable[[str, str], None],
+        resting: Collection[str],
     ) -> None:
         self._server = server
         self._registry = registry
@@ -46,6 +48,7 @@ class ConsumingTransitions:
         self._report = report
         self._failed = failed
         self._begun = begun
+        self._resting = resting
         self._wake = threading.Condition()
         self.applying = threading.Lock()
         """Held while consumers of a table begin and end; who forgets a table takes it."""
@@ -97,7 +100,8 @@ class ConsumingTransitions:
         given_up = {name for name, consumer in consumers.items() if consumer.gave_up}
         beyond = {name for name, consumer in consumers.items() if consumer.is_beyond}
         ideal = self._registry.get_ideal_state(table)
-        states = ideal.segments_of(self._server) if ideal is not None and ideal.enabled else {}
+        is_on = ideal is not None and ideal.enabled and table not in self._resting
+        states = ideal.segments_of(self._server) if ideal is not None and is_on else {}
         self.manager.assign(table, [segment for segment, state in states.items() if state in (CONSUMING, ONLINE)])
         data = self._data_of(table)
         for segment in given_up:

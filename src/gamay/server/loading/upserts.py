@@ -101,10 +101,14 @@ class UpsertTables:
     def _protects(self) -> bool:
         return CONSUMING_SEGMENT_CONSISTENCY.text(self._registry.cluster_config()).upper() == "PROTECTED"
 
-    def forget(self, table: str) -> None:
-        """Remove everything of a table that is gone."""
+    def rest(self, table: str) -> None:
+        """Forget the keys of a table whose segments are not loaded any more, and keep what is stored of them."""
         with self._lock:
             self._tables.pop(table, None)
+
+    def forget(self, table: str) -> None:
+        """Remove everything of a table that is gone."""
+        self.rest(table)
         SnapshotFolder(self._folder / table).remove_all()
 
     def swap(
