@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.naive.upsert_histories import MemorySegment, Replica, conformed
-from tests.upsert.test_stored_keys import SCHEMA, settings_of
+from tests.upsert.test_stored_keys import GENERATIONS, SCHEMA, settings_of
 
+from gamay.upsert.config.parallel import Phase
+from gamay.upsert.persist.host import Host
 from gamay.upsert.persist.snapshots import SnapshotFolder
 from gamay.upsert.rows.valid_docs import SegmentDocs
 from gamay.upsert.spi import SegmentSource
@@ -74,3 +76,36 @@ def test_loading_many_segments_lists_their_snapshots_once(
     assert not list(root.glob("*__99"))
     replica.table.settle(0)
     assert {path.name for path in root.iterdir()} == {f"{name}__1" for name in names}
+
+
+@pytest.mark.parametrize("more", [{}, GENERATIONS])
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_a_partition_that_comes_back_without_snapshots_is_as_the_stream_brought_it(
+    tmp_path: Path, more: dict[str, str], starts_again: bool
+) -> None:
+    """A server that had a partition up to a later moment forgets that, and finds which rows replaced which."""
+    replica = Replica(settings_of(metadataTTL=100, metadataManagerConfigs=more), tmp_path, random.Random(1), reorders=False)
+    replica.host = Host()  # the deep store is out of reach
+    replica._open()
+    replica._begin()
+    for rows in (
+        [("a", 1000, False), ("b", 1000, False), ("a", 1050, False)],
+        [("b", 1060, True), ("c", 1070, False), ("a", 1100, False)],
+        [("c", 9000, False), ("a", 9001, False)],
+        [("d", 9002, False)],
+    ):
+        replica.add([{"k": k, "c": c, "d": d, "rid": c} for k, c, d in rows])
+        replica.commit(begins=rows[0][0] != "d")
+    expected = {name: docs.snapshot().docs.tolist() for name, docs in replica.docs.items()}
+    assert list(expected.values()) == [[], [1, 2], [0, 1], [0]]  # c and a came back when they had been forgotten
+
+    for name in list(replica.sealed):
+        replica.table.remove(name, lambda: None)
+    if starts_again:
+        replica._open()
+    sources = [replica._source(segment) for segment in replica.sealed.values()]
+    replica.table.expect(sources)
+    assert replica.table.must_wait(0, replica.name, lambda _: Phase.DOWNLOADING, {source.segment.name for source in sources})
+    docs = {source.segment.name: replica.table.load(source, lambda _: None) for source in sources}
+    assert {name: found.snapshot().docs.tolist() for name, found in docs.items()} == expected
+    assert not replica.table.must_wait(0, replica.name, lambda _: Phase.DOWNLOADING)

@@ -79,6 +79,12 @@ class PartitionUpsert:
         with self.quiet():
             self._index.raise_watermark(value)
 
+    def begin_anew(self) -> None:
+        """Forget the watermark, unless a segment is here that it is of."""
+        with self.quiet():
+            if not self._segments.by_name():
+                self._index.set_watermark(ABSENT)
+
     def segments(self) -> Mapping[str, Tracked]:
         """Return the segments by name."""
         return self._segments.by_name()

@@ -139,6 +139,9 @@ class TableUpsert:
         for partition_id, mine in by_partition.items():
             partition = self._partition(partition_id)
             self._stored.receive(partition, mine)
+            if not any(map(self._stored.has, mine)):
+                # as the stream brought them: what had come later when this server last had the partition is beside the point
+                partition.begin_anew()
             if self.settings.preload:
                 self._preload(partition, mine)
 
@@ -186,11 +189,12 @@ class TableUpsert:
         """Whether a consuming segment must not begin yet, because one before it is not sealed yet, or not here.
 
         So it is where rows depend on what they replace: all replicas then begin at the same state, and what is stored in
-        between is the state at the segment's first row. Other replicas may have committed segments while this server was
-        away, or busy with others: whatever the policy, these must be here, too.
+        between is the state at the segment's first row. Where keys are forgotten, the rows that come would have those expire
+        of segments that are loaded later, without a snapshot. Other replicas may have committed segments while this server
+        was away, or busy with others: whatever the policy, these must be here, too.
         """
         unsealed = self._partition(partition_id).unsealed(name)
-        if self.settings.takes_over and not unsealed >= set(absent):
+        if (self.settings.takes_over or self.settings.forgets) and not unsealed >= set(absent):
             return True
         return must_wait(self.settings.parallel_policy, map(phase_of, unsealed))
 
