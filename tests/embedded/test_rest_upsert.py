@@ -1,6 +1,7 @@
 """REST: configs of tables with primary keys, when they are stored and changed."""
 
 import base64
+import threading
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -241,3 +242,40 @@ def test_a_table_that_was_switched_off_comes_back_as_it_was(trips: Any, tmp_path
     eventually(lambda: trips.server.get("/tables").json()["tables"] == [])
     assert api.delete("/tables/orders").status_code == 200
     eventually(lambda: not (tmp_path / "data" / "server" / table).exists())
+
+
+def test_a_table_that_is_made_anew_at_once_has_nothing_of_the_one_before(
+    trips: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where the server never sees that the table was gone: names of segments may be the same."""
+    api, server = trips.controller, trips.cluster.core.server
+    topic = create_topic(tmp_path / "data" / "streams", "orders", TopicConfig(1))
+    assert api.post("/schemas", json=SCHEMA).status_code == 200
+    assert api.post("/tables", json=realtime("orders", {"mode": "FULL", "metadataTTL": 100}, rows=2)).status_code == 200
+    rows = [
+        {"id": key, "total": 1, "at": at} for key, at in (("a", 1000), ("a", 1050), ("b", 1051), ("c", 9000), ("d", 9001))
+    ]
+    Producer(topic, SYSTEM_CLOCK).send(pa.array([orjson.dumps(row) for row in rows], pa.binary()), partition=0)
+
+    def seen() -> list[list[Any]]:
+        answer = trips.query("SELECT id, total FROM orders ORDER BY id, total")
+        return [] if answer["exceptions"] else list(answer["resultTable"]["rows"])
+
+    eventually(lambda: seen() == [["a", 1], ["b", 1], ["c", 1], ["d", 1]])
+    eventually(lambda: len(server.table("orders_REALTIME").snapshot()) == 2)
+
+    looks, reconcile = threading.Event(), server._reconcile
+
+    def reconciled(table: str, changed: Any) -> None:
+        assert looks.wait(60)
+        reconcile(table, changed)
+
+    with server._transitions.applying:
+        monkeypatch.setattr(server, "_reconcile", reconciled)
+        assert api.delete("/tables/orders").status_code == 200
+        anew = realtime("orders", {"mode": "PARTIAL", "partialUpsertStrategies": {"total": "INCREMENT"}})
+        assert api.post("/tables", json=anew).status_code == 200
+    looks.set()
+    eventually(lambda: seen() == [["a", 2], ["b", 1], ["c", 1], ["d", 1]])
+    assert list(server.table("orders_REALTIME").snapshot()) == []
+    assert server.upserts.upsert("orders_REALTIME").settings.is_partial

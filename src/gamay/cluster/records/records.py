@@ -195,6 +195,15 @@ class Assignment:
         }
         return Assignment(table, {}, simple)
 
+    def created_at(self, now_ms: int) -> "Assignment":
+        """Return the same of a table that is made now: the time tells it from those that had its name."""
+        return replace(self, simple={**self.simple, "CREATED_MS": str(now_ms)})
+
+    @property
+    def created(self) -> str:
+        """When the table was made, empty where that is not known."""
+        return self.simple.get("CREATED_MS", "")
+
 
 class Role(Enum):
     """What a process of the cluster does; the value begins its instance id."""

@@ -187,12 +187,11 @@ class TableManager:
             self.delete_remains(table)
             for record in records:
                 registry.create_segment(table, record)
-            registry.create_ideal_state(ideal)
+            registry.create_ideal_state(ideal.created_at(self.context.clock.now_ms()))
             registry.create_table_config(table, config.to_json())
             if records:
                 # Servers that looked before there was a config look once more.
-                created = str(self.context.clock.now_ms())
-                registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "CREATED_MS": created}))
+                registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "HAS_CONFIG": "true"}))
             BrokerResource(registry).rebuild([table])
         _log_warnings(config, self.known_schema(config))
         return parsed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gamay.base.clock import Clock
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.cluster.records import messages
-from gamay.cluster.records.records import CONSUMING, ONLINE, SegmentRecord
+from gamay.cluster.records.records import CONSUMING, ONLINE, Assignment, SegmentRecord
 from gamay.cluster.records.registry import Registry, announce
 from gamay.cluster.store import paths
 from gamay.cluster.store.store import MetadataStore, StoreUnavailableError
@@ -67,6 +67,7 @@ class ServerInstance:
         self.counts = ServerCounts()
         self._tables: dict[str, TableData] = {}
         self._resting: set[str] = set()
+        self._created: dict[str, str] = {}
         self._work = WorkQueue(clock, reloaded_at_once=threads)
         self._failures = SegmentFailures(self.counts, self._work, clock)
         self._states = CurrentStates(instance_id, registry, self._data_of, self._failures)
@@ -324,10 +325,16 @@ class ServerInstance:
     def _reconcile(self, table: str, changed: set[str] | None) -> None:
         """Load, swap and drop what differs from the ideal state; `changed` None compares every record."""
         ideal = self._registry.get_ideal_state(table)
-        if ideal is not None and not ideal.enabled:
+        if ideal is None or self._is_another(ideal):
+            self._drop(table)
+        if ideal is None:
+            self._states.report(table)
+            return
+        self._created[table] = ideal.created
+        if not ideal.enabled:
             self._rest(table)
             return
-        states = ideal.segments_of(self.id) if ideal is not None else {}
+        states = ideal.segments_of(self.id)
         wanted = {segment for segment, state in states.items() if state in (ONLINE, CONSUMING)}
         data = self._data_of(table)
         loaded = data.snapshot()
@@ -357,10 +364,7 @@ class ServerInstance:
         self._failures.forget_others(table, wanted)
         self._swap(data, fresh, dropped)
         self._states.report(table)
-        with self._without_transitions():
-            self._resting.discard(table)
-            if ideal is None:
-                self._forget(table)
+        self._resting.discard(table)
 
     def _rest(self, table: str) -> None:
         """Let go of a table that is switched off; its files stay, so that it comes back as after a start of the server.
@@ -384,14 +388,24 @@ class ServerInstance:
         """Return what holds off the consumers that are to begin or end."""
         return nullcontext() if self._transitions is None else self._transitions.applying
 
-    def _forget(self, table: str) -> None:
-        """Forget a table that is gone, while nobody begins to consume it: it may have been made anew meanwhile."""
-        contents = self._data_of(table).contents()
-        if self._registry.get_ideal_state(table) is None and not contents.loaded and not contents.consuming:
-            self._tables.pop(table, None)
+    def _is_another(self, ideal: Assignment) -> bool:
+        """Whether a table was deleted and made anew while this server did not look."""
+        known = self._created.get(ideal.resource, "")
+        return bool(known and ideal.created) and known != ideal.created
+
+    def _drop(self, table: str) -> None:
+        """Let go of a table that is gone, with its files; consumers of one that has its name now begin again later."""
+        with self._without_transitions():
+            if self._transitions is not None:
+                self._transitions.drop(table)
+            if (data := self._tables.pop(table, None)) is not None:
+                data.swap({}, data.snapshot())
+            self._failures.forget_others(table, ())
+            self._created.pop(table, None)
+            self._resting.discard(table)
             self.counts.forget(table)
             self.upserts.forget(table)
-            self._loader.remove_strays(table, set())  # of a table that was switched off before
+            self._loader.remove_strays(table, set())
 
     def _data_of(self, table: str) -> TableData:
         return self._tables.setdefault(table, TableData(table))

@@ -94,6 +94,13 @@ class ConsumingTransitions:
             with self.applying:
                 self._apply(table)
 
+    def drop(self, table: str) -> None:
+        """End all consumers of a table and forget it; `applying` is held."""
+        data = self._data_of(table)
+        for segment in self.manager.consumers(table):
+            self.manager.stop(data, segment)
+        self.manager.forget(table)
+
     def _apply(self, table: str) -> None:
         # Asked before the ideal state is read: who is to consume there nevertheless was OFFLINE in between, if only briefly.
         consumers = self.manager.consumers(table)
@@ -124,8 +131,6 @@ class ConsumingTransitions:
         for segment in self.manager.prefetched_behind(table):
             if states.get(segment) != CONSUMING:  # its end is decided, and nothing follows here
                 self.manager.drop_prefetch(table, segment)
-        if ideal is None:
-            self.manager.forget(table)
         if consumers or CONSUMING in states.values():
             self._report(table)
 
