@@ -126,6 +126,7 @@ def test_minions_are_told_with_their_state(api: Any) -> None:
     minion = {"instanceId": "Minion_far_9514", "host": "far", "port": 9514, "runningTaskCount": 0, "status": "OFFLINE"}
     assert rest.get("/minions/status").json() == {"currentMinionCount": 2, "minionStatus": [minion, *own]}
     assert rest.get("/minions/status", params={"status": "ONLINE"}).json()["minionStatus"] == own
+    assert rest.get("/minions/status", params={"status": "AWAY"}).status_code == 400
     rest.put(f"/instances/{own[0]['instanceId']}/state", params={"state": "drain"})
     asked = {"status": "DRAINED", "includeTaskCounts": "true"}
     (drained,) = rest.get("/minions/status", params=asked).json()["minionStatus"]

@@ -287,6 +287,7 @@ PUT    /loggers/{name}                                     UpdateLogger         
 
 _CONSOLE = """
 GET    /                                                   GetConsole               open        -
+GET    /index.html                                         GetConsole               open        -
 GET    /console                                            GetConsole               open        -
 GET    /console/assets/{name}                              GetConsole               open        -
 GET    /auth/session                                       GetAuth                  open        -

@@ -13,7 +13,7 @@ from gamay.model.parse import Parsed
 from gamay.model.rules.upsert_changes import forbidden_changes
 from gamay.model.schema.schema import Schema, check_backward_compatible
 from gamay.model.table.table_config import TableConfig
-from gamay.model.table.table_name import TableType, table_type_of, typed_table_name
+from gamay.model.table.table_name import TableType, raw_table_name, table_type_of, typed_table_name
 from gamay.model.table.tuning import tuned
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
@@ -49,7 +49,8 @@ class TableDocuments:
     tables: TableManager
 
     def document(self, name: str) -> dict[str, Any]:
-        """Return a raw table's document. Raises NotFoundError."""
+        """Return a raw table's document. Raises NotFoundError, InvalidConfigError."""
+        _check_raw(name)
         found: dict[str, Any] = {"tableName": name}
         schema = self.context.registry.get_schema(name)
         configs = {
@@ -153,8 +154,7 @@ class TableDocuments:
 
     def delete(self, name: str) -> bool:
         """Delete the tables and the schema of a raw name; return whether there was anything."""
-        if table_type_of(name) is not None:
-            raise InvalidConfigError(f"tableConfigs are named without type, not '{name}'")
+        _check_raw(name)
         with self.schemas.lock:
             found = [typed for t in TableType if (typed := typed_table_name(name, t)) in self.tables.names()]
             for table in found:
@@ -162,3 +162,8 @@ class TableDocuments:
             had_schema = self.context.registry.get_schema(name) is not None
             self.context.registry.delete_schema(name)
         return bool(found) or had_schema
+
+
+def _check_raw(name: str) -> None:
+    if table_type_of(name) is not None:
+        raise InvalidConfigError(f"tableConfigs are named without type, '{raw_table_name(name)}', not '{name}'")

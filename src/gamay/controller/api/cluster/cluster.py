@@ -30,6 +30,7 @@ from gamay.model.cluster_settings import check_settings
 from gamay.model.table.table_name import raw_table_name
 
 _LEAD_PARTITIONS = 24
+_MINION_STATES = ("ONLINE", "OFFLINE", "DRAINED")
 _COMPONENTS = (
     "gamay",
     "pinot-controller",
@@ -134,9 +135,11 @@ def instance_router(services: Services) -> GuardedRouter:
 
     @router.get("/minions/status", summary="Tell which minions there are, and whether they work")
     def minions(
-        state: Annotated[str | None, Query(alias="status", description="ONLINE, OFFLINE or DRAINED")] = None,
+        state: Annotated[str | None, Query(alias="status", description=", ".join(_MINION_STATES))] = None,
         with_counts: Annotated[bool, Query(alias="includeTaskCounts")] = False,
     ) -> dict[str, Any]:
+        if state is not None and state.upper() not in _MINION_STATES:
+            raise InvalidConfigError(f"Invalid status: '{state}', it must be one of {', '.join(_MINION_STATES)}")
         live = set(registry.live_instance_ids())
         running = services.tasks.running_by_minion() if with_counts else {}
         found = [_minion(i, i.id in live, running.get(i.id, 0)) for i in registry.instances() if i.role is Role.MINION]

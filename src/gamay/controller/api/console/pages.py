@@ -25,6 +25,7 @@ def page_router() -> GuardedRouter:
     router = GuardedRouter(tags=["Console"])
 
     @router.get("/", summary="Show the web console", include_in_schema=False)
+    @router.get("/index.html", summary="Show the web console", include_in_schema=False)
     @router.get("/console", summary="Show the web console")
     def show() -> Response:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
