@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from gamay.cluster.records.records import SegmentRecord
 
@@ -58,6 +59,30 @@ def test_there_are_no_log_files(api: Any) -> None:
     assert "standard error" in rest.get(f"/loggers/instances/{live[0]}").json()["error"]
     assert rest.get("/loggers/instances/nobody").status_code == 404
     assert rest.get(f"/loggers/instances/{live[0]}/download?filePath=x").status_code == 404
+
+
+def test_segments_tell_on_which_tier_they_are(trips: Any, make_segment: Callable[..., Path]) -> None:
+    rest, server = trips.controller, trips.cluster.core.server.id
+    for name in ("trips_0", "trips_1"):
+        trips.push(make_segment(name, [1]))
+    tags = rest.get(f"/instances/{server}").json()["tags"]
+    assert rest.put(f"/instances/{server}/updateTags", params={"tags": ",".join([*tags, "cold_OFFLINE"])}).status_code == 200
+    config = rest.get("/tables/trips").json()["OFFLINE"]
+    config["tierConfigs"] = [
+        {"name": "cold", "segmentSelectorType": "fixed", "segmentList": ["trips_1"], "storageType": "pinot_server",
+         "serverTag": "cold_OFFLINE"}
+    ]  # fmt: skip
+    assert rest.put("/tables/trips", json=config).status_code == 200
+
+    def told() -> Any:
+        return rest.get("/segments/trips/tiers", params={"type": "OFFLINE"}).json()["segmentTiers"]
+
+    plain = {server: None, "targetTier": None}
+    assert told() == {"trips_0": plain, "trips_1": plain}
+    rest.post("/periodictask/run", params={"taskname": "SegmentRelocator", "tableName": "trips", "type": "OFFLINE"})
+    eventually(lambda: told() == {"trips_0": plain, "trips_1": {server: "cold", "targetTier": "cold"}})
+    rest.put(f"/instances/{server}/updateTags", params={"tags": ",".join(tags)})
+    assert told()["trips_1"] == {server: None, "targetTier": "cold"}
 
 
 def test_segments_are_on_the_plain_tier(trips: Any, make_segment: Callable[..., Path]) -> None:

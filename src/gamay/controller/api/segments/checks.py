@@ -109,10 +109,23 @@ def _stale(services: Services, table: str) -> dict[str, list[str] | None]:
 
 
 def _tiers(services: Services, table: str, segments: Sequence[str]) -> dict[str, Any]:
-    """Return the tier of each segment by server, and the one it should be on; null is the plain and only one."""
-    states = services.context.registry.must_get_ideal_state(table).states
-    tiers = {name: {**dict.fromkeys(states.get(name, {})), "targetTier": None} for name in segments}
-    return {"tableName": table, "segmentTiers": tiers}
+    """Return the tier of each segment by server, and the one that the last rebalance found it to belong to; null is no tier.
+
+    A segment is on its tier on the servers of that tier; others have it until it is moved, or stored it when it was young.
+    """
+    registry = services.context.registry
+    states = registry.must_get_ideal_state(table).states
+    tags = {tier.name: tier.server_tag for tier in services.tables.get(table).tiers}
+    tags_of = {instance.id: instance.tags for instance in registry.instances()}
+    targets = {name: record.tier or None for name, record in registry.get_segments(table, segments).items()}
+
+    def told(name: str) -> dict[str, str | None]:
+        target = targets.get(name)
+        tag = None if target is None else tags.get(target)
+        servers = {server: target if tag in tags_of.get(server, ()) else None for server in states.get(name, {})}
+        return {**servers, "targetTier": target}
+
+    return {"tableName": table, "segmentTiers": {name: told(name) for name in segments}}
 
 
 def _invalid_partitions(services: Services, table: str, column: str | None) -> dict[str, str]:
