@@ -30,6 +30,23 @@ def stored(api: Any, **changes: Any) -> Any:
     return answer.json()["OFFLINE"] if answer.status_code == 200 else answer.json()["error"]
 
 
+def test_a_table_needs_the_servers_that_its_instance_assignment_names(api: Any) -> None:
+    http, server = api.controller, api.cluster.core.server.id
+    http.post("/schemas", json=SCHEMA)
+
+    def hot(**groups: Any) -> dict[str, Any]:
+        return {"OFFLINE": {"tagPoolConfig": {"tag": "hot_OFFLINE"}, "replicaGroupPartitionConfig": groups}}
+
+    assert "no server is tagged 'hot_OFFLINE'" in stored(api, instanceAssignmentConfigMap=hot())
+    # those of its tenant do not matter then
+    assert http.put(f"/instances/{server}/updateTags", params={"tags": "hot_OFFLINE"}).status_code == 200
+    assert "tagged 'DefaultTenant_OFFLINE'" in stored(api)
+    assert stored(api, instanceAssignmentConfigMap=hot())["tableName"] == "places_OFFLINE"
+    assert "numInstances 2 is more" in stored(api, instanceAssignmentConfigMap=hot(numInstances=2))
+    skipped = {**TABLE, "instanceAssignmentConfigMap": hot(numInstances=2)}
+    assert http.post("/tables/validate", json=skipped, params={"validationTypesToSkip": "TENANT"}).status_code == 200
+
+
 @pytest.mark.parametrize(
     "ingestion",
     [

@@ -20,6 +20,7 @@ from gamay.cluster.store import paths
 from gamay.cluster.tasks.memory import forget_table
 from gamay.cluster.tasks.queue import TaskQueues
 from gamay.controller.context import ControllerContext
+from gamay.controller.placement import PlacementManager, tag_of
 from gamay.controller.realtime.context import realtime_context
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
 from gamay.controller.realtime.streams import check_named, check_streams, stream_opener
@@ -319,19 +320,25 @@ class TableManager:
             raise_problems(f"the table config of '{config.typed_name}'", list(hybrid_problems(*halves)))
 
     def _check_tenant(self, config: TableConfig) -> None:
-        instances, tag = self.context.registry.instances(), server_tag(config)
+        instances = self.context.registry.instances()
         tag_of_brokers, brokers = broker_tag(config.tenants.broker), [i for i in instances if i.role is Role.BROKER]
         if brokers and not any(tag_of_brokers in broker.tags for broker in brokers):  # none has joined yet, or needs to
             raise InvalidConfigError(
                 f"Failed to find instances with tag: {tag_of_brokers} for table: {config.typed_name}: tenants.broker is "
                 f"'{config.tenants.broker}', which no broker belongs to"
             )
-        servers = tagged_instances(instances, tag)
-        if len(servers) < config.replication:
-            raise InvalidConfigError(
-                f"segmentsConfig.replication: {config.replication} replicas need as many servers tagged '{tag}', "
-                f"but there are {len(servers)}"
-            )
+        placement = PlacementManager(self.context, self)
+        for kind in placement.kinds(config):
+            if kind in config.effective_assignment:
+                placement.computed(config, kind)  # says what is missing
+                continue
+            tag = tag_of(config, kind)
+            servers = tagged_instances(instances, tag)
+            if len(servers) < config.replication and kind not in config.instance_partitions:
+                raise InvalidConfigError(
+                    f"segmentsConfig.replication: {config.replication} replicas need as many servers tagged '{tag}', "
+                    f"but there are {len(servers)}"
+                )
 
 
 def server_tag(config: TableConfig) -> str:
