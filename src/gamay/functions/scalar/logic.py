@@ -261,7 +261,8 @@ def _null_if(call: Call, args: Sequence[Operand], num_rows: int, result: DataTyp
     vector = to_vector(convert(args[0], result), num_rows)
     nulls = _null_rows(vector, num_rows)
     if not (isinstance(args[1], Scalar) and args[1].value is None):
-        nulls = nulls | compare("equals", vector, args[1], num_rows)
+        # what stands at the place of a null equals nothing
+        nulls = nulls | (compare("equals", vector, args[1], num_rows) & ~_null_rows(args[1], num_rows))
     return Vector(result, vector.values, None, nulls if nulls.any() else None)
 
 
