@@ -142,6 +142,7 @@ def convert_values(values: Values, source: DataType, to: DataType) -> Values:
         return _from_decimal(values, to)
     if to is DataType.BIG_DECIMAL:
         numbers = values.astype(np.int8) if source is DataType.BOOLEAN else values
+        numbers = numbers + 0  # which takes the sign from a zero
         return array_of([Decimal(str(v)) for v in (numbers.tolist() if source is not DataType.FLOAT else numbers)], to)
     if to is DataType.BOOLEAN:
         return values != 0
@@ -297,7 +298,7 @@ def _parse_decimal(text: str) -> Decimal:
     number = Decimal(number_text(text))
     if not number.is_finite():
         raise ValueError
-    return number
+    return number.copy_abs() if number.is_zero() else number
 
 
 def _parse_bytes(text: str) -> bytes:

@@ -54,12 +54,25 @@ class Column:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A constant. `value` is int, float, str, bool, bytes or Decimal as `type` says; None is NULL of UNKNOWN."""
+    """A constant. `value` is int, float, str, bool, bytes or Decimal as `type` says; None is NULL of UNKNOWN.
+
+    Equal are those that nothing tells apart: 1.5 and 1.50 are two BIG_DECIMALs, 0.0 and -0.0 two DOUBLEs.
+    """
 
     value: LiteralValue
     type: DataType
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__ or not isinstance(other, Literal):
+            return NotImplemented
+        if self.type is not other.type or self.value != other.value:
+            return False
+        return not isinstance(self.value, float | Decimal) or str(self.value) == str(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ COMPARED = {
     "greaterthan": ">",
     "greaterthanorequal": ">=",
 }
-_WHOLE = {"longplus": "+", "longminus": "-", "longtimes": "*", "intdiv": "//", "longmod": "%"}
+_WHOLE = {"longplus": "+", "longminus": "-", "longtimes": "*", "longdivide": "//", "longmod": "%"}
 _TESTS = {
     "isnull": "IS NULL",
     "isnotnull": "IS NOT NULL",
@@ -130,7 +130,8 @@ def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | Non
     if name in _WHOLE:
         operands = (f"CAST({write(arg)} AS BIGINT)" for arg in args)
         return "(" + f" {_WHOLE[name]} ".join(operands) + ")"
-    if name in ("plus", "minus", "times", "divide") and all(
+    is_binary = name in ("plus", "minus", "times") or (name == "divide" and len(args) == 2)
+    if is_binary and all(
         kind in _NUMBERS or kind in (DataType.UNKNOWN, DataType.TIMESTAMP, DataType.BIG_DECIMAL) for kind in kinds
     ):
         is_float = all(kind in (DataType.INT, DataType.FLOAT) for kind in kinds) and DataType.FLOAT in kinds

@@ -41,12 +41,12 @@ COMPARISONS = frozenset(
         *("isdistinctfrom", "isnotdistinctfrom"),
     }
 )
-WHOLE_ARITHMETIC = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod", "divide": "intdiv"}
+WHOLE_ARITHMETIC = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod", "divide": "longdivide"}
 _CONNECTORS = frozenset({"and", "or", "not"})
 _CONDITIONS = frozenset({"isnull", "isnotnull", "istrue", "isnottrue", "isfalse", "isnotfalse"})
 _CASES = frozenset({"case", "casewhen"})
 _SAME = frozenset({"coalesce", "greatest", "least", "nullif"})
-_KEEPS = frozenset({"abs", "ceil", "ceiling", "floor", "negate"})
+_KEEPS = frozenset({"abs", "ceil", "ceiling", "floor", "negate", "truncate"})
 _WIDTH = {DataType.INT: 0, DataType.LONG: 1, DataType.FLOAT: 2, DataType.DOUBLE: 3, DataType.BIG_DECIMAL: 4}
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
@@ -79,7 +79,7 @@ def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueTyp
         return expression, BOOLEAN
     args, arg_types = _resolved_args(expression.args, types)
     call, value_type = _resolved_call(Call(expression.name, tuple(args)), arg_types)
-    return folded(call), value_type
+    return folded(call) if isinstance(call, Call) else call, value_type
 
 
 def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
@@ -216,7 +216,7 @@ def _resolved_args(args: Sequence[Expression], types: Types) -> tuple[list[Expre
     return [arg for arg, _ in pairs], [arg_type for _, arg_type in pairs]
 
 
-def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
     name = call.name
     function = scalar_function(name)
     if function is not None and name != SUBQUERY:
@@ -242,7 +242,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]
             return call, types[0]
         args = [converted(arg, arg_type, common[0]) for arg, arg_type in zip(call.args, types, strict=True)]
         return Call(name, tuple(args)), common
-    if name in _KEEPS and len(types) == 1 and types[0][0] in _WIDTH and not types[0][1]:
+    if name in _KEEPS and types[0][0] in _WIDTH and not types[0][1]:
         return call, types[0]
     function = must_get_scalar(name)
     with _told_of(call):
@@ -301,7 +301,7 @@ def _among(call: Call, types: list[ValueType]) -> Call:
     return Call(call.name, tuple(args))
 
 
-def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
     name = call.name
     args = list(call.args)
     if len(args) < 2 or any(multi_value for _, multi_value in types):
@@ -319,10 +319,8 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
         if name == "divide" and len(args) != 2:
             return call, DOUBLE
         is_int = all(kind is DataType.INT for kind in kinds) or (name == "mod" and kinds[-1] is DataType.INT)
-        whole = Call(WHOLE_ARITHMETIC[name], tuple(args))
-        if not is_int:
-            return whole, LONG
-        return Call("cast", (folded(whole), Literal(DataType.INT.value, DataType.STRING))), INT
+        whole = folded(Call(WHOLE_ARITHMETIC[name], tuple(args)))
+        return (_as_int(whole, call), INT) if is_int else (whole, LONG)
     known = [kind for kind in kinds if kind is not DataType.UNKNOWN]
     if known and all(kind in (DataType.INT, DataType.FLOAT) for kind in known) and name != "mod":
         return call, (DataType.FLOAT, False)
@@ -340,6 +338,18 @@ def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
     for place in values:
         args[place] = converted(args[place], types[place], common[0])
     return Call(call.name, tuple(args)), common
+
+def _as_int(whole: Expression, call: Call) -> Expression:
+    """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 200."""
+    if not isinstance(whole, Literal):
+        return Call("cast", (whole, Literal(DataType.INT.value, DataType.STRING)))
+    assert isinstance(whole.value, int)
+    if not -(1 << 31) <= whole.value < 1 << 31:
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, f"{to_text(call)} is {whole.value}, which is no INT; cast an argument to LONG"
+        )
+    return Literal(whole.value, DataType.INT)
+
 
 
 def _of_numbers(call: Call, types: list[ValueType]) -> Call:

@@ -16,11 +16,12 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.convert import array_of
 from gamay.functions.scalar.define import each, scalar
 from gamay.functions.scalar.types import arithmetic_type, same_number
-from gamay.functions.scalar.whole import difference_overflows, product_overflows, sum_overflows
+from gamay.functions.scalar.whole import difference_overflows, product_overflows, sum_overflows, towards_zero
 from gamay.model.types import DataType
 
 DOUBLE, LONG = DataType.DOUBLE, DataType.LONG
 _DECIMALS = Context(prec=200)
+_ZERO = np.array(Decimal(0), dtype=object)
 _ALL_DIGITS = Context(prec=MAX_PREC)  # where no digit is added; Python's own context would round to 28
 
 
@@ -38,7 +39,7 @@ def _on_decimals(function: Callable[[Any, Any], Any], name: str) -> Callable[[An
     def run(left: Any, right: Any) -> Any:
         with localcontext(_DECIMALS):
             try:
-                return function(left, right)
+                return function(left, right) + _ZERO  # which takes the sign from a zero: BIG_DECIMAL has one
             except ZeroDivisionError:
                 raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': BIG_DECIMAL division by zero") from None
             except ArithmeticError:
@@ -98,10 +99,22 @@ def divide(left: Any, right: Any, default: Any = None) -> Any:
     return np.where(right == 0, default, _fold("divide", np.divide, _decimal_divide)(left, safe))
 
 
-def _long_mod(left: Any, right: Any) -> Any:
-    if np.any(right == 0):
-        raise QueryError(ErrorCode.QUERY_EXECUTION, "Function 'mod': division of whole numbers by zero")
-    return np.fmod(left, right)
+def _divided_exactly(name: str, step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def run(left: Any, right: Any) -> Any:
+        if np.any(right == 0):
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': division of whole numbers by zero")
+        return step(left, right)
+
+    return run
+
+
+def _long_quotient(left: Any, right: Any) -> Any:
+    """The quotient without its fraction."""
+    if np.any((left == np.iinfo(np.int64).min) & (right == -1)):
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, "Function 'divide': the result does not fit 64 bits; cast an argument to DOUBLE"
+        )
+    return towards_zero(left, right)
 
 
 def _exact(
@@ -123,7 +136,8 @@ for _name, _whole, _variadic in (
     ("longplus", _exact("longplus", np.add, sum_overflows), True),
     ("longminus", _exact("longminus", np.subtract, difference_overflows), False),
     ("longtimes", _exact("longtimes", np.multiply, product_overflows), True),
-    ("longmod", _long_mod, False),
+    ("longdivide", _divided_exactly("divide", _long_quotient), False),
+    ("longmod", _divided_exactly("mod", np.fmod), False),
 ):
     scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=_variadic)(_fold(_name, _whole, _whole))
 
