@@ -91,8 +91,11 @@ def literal_sql(literal: Literal) -> str:
     return f"({value})::{_SQL_TYPES[literal.type]}" if literal.type is not DataType.INT or value < 0 else str(value)
 
 
-def native(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
-    """Return a call as DuckDB's own SQL; None where DuckDB has nothing that gives the same."""
+def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[], str]) -> str | None:
+    """Return a call as DuckDB's own SQL; None where DuckDB has nothing that gives the same.
+
+    own: writes the call as a function of Gamay, for values that DuckDB does not have.
+    """
     name, args = call.name, call.args
     if any(multi_value for _, multi_value in types):
         return _of_lists(call, types, write)
@@ -120,7 +123,7 @@ def native(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
         return f"{name}({', '.join(write(arg) for arg in args)})"
     if name == "cast":
         return _cast(call, types, write)
-    return _computed(call, types, write)
+    return _part_of_moment(call, types, write, own) or _computed(call, types, write)
 
 
 def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
@@ -144,8 +147,6 @@ def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | Non
         return f"abs({write(args[0])})"
     if name == "concat" and len(kinds) == 2 and all(kind.is_text for kind in kinds):
         return "(" + " || ".join(write(arg) for arg in args) + ")"
-    if (part := _part_of_moment(call, kinds, write)) is not None:
-        return part
     if name in ("length", "charlength", "characterlength") and kinds[0].is_text:
         return f"CAST(length({write(args[0])}) AS INTEGER)"
     return None
@@ -155,14 +156,22 @@ _PARTS = {"year": "year", "quarter": "quarter", "month": "month", "monthofyear":
 _PARTS |= {"hour": "hour", "minute": "minute", "second": "second"}
 
 
-def _part_of_moment(call: Call, kinds: Sequence[DataType], write: Write) -> str | None:
-    """Return a part of a moment in UTC: `year(ts)`, `EXTRACT(MONTH FROM ts)`."""
+_YEARS_1_TO_9999 = "BETWEEN -62135596800000 AND 253402300799999"
+
+
+def _part_of_moment(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[], str]) -> str | None:
+    """Return a part of a moment in UTC: `year(ts)`, `EXTRACT(MONTH FROM ts)`.
+
+    DuckDB's moments are microseconds, so it refuses milliseconds such as those of a LONG that was missing.
+    """
     name, args = call.name, call.args
     if name == "extract" and isinstance(args[0], Literal):
-        name, args, kinds = str(args[0].value).lower(), args[1:], kinds[1:]
-    if name not in _PARTS or len(args) != 1 or kinds[0] not in (DataType.TIMESTAMP, DataType.LONG):
+        name, args, types = str(args[0].value).lower(), args[1:], types[1:]
+    if name not in _PARTS or len(args) != 1 or types[0][0] not in (DataType.TIMESTAMP, DataType.LONG):
         return None
-    return f"CAST({_PARTS[name]}(make_timestamp_ms({write(args[0])})) AS INTEGER)"
+    moment = write(args[0])
+    part = f"CAST({_PARTS[name]}(make_timestamp_ms({moment})) AS INTEGER)"
+    return f"(CASE WHEN {moment} {_YEARS_1_TO_9999} THEN {part} ELSE {own()} END)"
 
 
 def _cast(call: Call, types: Sequence[ValueType], write: Write) -> str | None:

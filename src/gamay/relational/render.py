@@ -312,10 +312,12 @@ class _Renderer:
         if expression.name == SUBQUERY:
             return self._compared(expression)
         types = [self._type(arg) for arg in expression.args]
-        written = native(expression, types, self.expression)
-        if written is not None:
-            return written
-        return self._calls.written(expression, types, self._type(expression), self.expression)
+        call = expression
+
+        def own() -> str:
+            return self._calls.written(call, types, self._type(call), self.expression)
+
+        return native(call, types, self.expression, own) or own()
 
     def _subquery(self, subquery: Subquery) -> str:
         if subquery.kind == "EXISTS":
