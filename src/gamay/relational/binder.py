@@ -46,8 +46,6 @@ from gamay.relational.typing import (
     resolved_window,
 )
 from gamay.sql.relational import RelationalStatement
-from gamay.sql.text.errors import syntax_error
-from gamay.sql.translate.expressions import position_of
 from gamay.sql.translate.grouping import grouping
 
 _LIMIT_MAX = 2147483647
@@ -104,7 +102,7 @@ class _Binder:
             return self._tail(node, self._values(node, scope), scope)
         if isinstance(node, exp.Select):
             return self._select(node, scope)
-        raise self._error(node, "expected SELECT, VALUES, or a query in parentheses")
+        raise self._context.error(node, "expected SELECT, VALUES, or a query in parentheses")
 
     # -- WITH
 
@@ -115,7 +113,7 @@ class _Binder:
         for cte in clause.expressions:
             name = cte.alias
             if name.lower() in scope.ctes:
-                raise self._error(cte, f"Duplicate alias in WITH: '{name}'")
+                raise self._context.error(cte, f"Duplicate alias in WITH: '{name}'")
             alias = cte.args["alias"]
             columns = [part.name for part in alias.args.get("columns") or ()]
             unique = f"cte{self._context.number()}"
@@ -141,11 +139,11 @@ class _Binder:
 
     def _renamed(self, plan: Node, columns: Sequence[str], node: exp.Expr) -> Node:
         if len(columns) > len(plan.fields):
-            raise self._error(node, f"{len(columns)} columns are named, the query has {len(plan.fields)}")
+            raise self._context.error(node, f"{len(columns)} columns are named, the query has {len(plan.fields)}")
         return with_names(self._context, plan, columns) if columns else plan
 
     def _refuse_correlated(self, node: exp.Expr, free: set[str]) -> None:
-        raise self._error(
+        raise self._context.error(
             node, "a query of WITH reads a column of the query around it; put it where it is used, as a subquery"
         )
 
@@ -166,7 +164,7 @@ class _Binder:
 
     def _check_width(self, node: exp.Expr, left: Node, right: Node, kind: str = "UNION") -> None:
         if len(left.fields) != len(right.fields):
-            raise self._error(
+            raise self._context.error(
                 node, f"Column count mismatch in {kind}: {len(left.fields)} on the left, {len(right.fields)} on the right"
             )
 
@@ -179,7 +177,7 @@ class _Binder:
             rows.append([cell for cell, _ in pairs])
             types.append([cell_type for _, cell_type in pairs])
         if len({len(row) for row in rows}) != 1:
-            raise self._error(node, "the rows of VALUES have different numbers of values")
+            raise self._context.error(node, "the rows of VALUES have different numbers of values")
         columns = enumerate(zip(*types, strict=True), 1)
         common = [common_type(column, f"column {place} of VALUES") for place, column in columns]
         constants = tuple(
@@ -217,7 +215,7 @@ class _Binder:
         written = found.args.get("expression") if isinstance(found, exp.Limit | exp.Offset) else found.args.get("count")
         value = self._context.literals[int(written.name)].value if isinstance(written, exp.Literal) else None
         if type(value) is not int:
-            raise self._error(node, f"{clause.upper()} takes a whole number")
+            raise self._context.error(node, f"{clause.upper()} takes a whole number")
         if value > _LIMIT_MAX:
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,
@@ -266,14 +264,14 @@ class _Binder:
         if isinstance(part, exp.Star):
             found = scope.star()
             if not found:
-                raise self._error(part, "SELECT * needs a table")
+                raise self._context.error(part, "SELECT * needs a table")
             return found
         if not (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
             return None
         qualifier = ".".join(piece.name for key in ("catalog", "db", "table") if (piece := part.args.get(key)) is not None)
         relation = scope.relation(qualifier)
         if relation is None:
-            raise self._error(part, f"no table of this query is called '{qualifier}'")
+            raise self._context.error(part, f"no table of this query is called '{qualifier}'")
         return list(relation.shown)
 
     def _read_clauses(self, select: _Select, node: exp.Expr) -> None:
@@ -346,7 +344,8 @@ class _Binder:
         calls += [call for each in over for arg in _arguments(each) for call in aggregates_in(arg)]
         if node.args.get("group") is None and not calls:
             if select.having is not None:
-                raise self._error(node.args["having"], "HAVING needs GROUP BY or an aggregate; use WHERE to filter rows")
+                message = "HAVING needs GROUP BY or an aggregate; use WHERE to filter rows"
+                raise self._context.error(node.args["having"], message)
             return
         context = self._context
         keys = [self._single_valued(select, *resolved(key, context.types)) for key in select.keys]
@@ -359,7 +358,7 @@ class _Binder:
         fields = [context.field("", value_type) for _, value_type in aggregates]
         asked = list(dict.fromkeys(call for each in read for call in _groupings(each)))
         if asked and select.sets is None:
-            raise self._error(
+            raise self._context.error(
                 node,
                 "GROUPING() / GROUPING_ID() requires GROUP BY GROUPING SETS / ROLLUP / CUBE; a plain GROUP BY has one set",
             )
@@ -447,7 +446,7 @@ class _Binder:
 
     def _refuse_windows(self, windows: Sequence[PendingWindow], node: exp.Expr, clause: str) -> None:
         if windows:
-            raise self._error(node, f"a window function cannot stand in {clause}; QUALIFY filters by one")
+            raise self._context.error(node, f"a window function cannot stand in {clause}; QUALIFY filters by one")
 
     # -- output
 
@@ -493,9 +492,6 @@ class _Binder:
         return ExpressionBinder(
             self._context.text, self._context.literals, context=self._context, scope=scope, subselect=self.query
         )
-
-    def _error(self, node: exp.Expr, message: str) -> QueryError:
-        return syntax_error(self._context.text, position_of(node), message)
 
 
 def _parts(window: WindowCall) -> list[Expression]:

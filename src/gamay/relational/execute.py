@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Column
-from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
@@ -242,10 +241,5 @@ def _no_rows(fields: tuple[Field, ...]) -> ResultTable:
 
 def _result(found: pa.Table, fields: tuple[Field, ...]) -> ResultTable:
     columns = tuple(vector_of(found.column(each.id), *each.type) for each in fields)
-    types = tuple(_wire_type(each) for each in fields)
+    types = tuple(wire_type(*each.type) for each in fields)
     return ResultTable(tuple(each.name for each in fields), types, columns)
-
-
-def _wire_type(field: Field) -> str:
-    data_type, multi_value = field.type
-    return wire_type(DataType.STRING if data_type is DataType.UNKNOWN else data_type, multi_value)

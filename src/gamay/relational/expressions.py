@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from gamay.base.errors import QueryError
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
 from gamay.functions.items import WRITTEN, element, of_map
 from gamay.functions.registry import is_aggregate
@@ -67,6 +68,9 @@ class ExpressionBinder(Translator):
         if found.name in ASKED:
             return self.context.catalog.answer(found)
         return self._item(node, found) if found.name == "item" else found
+
+    def error(self, node: exp.Expr, message: str) -> QueryError:
+        return self.context.error(node, message)
 
     def sort_key(self, node: exp.Expr) -> SortKey:
         descending = bool(node.args.get("desc"))

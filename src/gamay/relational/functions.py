@@ -16,6 +16,7 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ValueType, aggregate_arguments, bind_aggregate
 from gamay.functions.vector import EncodedVector, Scalar, Vector, take_rows
 from gamay.model.types import DataType
+from gamay.query.bind.aggregates import is_null_of_nothing
 from gamay.relational.bounds import Bound, Watch
 from gamay.relational.leaf import array_of_vector, vector_of
 
@@ -97,6 +98,13 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
     own: writes the call as a function of Gamay, for values that DuckDB does not have.
     """
     name, args = call.name, call.args
+    if name in ("case", "casewhen"):
+        branches = " ".join(
+            f"WHEN {write(args[place])} THEN {write(args[place + 1])}" for place in range(0, len(args) - 1, 2)
+        )
+        return f"(CASE {branches} ELSE {write(args[-1])} END)"
+    if name in ("coalesce", "nullif"):
+        return f"{name}({', '.join(write(arg) for arg in args)})"
     if any(multi_value for _, multi_value in types):
         return _of_lists(call, types, write)
     if name in COMPARED:
@@ -114,13 +122,6 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
         return f"({write(args[0])} {word} ({', '.join(write(arg) for arg in args[1:])}))"
     if name == "between":
         return f"({write(args[0])} BETWEEN {write(args[1])} AND {write(args[2])})"
-    if name in ("case", "casewhen"):
-        branches = " ".join(
-            f"WHEN {write(args[place])} THEN {write(args[place + 1])}" for place in range(0, len(args) - 1, 2)
-        )
-        return f"(CASE {branches} ELSE {write(args[-1])} END)"
-    if name in ("coalesce", "nullif"):
-        return f"{name}({', '.join(write(arg) for arg in args)})"
     if name == "cast":
         return _cast(call, types, write)
     return _part_of_moment(call, types, write, own) or _computed(call, types, write)
@@ -359,7 +360,7 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
         aggregate.update(state, groups, args, len(groups))
         vector = to_vector(convert(aggregate.finish(aggregate.seal(state)), result[0]), num_groups)
         empty = np.bincount(groups, minlength=num_groups) == 0
-        if empty.any() and not call.name.startswith(("count", "distinctcount")):
+        if empty.any() and is_null_of_nothing(call.name):
             nulls = empty if vector.nulls is None else vector.nulls | empty
             vector = Vector(vector.type, vector.values, vector.offsets, nulls)
         return _as_arrow(vector, result)

@@ -6,6 +6,7 @@ from itertools import count
 from typing import Protocol
 
 import pyarrow as pa
+from sqlglot import exp
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Column, Expression, Literal, replaced
@@ -16,6 +17,8 @@ from gamay.model.types import DataType
 from gamay.query.bind.scope import VIRTUAL_COLUMNS
 from gamay.relational.information_schema import shown_columns
 from gamay.relational.plan import Cte, Field, Subquery, ids_in
+from gamay.sql.text.errors import syntax_error
+from gamay.sql.translate.expressions import position_of
 
 _SHOWN = 20
 
@@ -98,6 +101,10 @@ class Context:
 
     def number(self) -> int:
         return next(self._numbers)
+
+    def error(self, node: exp.Expr, message: str) -> QueryError:
+        """Return the error of a query that can be read and means nothing, with the place."""
+        return syntax_error(self.text, position_of(node), message, ErrorCode.QUERY_VALIDATION)
 
     def text_of(self, expression: Expression) -> str:
         """Return an expression as text, with the names of columns in place of their ids."""

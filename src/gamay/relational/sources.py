@@ -10,11 +10,9 @@ from gamay.functions.expression import Call, Expression
 from gamay.relational.expressions import ExpressionBinder
 from gamay.relational.information_schema import view_columns, view_rows
 from gamay.relational.names import Context, Relation, Scope
-from gamay.relational.plan import CteRef, Field, Join, Node, Project, Rows, Scan, Unnest, Values
+from gamay.relational.plan import CteRef, Field, Join, Node, Project, Rows, Scan, Unnest, Values, ids_in
 from gamay.relational.shaping import with_names
 from gamay.relational.typing import INT, as_condition, common_type, converted, resolved
-from gamay.sql.text.errors import syntax_error
-from gamay.sql.translate.expressions import position_of
 
 ONE_ROW = Values((), ((),))
 _ASOF_OPERATORS = frozenset({"lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"})
@@ -60,16 +58,16 @@ class SourceBinder:
             return self._lateral(node)
         if isinstance(node, exp.Paren | exp.Subquery) and isinstance(node.this, exp.Table):
             if node.args.get("alias") is not None:
-                raise self._error(node, "joins in parentheses take no alias")
+                raise self.context.error(node, "joins in parentheses take no alias")
             return self._factor(node.this)
         if isinstance(node, exp.Subquery | exp.Values | exp.Query):
             return self._subquery(node, self._detached())
-        raise self._error(node, "expected a table, a subquery, VALUES or UNNEST after FROM")
+        raise self.context.error(node, "expected a table, a subquery, VALUES or UNNEST after FROM")
 
     def _table(self, node: exp.Expr) -> Node:
         parts = [part.name for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part is not None]
         if len(parts) > 2:
-            raise self._error(node, "a table name has at most one dot: database.table")
+            raise self.context.error(node, "a table name has at most one dot: database.table")
         name = ".".join(parts)
         alias = node.args.get("alias")
         cte = self.scope.cte(name) if len(parts) == 1 else None
@@ -105,7 +103,7 @@ class SourceBinder:
             columns = [part.name for part in alias.args.get("columns") or ()]
             shown = [each for each in plan.fields if not each.name.startswith("$")]
             if len(columns) > len(shown):
-                raise self._error(alias, f"{len(columns)} columns are named, there are {len(shown)}")
+                raise self.context.error(alias, f"{len(columns)} columns are named, there are {len(shown)}")
             plan = with_names(self.context, plan, columns) if columns else plan
             if alias.this is not None:
                 names = {alias.this.name}
@@ -172,7 +170,7 @@ class SourceBinder:
             return self._using(kind, left, right, names, seen, join)
         conditions = self._conditions(join)
         if "ASOF" in kind:
-            conditions = (*conditions, self._match(join))
+            conditions = (*conditions, self._match(join, left, right, conditions))
         lateral = isinstance(factor, exp.Lateral)
         plan = Join(kind, left, right, conditions, lateral)
         if kind in ("SEMI", "ANTI"):
@@ -186,17 +184,24 @@ class SourceBinder:
         binder = self._expressions()
         condition = binder.expression(on)
         if binder.windows:
-            raise self._error(on, "a window function cannot stand in ON; QUALIFY filters by one")
+            raise self.context.error(on, "a window function cannot stand in ON; QUALIFY filters by one")
         return split_and(as_condition(condition, self.context.types))
 
-    def _match(self, join: exp.Expr) -> Expression:
+    def _match(self, join: exp.Expr, left: Node, right: Node, equalities: Sequence[Expression]) -> Expression:
         node = join.args.get("match_condition")
         if node is None:
-            raise self._error(join, "ASOF JOIN needs MATCH_CONDITION (l.t >= r.t) before ON")
+            raise self.context.error(join, "ASOF JOIN needs MATCH_CONDITION (l.t >= r.t) before ON")
+        for condition in equalities:
+            if not isinstance(condition, Call) or condition.name != "equals":
+                written = self.context.text_of(condition)
+                raise self.context.error(join, f"Non-equi conditions are not supported for ASOF join, got: {written}")
         condition, _ = resolved(self._expressions().expression(node), self.context.types)
-        if not isinstance(condition, Call) or condition.name not in _ASOF_OPERATORS:
-            raise self._error(node, "MATCH_CONDITION compares two columns by >=, >, <= or <")
-        return condition
+        sides = ({each.id for each in left.fields}, {each.id for each in right.fields})
+        if isinstance(condition, Call) and condition.name in _ASOF_OPERATORS:
+            one, other = (ids_in(arg) for arg in condition.args)
+            if one and other and any(one <= mine and other <= theirs for mine, theirs in (sides, sides[::-1])):
+                return condition
+        raise self.context.error(node, "MATCH_CONDITION compares a column of each table by >=, >, <= or <")
 
     def _shared_names(self, join: exp.Expr, method: str, seen: int) -> list[str] | None:
         using = join.args.get("using")
@@ -218,7 +223,7 @@ class SourceBinder:
         for name in names:
             one, other = before.find([name]), after.find([name])
             if one is None or other is None:
-                raise self._error(join, f"Column '{name}' of USING is not in both tables of the join")
+                raise self.context.error(join, f"Column '{name}' of USING is not in both tables of the join")
             conditions.append(resolved(Call("equals", (one.column, other.column)), self.context.types)[0])
             pairs.append((name, one, other))
         plan: Node = Join("INNER" if kind == "CROSS" and pairs else kind, left, right, tuple(conditions))
@@ -246,9 +251,6 @@ class SourceBinder:
         return ExpressionBinder(
             self.context.text, self.context.literals, context=self.context, scope=self.scope, subselect=self.subselect
         )
-
-    def _error(self, node: exp.Expr, message: str) -> QueryError:
-        return syntax_error(self.context.text, position_of(node), message)
 
 
 def split_and(condition: Expression) -> tuple[Expression, ...]:

@@ -115,7 +115,19 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
         return call, exact(call, first)
     with _told_of(call):
         found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
-    return call, (found.traits.result_type, found.traits.result_is_multi_value)
+    return call, _of_argument(call.name, first, (found.traits.result_type, found.traits.result_is_multi_value))
+
+
+def _of_argument(name: str, first: ValueType, otherwise: ValueType) -> ValueType:
+    """Return the type of an aggregate, which is that of its argument where a query of one table would have a DOUBLE."""
+    if name.startswith("distinctcount") and otherwise == INT:
+        return LONG
+    if first[0] not in _WIDTH or otherwise != DOUBLE:
+        return otherwise
+    element = (first[0], False)
+    if name in ("percentile", "mode") or (first[1] and name in ("min", "max")):
+        return element
+    return _summed(Call(name, ()), element) if first[1] and name == "sum" else otherwise
 
 
 def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
@@ -327,18 +339,6 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
     return call, DOUBLE
 
 
-def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
-    args = list(call.args)
-    if len(args) < 3 or len(args) % 2 == 0:
-        raise _invalid(f"{call.name.upper()} takes pairs of a condition and a value, then what stands for all other rows")
-    values = [*range(1, len(args) - 1, 2), len(args) - 1]
-    common = common_type([types[place] for place in values], "CASE")
-    for place in range(0, len(args) - 1, 2):
-        args[place] = _condition(args[place], types[place])
-    for place in values:
-        args[place] = converted(args[place], types[place], common[0])
-    return Call(call.name, tuple(args)), common
-
 def _as_int(whole: Expression, call: Call) -> Expression:
     """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 200."""
     if not isinstance(whole, Literal):
@@ -350,6 +350,18 @@ def _as_int(whole: Expression, call: Call) -> Expression:
         )
     return Literal(whole.value, DataType.INT)
 
+
+def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+    args = list(call.args)
+    if len(args) < 3 or len(args) % 2 == 0:
+        raise _invalid(f"{call.name.upper()} takes pairs of a condition and a value, then what stands for all other rows")
+    values = [*range(1, len(args) - 1, 2), len(args) - 1]
+    common = common_type([types[place] for place in values], "CASE")
+    for place in range(0, len(args) - 1, 2):
+        args[place] = _condition(args[place], types[place])
+    for place in values:
+        args[place] = converted(args[place], types[place], common[0])
+    return Call(call.name, tuple(args)), common
 
 
 def _of_numbers(call: Call, types: list[ValueType]) -> Call:

@@ -15,9 +15,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Literal
+from gamay.model.types import DataType
 from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import Lexeme, TokenKind
-from gamay.sql.text.tokens import KEYWORDS, TokenConverter
+from gamay.sql.text.tokens import CONSTANT_MARK, FUNCTION_MARK, KEYWORDS, TokenConverter
 
 INFORMATION_SCHEMA = "information_schema"
 
@@ -67,6 +68,7 @@ _KEYWORDS = {
     "WINDOW": TokenType.WINDOW,
     "WITH": TokenType.WITH,
 }
+_PREFIX_TYPES = {"DATE": DataType.TIMESTAMP, "TIMESTAMP": DataType.TIMESTAMP, "X": DataType.BYTES}
 # words that are also names of functions: left('abc', 1)
 _ALSO_FUNCTIONS = frozenset({"LEFT", "RIGHT"})
 # keywords only where what follows is as here; elsewhere they may be names
@@ -215,6 +217,19 @@ class _RelationalTokens(TokenConverter):
         super().__init__(text, lexemes)
         self.files: list[int] = []
 
+    def _prefixed(self, prefix: Lexeme, text: Lexeme) -> None:
+        """`DATE '…'` and `TIMESTAMP '…'` are moments here, and `X'…'` is BYTES."""
+        to = _PREFIX_TYPES.get(prefix.text)
+        if to is None:
+            return
+        self._emit(TokenType.IDENTIFIER, f"{FUNCTION_MARK}cast", prefix)
+        self._emit(TokenType.L_PAREN, "(", prefix)
+        self._literal(text)
+        self._emit(TokenType.COMMA, ",", text)
+        self._emit(TokenType.STRING, CONSTANT_MARK + to.value, text)
+        self._emit(TokenType.R_PAREN, ")", text)
+        self.position += 1
+
     def _names_file(self, lexeme: Lexeme) -> bool:
         return lexeme.kind is TokenKind.STRING
 
@@ -252,6 +267,9 @@ class _RelationalTokens(TokenConverter):
 
     def begin_keyword(self, lexeme: Lexeme, following: Lexeme) -> None:
         if lexeme.text == "PARTITION":
+            self.position += 1
+        if lexeme.text == "LEFT" and following.is_word("ASOF"):  # which is ASOF LEFT for the parser
+            self._emit(TokenType.ASOF, "ASOF", following)
             self.position += 1
         if lexeme.text == "TABLE":
             self._emit(TokenType.SELECT, "SELECT", lexeme)

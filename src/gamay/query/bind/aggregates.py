@@ -129,8 +129,12 @@ def _skipping_nulls(
         return aggregate, arguments
     # a condition that is unknown does not hold, but the row may count for another one
     arguments = tuple(Call("istrue", (arg,)) if i in aggregate.traits.conditions else arg for i, arg in enumerate(arguments))
-    counts = "count" in call.name or call.name in ("fasthll", "fasthllmv", "idset", "sum0")
-    return NullSkipping(aggregate, not counts), arguments
+    return NullSkipping(aggregate, is_null_of_nothing(call.name)), arguments
+
+
+def is_null_of_nothing(name: str) -> bool:
+    """Whether an aggregate of no rows is null where nulls are handled; one that counts is 0."""
+    return "count" not in name and name not in ("fasthll", "fasthllmv", "idset", "sum0")
 
 
 class AggregateBinder:

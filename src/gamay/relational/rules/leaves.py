@@ -10,6 +10,7 @@ from dataclasses import replace
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced, walk
 from gamay.functions.registry import ValueType
 from gamay.model.types import DataType
+from gamay.query.bind.aggregates import is_null_of_nothing
 from gamay.relational.leaf import LEAF_LIMIT, condition_of
 from gamay.relational.plan import (
     Aggregate,
@@ -166,7 +167,7 @@ def _counts(calls: Sequence[Expression], fields: Sequence[Field], *, is_total: b
         assert isinstance(call, Call)
         filtered = call.name == FILTERED
         inner = call.args[0] if filtered else call
-        if isinstance(inner, Call) and inner.name in ("count", "distinctcount"):
+        if isinstance(inner, Call) and not is_null_of_nothing(inner.name):
             continue
         if filtered:
             counts[each.id] = Call(FILTERED, (rows, call.args[1]))

@@ -5,7 +5,7 @@ from gamay.base.errors import ErrorCode, QueryError
 _CONTEXT_MAX = 100
 
 
-def syntax_error(text: str, position: int, message: str) -> QueryError:
+def syntax_error(text: str, position: int, message: str, code: ErrorCode = ErrorCode.SQL_PARSING) -> QueryError:
     """Return the error for what is wrong at `text[position]`: line, column, the line of SQL and a caret below it.
 
     >>> print(syntax_error("SELECT a\\nFROM", 13, "expected a table name"))
@@ -20,7 +20,7 @@ def syntax_error(text: str, position: int, message: str) -> QueryError:
     column = position - line_start
     shown, caret = _around(line, column)
     where = f"at line {text.count(chr(10), 0, position) + 1}, column {column + 1}"
-    return QueryError(ErrorCode.SQL_PARSING, f"{message}, {where}:\n  {shown}\n  {' ' * caret}^")
+    return QueryError(code, f"{message}, {where}:\n  {shown}\n  {' ' * caret}^")
 
 
 def _around(line: str, column: int) -> tuple[str, int]:

@@ -208,6 +208,7 @@ class TokenConverter:
         after_dot = bool(self.tokens) and self.tokens[-1].token_type is TokenType.DOT
         if lexeme.kind is TokenKind.WORD and not after_dot:
             if following.kind is TokenKind.STRING and _is_text_prefix(lexeme, following):
+                self._prefixed(lexeme, following)
                 return
             if lexeme.text == "U" and following.is_op("&"):
                 self._unicode(lexeme)
@@ -265,6 +266,9 @@ class TokenConverter:
         self.between[-1] = 0
         self.chains[-1] = 0
         self.compared[-1] = False
+
+    def _prefixed(self, prefix: Lexeme, text: Lexeme) -> None:
+        """Take the word before a text that tells its type; here that is a text like any other."""
 
     def _unicode(self, lexeme: Lexeme) -> None:
         """Make a call of a text with codes of characters, which follows the `&` at hand."""
