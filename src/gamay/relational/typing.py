@@ -298,6 +298,11 @@ def _comparable(left: DataType, right: DataType) -> DataType | None:
 
 def _among(call: Call, types: list[ValueType]) -> Call:
     """Bring the values of IN or BETWEEN to the type of what they are compared with."""
+    known = [place for place, arg in enumerate(call.args) if not (isinstance(arg, Literal) and arg.value is None)]
+    if call.name != "between" and 1 < len(known) < len(call.args) and known[0] == 0:
+        # a NULL in the list: where no other value decides, the answer is unknown
+        found = _among(Call(call.name, tuple(call.args[place] for place in known)), [types[place] for place in known])
+        return Call("or" if call.name == "in" else "and", (found, Literal(None, DataType.UNKNOWN)))
     args = [call.args[0]]
     for arg, arg_type in zip(call.args[1:], types[1:], strict=True):
         to = _comparable(types[0][0], arg_type[0])
