@@ -1,25 +1,39 @@
 """A statement to its answer: bind, optimize, ask the leaves, let DuckDB do what is above them."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from gamay.base.errors import QueryError
-from gamay.functions.expression import Column
+from gamay.functions.expression import Column, Literal, walk
 from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
 from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
 from gamay.relational.engine import Deadline, Engine
 from gamay.relational.explain import leaf_text, shown_names
-from gamay.relational.functions import Calls
+from gamay.relational.functions import Calls, decimal_type
 from gamay.relational.keys import KeySet
 from gamay.relational.leaf import ARROW_TYPES, query_of, to_arrow, vector_of
 from gamay.relational.names import Catalog
-from gamay.relational.plan import Field, Leaf, Node, Plan, Project, Rows, Scan, Sort, nodes_of, roots_of, with_root
+from gamay.relational.plan import (
+    Field,
+    Leaf,
+    Node,
+    Plan,
+    Project,
+    Rows,
+    Scan,
+    Sort,
+    expressions,
+    nodes_of,
+    roots_of,
+    with_root,
+)
 from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import EngineRun, LeafRun, Profile
 from gamay.relational.reduction import Reducer, edges_of
@@ -124,7 +138,7 @@ def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     copied = _copied(plan)
     if copied is not None:
         return read[copied[0]].select(copied).rename_columns([each.id for each in plan.root.fields])
-    calls = Calls(prepared.watch)
+    calls = Calls(prepared.watch, decimal_type(_types(read), _decimals(plan)))
     rendered = render(plan, calls, prepared.bounds)
     tables = {f"leaf{place}": read[leaf.fields[0].id] for place, leaf in enumerate(rendered.leaves)}
     begun_s, profile = context.clock(), context.profile
@@ -134,6 +148,21 @@ def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     names = shown_names(plan) if operators is not None else {}
     profile.runs.append(EngineRun(found.num_rows, 1000 * (context.clock() - begun_s), operators, names))
     return found
+
+
+def _types(read: Mapping[str, pa.Table]) -> Iterator[pa.DataType]:
+    for table in read.values():
+        yield from table.schema.types
+
+
+def _decimals(plan: Plan) -> Iterator[Decimal]:
+    """Yield the BIG_DECIMALs that are written in a plan."""
+    for root in roots_of(plan):
+        for node in nodes_of(root):
+            for expression in expressions(node):
+                for part in walk(expression):
+                    if isinstance(part, Literal) and isinstance(part.value, Decimal):
+                        yield part.value
 
 
 def _read(plan: Plan, prepared: Prepared, context: ExecutionContext) -> tuple[Plan, dict[str, pa.Table]]:

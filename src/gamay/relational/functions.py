@@ -1,7 +1,7 @@
 """Functions in DuckDB: which of its own give what Gamay's give, and Gamay's own as functions of Arrow arrays there."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
@@ -28,7 +29,7 @@ _SQL_TYPES = {
     DataType.TIMESTAMP: "BIGINT",
     DataType.FLOAT: "FLOAT",
     DataType.DOUBLE: "DOUBLE",
-    DataType.BIG_DECIMAL: "DECIMAL(38, 10)",
+    DataType.BIG_DECIMAL: "DECIMAL(38, 10)",  # of a NULL; that of numbers is `decimal_type`
     DataType.BOOLEAN: "BOOLEAN",
     DataType.STRING: "VARCHAR",
     DataType.JSON: "VARCHAR",
@@ -56,6 +57,8 @@ _TESTS = {
     "isnotfalse": "IS NOT FALSE",
 }
 _DISTINCT_FROM = {"isdistinctfrom": "IS DISTINCT FROM", "isnotdistinctfrom": "IS NOT DISTINCT FROM"}
+DECIMAL_DIGITS = 38
+_PLACES_LEAST = 10
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
 _WIDER = {
     DataType.INT: (DataType.LONG, DataType.FLOAT, DataType.DOUBLE),
@@ -67,13 +70,31 @@ _WIDER = {
 }
 
 
-def sql_type(value_type: ValueType) -> str:
-    """Return DuckDB's name of a type."""
-    return _SQL_TYPES[value_type[0]] + ("[]" if value_type[1] else "")
+def decimal_type(columns: Iterable[pa.DataType], constants: Iterable[Decimal]) -> str:
+    """Return DuckDB's name of the type that holds all digits of some columns and constants; raises QueryError.
+
+    It has places for what is computed from numbers that have none, where 38 digits are enough.
+    """
+    whole, places = 0, 0
+    for column in columns:
+        numbers = column.value_type if pa.types.is_list(column) else column
+        if pa.types.is_decimal(numbers):
+            whole, places = max(whole, numbers.precision - numbers.scale), max(places, numbers.scale)
+    for constant in constants:
+        _, digits, exponent = constant.as_tuple()
+        assert isinstance(exponent, int)
+        whole, places = max(whole, len(digits) + exponent), max(places, -exponent)
+    if whole + places > DECIMAL_DIGITS:
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION,
+            f"BIG_DECIMALs of {whole} digits before the point and {places} behind it cannot be joined or computed with: "
+            f"they have {DECIMAL_DIGITS} together at most",
+        )
+    return f"DECIMAL({DECIMAL_DIGITS}, {max(places, min(_PLACES_LEAST, DECIMAL_DIGITS - whole))})"
 
 
-def literal_sql(literal: Literal) -> str:
-    """Return a constant as SQL that has exactly its type."""
+def literal_sql(literal: Literal, decimals: str) -> str:
+    """Return a constant as SQL that has exactly its type. decimals: that of BIG_DECIMALs."""
     value = literal.value
     if value is None:
         return "NULL"
@@ -88,7 +109,7 @@ def literal_sql(literal: Literal) -> str:
     if isinstance(value, float) and literal.type in (DataType.DOUBLE, DataType.FLOAT):
         return f"'{value!r}'::{_SQL_TYPES[literal.type]}"
     if isinstance(value, Decimal):
-        return f"'{value:f}'::{_SQL_TYPES[DataType.BIG_DECIMAL]}"
+        return f"'{value:f}'::{decimals}"
     return f"({value})::{_SQL_TYPES[literal.type]}" if literal.type is not DataType.INT or value < 0 else str(value)
 
 
@@ -261,11 +282,18 @@ _numbers = itertools.count()
 
 
 class Calls:
-    """The functions of one query that DuckDB does not have. watch: enforces bounds on rows."""
+    """The functions of one query that DuckDB does not have. watch: enforces bounds on rows. decimals: see `decimal_type`."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, decimals: str) -> None:
         self.functions: dict[object, ArrowFunction] = {}
+        self.decimals = decimals
         self._watch = watch
+
+    def sql_type(self, value_type: ValueType) -> str:
+        """Return DuckDB's name of a type."""
+        data_type, multi_value = value_type
+        name = self.decimals if data_type is DataType.BIG_DECIMAL else _SQL_TYPES[data_type]
+        return name + ("[]" if multi_value else "")
 
     def bounded(self, kind: str, bound: Bound) -> str:
         """Return the name of a function that tells of the number of a row whether it is within a bound."""
@@ -285,8 +313,8 @@ class Calls:
         if function is None:
             names = [f"a{place}" for place in sent]
             compute = _scalar_computer(pattern, names, of_types, result)
-            function = self._add(key, [sql_type(one) for one in of_types], result, compute)
-        written = ", ".join(f"CAST({write(call.args[place])} AS {sql_type(types[place])})" for place in sent)
+            function = self._add(key, [self.sql_type(one) for one in of_types], result, compute)
+        written = ", ".join(f"CAST({write(call.args[place])} AS {self.sql_type(types[place])})" for place in sent)
         return f"{function.name}({written})" if sent else f"{function.name}(TRUE)"
 
     def aggregate(
@@ -305,10 +333,10 @@ class Calls:
         key = (call, tuple(of_types), "aggregate")
         function = self.functions.get(key)
         if function is None:
-            names = [f"{sql_type(one)}[]" for one in of_types]
+            names = [f"{self.sql_type(one)}[]" for one in of_types]
             function = self._add(key, names, result, _aggregate_computer(call, of_types, result))
         written = ", ".join(
-            f"coalesce(list(CAST({write(arg)} AS {sql_type(one)})){condition}{over}, [])"
+            f"coalesce(list(CAST({write(arg)} AS {self.sql_type(one)})){condition}{over}, [])"
             for arg, one in zip(args, of_types, strict=True)
         )
         return f"{function.name}({written})"
@@ -316,7 +344,7 @@ class Calls:
     def _add(
         self, key: object, arg_types: Sequence[str], result: ValueType, compute: Callable[..., pa.Array]
     ) -> ArrowFunction:
-        made = ArrowFunction(f"gamay_f{next(_numbers)}", tuple(arg_types) or ("BOOLEAN",), sql_type(result), compute)
+        made = ArrowFunction(f"gamay_f{next(_numbers)}", tuple(arg_types) or ("BOOLEAN",), self.sql_type(result), compute)
         self.functions[key] = made
         return made
 

@@ -92,7 +92,7 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
         values = pa.array([None if mask is not None and vector.offsets is None and mask[row] else each
                            for row, each in enumerate(vector.values)])  # fmt: skip
         if len(values) == 0 or pa.types.is_null(values.type):
-            values = values.cast(pa.decimal128(38, 10))
+            values = values.cast(pa.decimal128(1))
         if pa.types.is_decimal256(values.type):
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, "a BIG_DECIMAL of more than 38 digits cannot be joined or computed with"

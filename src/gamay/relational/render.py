@@ -11,7 +11,7 @@ from gamay.base.sql_names import quoted
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
 from gamay.functions.registry import ValueType
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, Bounds
-from gamay.relational.functions import AGGREGATES, COMPARED, Calls, literal_sql, native, sql_type
+from gamay.relational.functions import AGGREGATES, COMPARED, Calls, literal_sql, native
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -130,7 +130,7 @@ class _Renderer:
         if not node.fields:
             return "SELECT 1 AS one"
         if not node.rows:
-            nulls = ", ".join(f"CAST(NULL AS {sql_type(made.type)}) AS {made.id}" for made in node.fields)
+            nulls = ", ".join(f"CAST(NULL AS {self._calls.sql_type(made.type)}) AS {made.id}" for made in node.fields)
             return f"SELECT {nulls} WHERE FALSE"
         rows = ", ".join(
             f"({', '.join(self._typed(cell, made.type) for cell, made in zip(row, node.fields, strict=True))})"
@@ -139,7 +139,7 @@ class _Renderer:
         return f"SELECT * FROM (VALUES {rows}) AS v({self._columns(node.fields)})"
 
     def _typed(self, expression: Expression, value_type: ValueType) -> str:
-        return f"CAST({self.expression(expression)} AS {sql_type(value_type)})"
+        return f"CAST({self.expression(expression)} AS {self._calls.sql_type(value_type)})"
 
     def _cte(self, node: CteRef) -> str:
         self._used_ctes.add(node.name)
@@ -208,7 +208,7 @@ class _Renderer:
         args = ", ".join(self.expression(arg) for arg in call.args)
         nulls = " IGNORE NULLS" if window.ignores_nulls else ""
         if call.name in _WINDOW_NAMES or call.name in ("rank", "ntile", "lag", "lead"):
-            return f"CAST({name}({args}{nulls}){over} AS {sql_type(made.type)})"
+            return f"CAST({name}({args}{nulls}){over} AS {self._calls.sql_type(made.type)})"
         return self.aggregate(call, over)
 
     def _frame(self, frame: Frame) -> str:
@@ -254,7 +254,7 @@ class _Renderer:
 
     def _renamed(self, node: Node, fields: Sequence[Field]) -> str:
         columns = ", ".join(
-            f"CAST({quoted(one.id)} AS {sql_type(other.type)}) AS {quoted(other.id)}"
+            f"CAST({quoted(one.id)} AS {self._calls.sql_type(other.type)}) AS {quoted(other.id)}"
             for one, other in zip(node.fields, fields, strict=True)
         )
         return f"{columns} FROM {self._from(node)}"
@@ -304,7 +304,7 @@ class _Renderer:
     def expression(self, expression: Expression) -> str:
         """Return a resolved expression as SQL."""
         if isinstance(expression, Literal):
-            return literal_sql(expression)
+            return literal_sql(expression, self._calls.decimals)
         if isinstance(expression, Column):
             subquery = self._plan.subqueries.get(expression.name)
             return quoted(expression.name) if subquery is None else self._subquery(subquery)
@@ -354,7 +354,7 @@ class _Renderer:
         is_plain = call.name == "count" or not any(self._type(arg)[1] for arg in call.args if not isinstance(arg, Star))
         if write is not None and is_plain:
             args = ["*" if isinstance(arg, Star) else self.expression(arg) for arg in call.args]
-            return f"CAST({write(args, order)}{condition}{over} AS {sql_type(result_type)})"
+            return f"CAST({write(args, order)}{condition}{over} AS {self._calls.sql_type(result_type)})"
         types = [(arg, self._type(arg)) for arg in call.args if not isinstance(arg, Star)]
         return self._calls.aggregate(call, types, result_type, self.expression, condition, over)
 
