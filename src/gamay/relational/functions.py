@@ -255,15 +255,12 @@ AGGREGATES: dict[str, Callable[[Sequence[str], str], str]] = {
     "distinctcount": _distinct("count"),
     "distinctsum": _distinct("sum"),
     "distinctavg": _distinct("avg"),
-    "anyvalue": _plain("any_value"),
+    "anyvalue": _plain("min"),  # the smallest, as everywhere
     "booland": _plain("bool_and"),
     "boolor": _plain("bool_or"),
     "stddevpop": _plain("stddev_pop"),
-    "stddevsamp": _plain("stddev_samp"),
     "varpop": _plain("var_pop"),
-    "varsamp": _plain("var_samp"),
     "covarpop": _plain("covar_pop"),
-    "covarsamp": _plain("covar_samp"),
     "listagg": _listed,
 }
 
@@ -375,10 +372,15 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
         num_groups = len(lists[0])
         groups = np.repeat(np.arange(num_groups, dtype=np.int32), np.diff(np.asarray(lists[0].offsets)))
         args = [vector_of(each.flatten(), *one) for each, one in zip(lists, types, strict=True)]
-        # a null argument leaves the row out, as in a query of one table with null handling
+        # a null argument leaves the row out, as in a query of one table with null handling, and no unknown condition holds
         known = np.ones(len(groups), np.bool_)
-        for arg in args:
-            if arg.nulls is not None:
+        traits = aggregate.traits
+        for place, arg in enumerate(args):
+            if arg.nulls is None:
+                continue
+            if place in traits.conditions:
+                args[place] = Vector(arg.type, arg.values & ~arg.nulls)
+            elif traits.required_arguments is None or place < traits.required_arguments:
                 known &= ~arg.nulls
         if not known.all():
             rows = np.flatnonzero(known)

@@ -112,9 +112,11 @@ class LeafGroups:
             return None
         if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None
-        if call.name not in _SIMPLE or not call.args or isinstance(call.args[0], Star):
+        if (call.name not in _SIMPLE and call.name != "distinctsum") or not call.args or isinstance(call.args[0], Star):
             return call
         data_type, multi_value = resolved(call.args[0], self._plan.types)[1]
+        if call.name == "distinctsum":  # there it is a DOUBLE, which holds those of INT
+            return call if data_type not in (DataType.LONG, DataType.BIG_DECIMAL) else None
         if multi_value:
             return call if call.name in ("count", "distinctcount") else None
         if call.name in _EXACT and data_type in _WHOLE:
