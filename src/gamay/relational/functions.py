@@ -145,6 +145,8 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
         return f"({write(args[0])} BETWEEN {write(args[1])} AND {write(args[2])})"
     if name == "cast":
         return _cast(call, types, write)
+    if name == "longtoint":
+        return f"CAST({write(args[0])} AS INTEGER)"
     return _part_of_moment(call, types, write, own) or _computed(call, types, write)
 
 
@@ -197,7 +199,7 @@ def _part_of_moment(call: Call, types: Sequence[ValueType], write: Write, own: C
 
 
 def _cast(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
-    """Return a CAST to a wider type, or of whole numbers to INT, where what does not fit is an error."""
+    """Return a CAST to a wider type."""
     target = call.args[1]
     assert isinstance(target, Literal)
     to = DataType(str(target.value)) if str(target.value) in DataType.__members__ else None
@@ -205,8 +207,6 @@ def _cast(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
     if source is to:
         return write(call.args[0])
     inner = call.args[0]
-    if to is DataType.INT and isinstance(inner, Call) and inner.name in _WHOLE:
-        return f"CAST({write(inner)} AS INTEGER)"
     if to is not None and (source is DataType.UNKNOWN or to in _WIDER.get(source, ())):
         return f"CAST({write(inner)} AS {_SQL_TYPES[to]})"
     return None

@@ -4,9 +4,13 @@ Other than in a query of one table, where arithmetic is DOUBLE, whole numbers st
 it is LONG, a quotient is truncated, and what a type does not hold is an error.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
+
+import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arguments import check_count
@@ -49,6 +53,8 @@ _SAME = frozenset({"coalesce", "greatest", "least", "nullif"})
 _KEEPS = frozenset({"abs", "ceil", "ceiling", "floor", "negate", "truncate"})
 _WIDTH = {DataType.INT: 0, DataType.LONG: 1, DataType.FLOAT: 2, DataType.DOUBLE: 3, DataType.BIG_DECIMAL: 4}
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
+_FLOAT_MAX = float(np.finfo(np.float32).max)
+_DIGITS_OF_CONSTANTS = 20  # of a BIG_DECIMAL; more are left to be compared as DOUBLE
 
 WINDOW_FUNCTIONS = frozenset(
     {
@@ -276,8 +282,31 @@ def _compared(call: Call, types: list[ValueType]) -> Call:
             f"Cannot compare {{}}, which is {type_name(left_type)}, with {{}}, which is {type_name(right_type)}", left, right
         )
     if to is DataType.UNKNOWN:
-        return call
+        return Call(call.name, (_at_home(left, left_type, right_type[0]), _at_home(right, right_type, left_type[0])))
     return Call(call.name, (converted(left, left_type, to), converted(right, right_type, to)))
+
+
+def _at_home(constant: Expression, own: ValueType, other: DataType) -> Expression:
+    """Return a DOUBLE that is compared with numbers of another type as one of these, so that none of them is rounded."""
+    if not (isinstance(constant, Literal) and own == DOUBLE and isinstance(constant.value, float)):
+        return constant
+    value = constant.value
+    if other is DataType.FLOAT and abs(value) <= _FLOAT_MAX:
+        return Literal(float(np.float32(value)), DataType.FLOAT)
+    if other in (DataType.INT, DataType.LONG) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
+        return Literal(int(value), DataType.LONG)
+    if other is DataType.BIG_DECIMAL and math.isfinite(value):
+        exact = Decimal(repr(value))
+        _, digits, exponent = exact.as_tuple()
+        if isinstance(exponent, int) and max(len(digits) + exponent, 0) + max(-exponent, 0) <= _DIGITS_OF_CONSTANTS:
+            return Literal(exact, DataType.BIG_DECIMAL)
+    return constant
+
+
+def _may_equal(constant: Expression, value_type: DataType) -> bool:
+    """Whether a value of a type can be a constant: no whole number is 2.5."""
+    value = constant.value if isinstance(constant, Literal) else None
+    return value_type not in _WHOLE or not isinstance(value, float) or value.is_integer()
 
 
 def _comparable(left: DataType, right: DataType) -> DataType | None:
@@ -303,6 +332,9 @@ def _among(call: Call, types: list[ValueType]) -> Call:
         # a NULL in the list: where no other value decides, the answer is unknown
         found = _among(Call(call.name, tuple(call.args[place] for place in known)), [types[place] for place in known])
         return Call("or" if call.name == "in" else "and", (found, Literal(None, DataType.UNKNOWN)))
+    equal = [place for place, arg in enumerate(call.args) if place == 0 or _may_equal(arg, types[0][0])]
+    if call.name != "between" and 1 < len(equal) < len(call.args):
+        return _among(Call(call.name, tuple(call.args[place] for place in equal)), [types[place] for place in equal])
     args = [call.args[0]]
     for arg, arg_type in zip(call.args[1:], types[1:], strict=True):
         to = _comparable(types[0][0], arg_type[0])
@@ -314,7 +346,8 @@ def _among(call: Call, types: list[ValueType]) -> Call:
             )
         if to is not DataType.UNKNOWN and to is not types[0][0]:
             args[0] = converted(call.args[0], types[0], to)
-        args.append(arg if to is DataType.UNKNOWN else converted(arg, arg_type, to))
+        kept = to is DataType.UNKNOWN
+        args.append(_at_home(arg, arg_type, types[0][0]) if kept else converted(arg, arg_type, to))
     return Call(call.name, tuple(args))
 
 
@@ -347,7 +380,7 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
 def _as_int(whole: Expression, call: Call) -> Expression:
     """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 200."""
     if not isinstance(whole, Literal):
-        return Call("cast", (whole, Literal(DataType.INT.value, DataType.STRING)))
+        return Call("longtoint", (whole,))
     assert isinstance(whole.value, int)
     if not -(1 << 31) <= whole.value < 1 << 31:
         raise QueryError(

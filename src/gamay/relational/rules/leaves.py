@@ -33,7 +33,7 @@ from gamay.sql.query import Query, SelectItem
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _NUMBERS = (*_WHOLE, DataType.DOUBLE)
 _COMPARISONS = frozenset({"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"})
-_INEXACT = frozenset({"divide", "mod", "longdivide", "longmod"})
+_INEXACT = frozenset({"divide", "mod", "longdivide", "longmod", "longtoint"})
 _OF_DOUBLES = frozenset({"plus", "minus", "times", "cast"})
 _EXACT = {"sum": "sumlong", "min": "minlong", "max": "maxlong"}
 _OF_TEXT = {"min": "minstring", "max": "maxstring"}

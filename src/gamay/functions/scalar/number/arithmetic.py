@@ -142,6 +142,17 @@ for _name, _whole, _variadic in (
     scalar(_name, params=(each(LONG), each(LONG)), returns=LONG, variadic=_variadic)(_fold(_name, _whole, _whole))
 
 
+@scalar("longToInt", params=(each(LONG),), returns=DataType.INT)
+def long_to_int(values: Any) -> Any:
+    """The same number as an INT, an error for one that no INT is."""
+    info = np.iinfo(np.int32)
+    if np.any((values < info.min) | (values > info.max)):
+        raise QueryError(
+            ErrorCode.QUERY_EXECUTION, "Function 'longToInt': a result does not fit INT; cast an argument to LONG"
+        )
+    return values.astype(np.int32)
+
+
 _LEAST = {
     4: (-(2**31), "INT", "LONG"),
     8: (-(2**63), "LONG", "DOUBLE or BIG_DECIMAL"),
