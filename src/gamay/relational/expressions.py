@@ -132,6 +132,8 @@ class ExpressionBinder(Translator):
     def _constant(self, node: exp.Expr) -> Expression:
         found = Translator._literal(self, node)
         if isinstance(found, Literal) and len(members(found)) > 1:
+            if isinstance(node.parent, exp.In) and node.arg_key == "expressions":
+                return found
             raise self.error(node, "a list in parentheses is no value")
         return Literal(found.value, found.type) if isinstance(found, Literal) else found
 
