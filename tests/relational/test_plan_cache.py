@@ -27,7 +27,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     texts: list[str] = []
     bind = execute.bind
     monkeypatch.setattr(
-        execute, "bind", lambda statement, tables: (texts.append(statement.text), bind(statement, tables))[1]
+        execute, "bind", lambda statement, tables, **how: (texts.append(statement.text), bind(statement, tables, **how))[1]
     )
     return texts
 

@@ -51,9 +51,9 @@ from gamay.sql.translate.grouping import grouping
 _LIMIT_MAX = 2147483647
 
 
-def bind(statement: RelationalStatement, catalog: Catalog) -> Plan:
+def bind(statement: RelationalStatement, catalog: Catalog, *, null_handling: bool = False) -> Plan:
     """Return the plan of a statement. Raises QueryError, with the place in the text where one is to blame."""
-    context = Context(statement.text, statement.literals, catalog)
+    context = Context(statement.text, statement.literals, catalog, null_handling)
     if statement.described is not None:
         catalog.columns(statement.described)  # raises for a table that is not there, or not for the sender
     try:

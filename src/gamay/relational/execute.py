@@ -98,7 +98,7 @@ def prepare(
     """
 
     def make(tables: Catalog) -> Plan:
-        bound = bind(statement, tables)
+        bound = bind(statement, tables, null_handling=null_handling)
         return optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
 
     key = (statement.text, statement.literals, statement.described, limits, null_handling)

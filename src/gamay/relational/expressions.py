@@ -12,6 +12,7 @@ from gamay.functions.registry import is_aggregate
 from gamay.functions.scalar.time.time_units import start_of_unit
 from gamay.model.index.timestamp_index import INDEXED_TYPES, timestamp_column
 from gamay.model.types import DataType
+from gamay.query.bind.scope import with_null_defaults
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
 from gamay.relational.typing import ORDERED, resolved
@@ -67,6 +68,8 @@ class ExpressionBinder(Translator):
             return found
         if found.name in ASKED:
             return self.context.catalog.answer(found)
+        if found.name == "jsonextractscalar" and self.context.null_handling:
+            return with_null_defaults(found)
         return self._item(node, found) if found.name == "item" else found
 
     def error(self, node: exp.Expr, message: str) -> QueryError:

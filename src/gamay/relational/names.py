@@ -84,6 +84,7 @@ class Context:
     text: str
     literals: Sequence[Literal]
     catalog: Catalog
+    null_handling: bool = False
     types: dict[str, ValueType] = field(default_factory=dict)
     subqueries: dict[str, Subquery] = field(default_factory=dict)
     ctes: list[Cte] = field(default_factory=list)
