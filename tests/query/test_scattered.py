@@ -12,7 +12,7 @@ from tests.query.many_groups import MEMORY, NO_LIMIT, SCHEMA, Run
 from tests.query.many_groups import segments as segments
 
 from gamay.functions.expression import column_names
-from gamay.functions.vector import Vector
+from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
 from gamay.query.execute import spilling
@@ -22,6 +22,7 @@ from gamay.query.groupby.rows import RowGroups
 from gamay.query.groupby.states import plan_states
 from gamay.query.groupby.table import GroupTable
 from gamay.query.limits.spill_files import SpillFile, SpillSpace
+from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
 from gamay.sql.parser import parse_query
@@ -170,3 +171,16 @@ def test_rows_of_one_table_that_are_equal_become_one_group(tmp_path: Path, way: 
         finished = [call.aggregate.finish(p).values for call, p in zip(bound.aggregates, table.partials, strict=True)]
         found += [tuple(map(int, row)) for row in zip(keys.values, *finished, strict=True)]
     assert sorted(found) == [(k, len(numbers[k::300]), int(numbers[k::300].sum())) for k in range(300)]
+
+
+@pytest.mark.parametrize("size", [100, 5_000])  # hashed, and merged in order
+def test_keys_of_several_dictionaries_keep_their_values(size: int) -> None:
+    numbers = np.arange(size)
+    values = [numbers * 2, numbers * 3]
+    keys = [EncodedVector(numbers[::-1].astype(np.uint16), Vector(DataType.LONG, one, ascends=True)) for one in values]
+    tables = [GroupTable((key,), (), size) for key in keys]
+    dictionaries = CommonDictionaries(tables)
+    found = [dictionaries.recoded(table).keys[0] for table in tables]
+    assert all(isinstance(key, EncodedVector) for key in found)
+    assert [key.decode().values.tolist() for key in found] == [one[::-1].tolist() for one in values]
+    assert found[0].dictionary.values is found[1].dictionary.values

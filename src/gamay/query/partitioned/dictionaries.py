@@ -34,8 +34,8 @@ def _common(keys: Sequence[Key], num_groups: int) -> _Codes:
     if len(encoded) < len(keys) or not 1 < len(dictionaries) <= sum(map(len, dictionaries)) <= num_groups:
         return {}
     coder, codes = common_codes(dictionaries)
-    common = coder.decode(np.arange(coder.num_codes))
-    assert isinstance(common, Vector)
+    decoded = coder.decode(np.arange(coder.num_codes))
+    common = decoded.decode() if isinstance(decoded, EncodedVector) else decoded
     return {id(one.values): (places, common) for one, places in zip(dictionaries, codes, strict=True)}
 
 
