@@ -15,6 +15,7 @@ from gamay.functions.expression import column_names
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
+from gamay.query.buffers.columns import num_buffers
 from gamay.query.execute import spilling
 from gamay.query.groupby import growing
 from gamay.query.groupby import segment as group_segments
@@ -22,6 +23,7 @@ from gamay.query.groupby.rows import RowGroups
 from gamay.query.groupby.states import plan_states
 from gamay.query.groupby.table import GroupTable
 from gamay.query.limits.spill_files import SpillFile, SpillSpace
+from gamay.query.partitioned import groups as partitioned_groups
 from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.groups import PartitionedGroups
 from gamay.query.pool import WorkPool
@@ -39,6 +41,7 @@ def small_tables() -> Iterator[None]:
         patch.setattr(group_segments, "BLOCK_ROWS", 256)
         patch.setattr(group_segments, "_ROWS_PER_THREAD", 1_000)
         patch.setattr(spilling, "_SCATTERED_BYTES", 8_000)
+        patch.setattr(partitioned_groups, "_MERGED_GROUPS", 1_000)
         yield
 
 
@@ -184,3 +187,54 @@ def test_keys_of_several_dictionaries_keep_their_values(size: int) -> None:
     assert all(isinstance(key, EncodedVector) for key in found)
     assert [key.decode().values.tolist() for key in found] == [one[::-1].tolist() for one in values]
     assert found[0].dictionary.values is found[1].dictionary.values
+
+
+def _divided(numbers: "np.ndarray[Any, Any]") -> PartitionedGroups:
+    bound = bind(parse_query("SELECT k, COUNT(*) FROM many GROUP BY k"), SCHEMA)
+    rows = RowGroups(bound.rows, plan_states(bound.aggregates, count_rows=False))
+    rows.add(lambda _: Vector(DataType.LONG, numbers), len(numbers))
+    groups = PartitionedGroups(bound.aggregates)
+    groups.hold(rows.table())
+    return groups
+
+
+def _counts(groups: PartitionedGroups) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for _, table in groups.partitions():
+        (keys,), (counts,) = table.keys, table.partials
+        assert isinstance(keys, Vector)
+        assert found.keys().isdisjoint(keys.values.tolist())
+        found |= zip(keys.values.tolist(), counts.counts.tolist(), strict=True)
+    return found
+
+
+@given(
+    sizes=st.tuples(st.integers(1, 400), st.integers(1, 400)),
+    merged=st.tuples(st.sampled_from([1, 100, 1 << 16]), st.sampled_from([1, 100, 1 << 16])),
+    is_sent=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_parts_merged_in_different_widths_fit_together(
+    sizes: tuple[int, int], merged: tuple[int, int], is_sent: bool
+) -> None:
+    numbers = [np.arange(500) % size for size in sizes]
+    parts = []
+    with WorkPool(2) as pool, pytest.MonkeyPatch.context() as patch:
+        for rows, groups in zip(numbers, merged, strict=True):
+            patch.setattr(partitioned_groups, "_MERGED_GROUPS", groups)
+            part = _divided(rows).settled(pool)
+            if is_sent:
+                shapes, buffers = part.encoded()
+                part = PartitionedGroups.received(part._aggregates, _tables_of(shapes, buffers))
+            parts.append(part)
+    both = np.concatenate(numbers)
+    values, counts = np.unique(both, return_counts=True)
+    assert _counts(PartitionedGroups.joined(parts, parts[0]._aggregates)) == dict(
+        zip(values.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def _tables_of(shapes: Any, buffers: Any) -> Iterator[tuple[Any, Any]]:
+    given = iter(buffers)
+    for shape in shapes:
+        yield shape, [next(given) for _ in range(num_buffers(shape.kinds))]

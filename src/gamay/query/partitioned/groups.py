@@ -21,6 +21,9 @@ from gamay.query.partitioned.dictionaries import CommonDictionaries
 from gamay.query.partitioned.hashing import LEVELS, NUM_PARTITIONS, partitions_of
 from gamay.query.pool import WorkPool
 
+# Partitions that are merged at once have so many groups together: each merge costs 0.3 ms, whatever its size, and what it
+# looks groups up in stays in the second-level cache (a million groups take 59 ms in 16 merges, 73 in 64).
+_MERGED_GROUPS = 1 << 16
 # a partition that takes more of the memory is divided again: merging needs its tables, and the merged one beside them
 _PARTITION_SHARE = 8
 
@@ -50,7 +53,12 @@ class _Held:
     start: int
     num_groups: int
     num_bytes: int
-    are_distinct = False
+    are_distinct: bool
+
+    def with_next(self, other: "_Held") -> "_Held":
+        """Return these groups and those that follow them in the table."""
+        num_groups, num_bytes = self.num_groups + other.num_groups, self.num_bytes + other.num_bytes
+        return _Held(self.table, self.start, num_groups, num_bytes, self.are_distinct)
 
     def load(self, aggregates: Sequence[AggregateCall]) -> GroupTable:
         start, stop = self.start, self.start + self.num_groups
@@ -64,6 +72,19 @@ def _slice_partial(aggregate: Aggregate, partial: Partial, start: int, stop: int
     """Return the partial of the groups in [start, stop); arrays with a number for each group are not copied."""
     groups: Any = slice(start, stop) if is_narrow(aggregate) else np.arange(start, stop)
     return aggregate.select(partial, groups)
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return pieces of adjacent partitions, those of one table in memory as one: they follow each other there."""
+    held: dict[int, _Held] = {}
+    others: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, _Held):
+            before = held.get(id(piece.table))
+            held[id(piece.table)] = piece if before is None else before.with_next(piece)
+        else:
+            others.append(piece)
+    return [*held.values(), *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +152,17 @@ class PartitionedGroups:
     """Groups of one query by the partition that the hash of their keys falls into.
 
     file: where groups are stored, which must be open as long as they are read; None where all are in memory. level: how
-    often the groups have been divided before. limit_reached: see `GroupTable`.
+    often the groups have been divided before. width: how many partitions lie together, at the place of the first of them.
+    limit_reached: see `GroupTable`.
     """
 
-    def __init__(self, aggregates: Sequence[AggregateCall], file: SpillFile | None = None, level: int = 0) -> None:
+    def __init__(
+        self, aggregates: Sequence[AggregateCall], file: SpillFile | None = None, level: int = 0, width: int = 1
+    ) -> None:
         self._aggregates = aggregates
         self._file = file
         self._level = level
+        self._width = width
         self._pieces: list[list[Piece]] = [[] for _ in range(NUM_PARTITIONS)]
         self.limit_reached = False
 
@@ -146,13 +171,14 @@ class PartitionedGroups:
         cls, parts: "Sequence[GroupTable | PartitionedGroups]", aggregates: Sequence[AggregateCall]
     ) -> "PartitionedGroups":
         """Return the groups of several parts of a query; tables are held as they are."""
-        files = (part._file for part in parts if isinstance(part, PartitionedGroups))
-        whole = cls(aggregates, next((file for file in files if file is not None), None))
+        divided = [part for part in parts if isinstance(part, PartitionedGroups)]
+        file = next((part._file for part in divided if part._file is not None), None)
+        whole = cls(aggregates, file, width=max((part._width for part in divided), default=1))
         for part in parts:
             whole.limit_reached |= part.limit_reached
             if isinstance(part, PartitionedGroups):
-                for mine, theirs in zip(whole._pieces, part._pieces, strict=True):
-                    mine += theirs
+                for partition, pieces in enumerate(part._pieces):
+                    whole._among(partition).extend(pieces)
             else:
                 whole.hold(part)
         return whole
@@ -173,7 +199,7 @@ class PartitionedGroups:
         """How many groups there are at most: those that occur several times are counted so often."""
         return sum(piece.num_groups for pieces in self._pieces for piece in pieces)
 
-    def hold(self, table: GroupTable) -> None:
+    def hold(self, table: GroupTable, *, are_distinct: bool = False) -> None:
         """Add the groups of a table, which stay in memory, in the order of their partitions."""
         if not table.num_groups:
             return
@@ -181,8 +207,8 @@ class PartitionedGroups:
         divided = select_groups(table, self._aggregates, order)
         size = held_bytes(divided)
         for partition, start, end in partitions:
-            piece = _Held(divided, start, end - start, size * (end - start) // table.num_groups)
-            self._pieces[partition].append(piece)
+            piece = _Held(divided, start, end - start, size * (end - start) // table.num_groups, are_distinct)
+            self._among(partition).append(piece)
 
     def store(self, table: GroupTable) -> None:
         """Add the groups of a table by writing them to the file; may be called by several threads. Raises QueryError 245."""
@@ -191,26 +217,40 @@ class PartitionedGroups:
         for partition, start, end in partitions:
             guard.check()
             part = select_groups(table, self._aggregates, order[start:end])
-            self._pieces[partition].append(self._stored(self._file, part, ()))
+            self._among(partition).append(self._stored(self._file, part, ()))
 
     def settled(self, pool: WorkPool) -> "PartitionedGroups":
         """Return the same groups, each in one table, merged by the threads of a pool; as they are where some are stored."""
         if self._file is not None:
             return self
-        merged = PartitionedGroups(self._aggregates, None, self._level)
+        width = self._merged_width(pool.threads)
+        merged = PartitionedGroups(self._aggregates, None, self._level, width)
         merged.limit_reached = self.limit_reached
         held = {id(piece.table): piece.table for pieces in self._pieces for piece in pieces if isinstance(piece, _Held)}
         dictionaries = CommonDictionaries(list(held.values()))
-        found = pool.run([partial(self._taken, partition, dictionaries) for partition in range(NUM_PARTITIONS)])
-        for pieces, tables in zip(merged._pieces, found, strict=True):
-            pieces += [_Whole(table, True) for table in tables]
+        firsts = range(0, NUM_PARTITIONS, width)
+        found = pool.run([partial(self._taken, first, first + width, dictionaries) for first in firsts])
+        for first, tables in zip(firsts, found, strict=True):
+            merged._pieces[first] += [_Whole(table, True) for table in tables]
         return merged
+
+    def _merged_width(self, threads: int) -> int:
+        """Return how many partitions are merged at once: some for each thread, and not too many groups."""
+        width, num_groups = self._width, self.num_groups
+        while 2 * threads * width < NUM_PARTITIONS and 2 * width * num_groups <= NUM_PARTITIONS * _MERGED_GROUPS:
+            width *= 2
+        return width
 
     def encoded(self, keys: KeySet = ()) -> tuple[list[TableShape], list[memoryview]]:
         """Return the tables of all partitions, to be sent; where groups were stored, the buffers lie in the file.
 
         keys: of a grouping set. The positions of each table are these, and the number of its partition.
         """
+        if self._width > 1:  # who receives them knows of single partitions only
+            single = PartitionedGroups(self._aggregates, self._file, self._level)
+            for _, table in self.partitions():
+                single.hold(table, are_distinct=True)
+            return single.encoded(keys)
         shapes: list[TableShape] = []
         if self._file is None:
             buffers: list[bytes | memoryview] = []
@@ -230,9 +270,14 @@ class PartitionedGroups:
             for table in self._merged(self._pieces[partition]):
                 yield partition, table
 
-    def _taken(self, partition: int, dictionaries: CommonDictionaries) -> list[GroupTable]:
-        """Merge a partition of tables in memory, which are let go."""
-        pieces, self._pieces[partition] = self._pieces[partition], []
+    def _among(self, partition: int) -> list[Piece]:
+        """Return the pieces of a partition, among those that lie together."""
+        return self._pieces[partition // self._width * self._width]
+
+    def _taken(self, start: int, stop: int, dictionaries: CommonDictionaries) -> list[GroupTable]:
+        """Merge the partitions [start, stop) of tables in memory, which are let go."""
+        pieces = _joined([piece for partition in range(start, stop) for piece in self._pieces[partition]])
+        self._pieces[start:stop] = [[] for _ in range(start, stop)]
         tables = [(dictionaries.recoded(piece.load(self._aggregates)), piece.are_distinct) for piece in pieces]
         return list(self._merged([_Whole(table, are_distinct) for table, are_distinct in tables]))
 
