@@ -148,7 +148,7 @@ class Grammar:
         return self._grouped(kind, self._few_keys(), items)
 
     def _grouped(self, kind: str, keys: list[Pair], items: list[Pair]) -> RandomQuery:
-        rest = _joined("", [_same(" GROUP BY "), _joined(", ", keys), _same(" LIMIT 1000000")])
+        rest = _joined("", [_same(" GROUP BY "), _joined(", ", keys), _same(" LIMIT 100000000")])
         return self._put(kind, [*keys, *items], self._where(), rest, is_ordered=False)
 
     def _top_groups(self, kind: str) -> RandomQuery:
