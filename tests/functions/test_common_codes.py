@@ -3,10 +3,15 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gamay.functions.aggregate.distinct import coding
 from gamay.functions.aggregate.distinct.coding import HashNumbers, common_codes
+from gamay.functions.aggregate.distinct.growth import expected_values
+from gamay.functions.aggregate.distinct.text_numbers import TextNumbers
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.kernels.group.ascending import merge_ascending
 from gamay.model.types import DataType as D
@@ -67,3 +72,27 @@ def test_numbers_of_more_keys_than_the_cache_holds() -> None:
     assert numbers.count == len(first)
     assert found.tolist() == np.argsort(np.argsort(first))[back].tolist()
     assert numbers.keys[found].tolist() == keys.tolist()
+
+
+@given(distinct=st.integers(1, 200_000), looked_at=st.integers(2_000, 20_000))
+@settings(max_examples=50, deadline=None)
+def test_how_many_values_come_is_told_by_the_first_rows(distinct: int, looked_at: int) -> None:
+    rows = np.random.default_rng(distinct).integers(0, distinct, 100_000)
+    found, true = len(np.unique(rows[:looked_at])), len(np.unique(rows))
+    expected = expected_values(found, looked_at, len(rows))
+    assert found <= expected <= len(rows)
+    assert found < looked_at / 4 or 0.7 * true <= expected <= 1.4 * true
+
+
+@pytest.mark.parametrize("distinct", [100, 3_000, 60_000, 1_000_000])
+def test_tables_grow_to_what_comes_whatever_came_first(distinct: int) -> None:
+    rng = np.random.default_rng(5)
+    keys = np.concatenate([rng.integers(0, 50, 5_000), rng.integers(0, distinct, 200_000)])
+    numbers, texts = HashNumbers(), TextNumbers("texts", pa.string())
+    written = pa.array([f"text {key}" for key in keys])
+    for part in (slice(0, 30_000), slice(30_000, len(keys))):
+        found, of_texts = numbers.number(keys[part]), texts.number(written[part])
+        assert numbers.keys[found].tolist() == keys[part].tolist()
+        assert texts.texts.take(pa.array(of_texts)).to_pylist() == written[part].to_pylist()
+    assert numbers.count == texts.count == len(np.unique(keys))
+    assert len(numbers._table) <= max(4096, 16 * numbers.count)

@@ -183,8 +183,7 @@ def test_keys_of_several_dictionaries_keep_their_values(size: int) -> None:
     keys = [EncodedVector(numbers[::-1].astype(np.uint16), Vector(DataType.LONG, one, ascends=True)) for one in values]
     tables = [GroupTable((key,), (), size) for key in keys]
     dictionaries = CommonDictionaries(tables)
-    found = [dictionaries.recoded(table).keys[0] for table in tables]
-    assert all(isinstance(key, EncodedVector) for key in found)
+    found = [key for table in tables if isinstance(key := dictionaries.recoded(table).keys[0], EncodedVector)]
     assert [key.decode().values.tolist() for key in found] == [one[::-1].tolist() for one in values]
     assert found[0].dictionary.values is found[1].dictionary.values
 

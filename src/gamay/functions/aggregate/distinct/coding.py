@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gamay.base import guard
 from gamay.base.arrays import Array
+from gamay.functions.aggregate.distinct.growth import GROWTH_MAX, expected_values
 from gamay.functions.aggregate.distinct.text_numbers import TextNumbers
 from gamay.functions.aggregate.totals.totals import repeat
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, concat, numpy_dtype, take
@@ -56,17 +57,20 @@ class HashNumbers:
     def number(self, keys: Array) -> Array:
         """Return the number of each key: int32 [n]; `limit` for keys that came when the limit was reached."""
         out = np.empty(len(keys), np.int32)
-        done = 0
+        done, before = 0, self.count
         while True:
             done, count, dropped = number_by_hash(keys, done, self._table, self._keys, self.count, self._limit, out)
             self.count = int(count)
             self.dropped |= bool(dropped)
             if done == len(keys):
                 return out
-            self._enlarge()
+            self._enlarge(min(before + expected_values(self.count - before, done, len(keys)), self._limit))
 
-    def _enlarge(self) -> None:
+    def _enlarge(self, expected: int) -> None:
+        """Make room for more keys; expected: how many there will be, about."""
         factor = 4 if self.count < _GROWN_FOURFOLD else 2
+        while factor < GROWTH_MAX and factor * len(self._table) < 2 * expected:
+            factor *= 2
         if self.count > _RESERVED_KEYS:  # the old table, or the old keys, stay until the new are filled
             guard.reserve(DISTINCT, (factor - 1) * self._table.nbytes + factor * self._keys.nbytes)
         self._table = np.full(factor * len(self._table), -1, np.int32)

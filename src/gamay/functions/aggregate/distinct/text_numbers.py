@@ -6,6 +6,7 @@ import pyarrow as pa
 from gamay.base import guard
 from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.aggregate.distinct.growth import GROWTH_MAX, expected_values
 from gamay.functions.arrow import binary_buffers
 from gamay.kernels.hash.arrival import encode_texts, move_texts
 
@@ -49,7 +50,7 @@ class TextNumbers:
         """
         offsets, data = binary_buffers(texts)
         out = np.empty(len(texts), np.int32)
-        done = 0
+        done, before = 0, self.count
         while True:
             done, count = encode_texts(
                 data, offsets, done, self._table, self._data, self._offsets, self.count, len(self._offsets) - 1, out
@@ -57,10 +58,11 @@ class TextNumbers:
             self.count = int(count)
             if done == len(texts):
                 return out
-            self._make_room(int(offsets[done + 1]) - int(offsets[done]))
+            expected = before + expected_values(self.count - before, done, len(texts))
+            self._make_room(int(offsets[done + 1]) - int(offsets[done]), expected)
 
-    def _make_room(self, size: int) -> None:
-        """Make room for one more text of so many bytes, wherever it is lacking."""
+    def _make_room(self, size: int, expected: int) -> None:
+        """Make room for one more text of so many bytes, wherever it is lacking; expected: how many there will be, about."""
         used = int(self._offsets[self.count])
         if used + size > len(self._data):
             if used + size > _BYTES_MAX:
@@ -70,9 +72,12 @@ class TextNumbers:
                 )
             self._data = self._grown(self._data, used, min(2 * (used + size), _BYTES_MAX))
         if self.count == len(self._offsets) - 1:
-            self._offsets = self._grown(self._offsets, self.count + 1, 2 * self.count + 1)
-            self._reserve(8 * self.count * self._table.itemsize)
-            table, self._table = self._table, np.zeros(2 * len(self._table), np.uint64)
+            factor = 2
+            while factor < GROWTH_MAX and factor * self.count < expected:
+                factor *= 2
+            self._offsets = self._grown(self._offsets, self.count + 1, factor * self.count + 1)
+            self._reserve((2 * factor + 4) * self.count * self._table.itemsize)
+            table, self._table = self._table, np.zeros(factor * len(self._table), np.uint64)
             move_texts(table, self._table)
 
     def _grown(self, array: Array, used: int, length: int) -> Array:
