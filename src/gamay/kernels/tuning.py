@@ -22,6 +22,9 @@ DIRECT_GROUPS_MAX_WIDE = 1 << 12
 # A lookup table from packed key to group: 4 bytes a cell.
 LOOKUP_CELLS_MAX = 1 << 22
 
+# Raw whole numbers in a range of so many are ids of all of its numbers, where they are keys.
+WHOLE_CODES_MAX = 1 << 20
+
 # Rows of a block that is aggregated. Between two blocks a thread runs Python, and another that wants to do so sleeps and has
 # to be woken up, which takes longer than Python does: with two threads 2 ** 18 rows took 12.5 ms for a filtered sum (7.6
 # here), 22 for HyperLogLog (13), 48 for a function of times (28), 95 for CASE (48). With one thread all are alike.

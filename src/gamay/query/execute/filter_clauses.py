@@ -16,9 +16,11 @@ from gamay.query.filter.apply import FilterResult, apply_filter
 from gamay.query.filter.column import FilterColumn
 from gamay.query.groupby.states import Evaluate, Reader
 from gamay.query.view.counters import EntryCounter
-from gamay.query.view.matches import Block
+from gamay.query.view.match_spans import span_of
+from gamay.query.view.matches import Block, Matches
 from gamay.query.view.read import segment_reader
 from gamay.query.view.virtual import QuerySegment
+from gamay.query.view.whole_codes import whole_codes
 
 
 class FilterClauses:
@@ -33,9 +35,13 @@ class FilterClauses:
             segment.attach(column)
             self._kept[column.name] = EntryCounter()
 
-    def reader(self) -> Reader:
-        """Return the reader of the segment; it counts the rows of each clause, whose flags are read once for each block."""
-        plain = segment_reader(self._segment)
+    def reader(self, matches: Matches | None = None) -> Reader:
+        """Return the reader of the segment; it counts the rows of each clause, whose flags are read once for each block.
+
+        matches: the rows that are grouped; None where there are no keys.
+        """
+        codes = {} if matches is None else whole_codes(self._segment, self._bound.rows, span_of(matches))
+        plain = segment_reader(self._segment, codes)
         return self._counting(plain) if self._kept else plain
 
     def _counting(self, plain: Reader) -> Reader:

@@ -114,7 +114,7 @@ def _segment(
     matches = filtered.matches()
     bound = context.asked(segment)
     clauses = FilterClauses(bound, segment)
-    reader = clauses.reader()
+    reader = clauses.reader(matches)
     tables: dict[KeySet, GroupTable] = {}
 
     def restart() -> None:

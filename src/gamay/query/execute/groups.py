@@ -192,7 +192,7 @@ def _group(
         clauses.restart()
 
     options = GroupOptions(limits.num_groups, context.deadline.check, restart, overflow=found.overflow(number))
-    table = group_segment(bound.rows, bound.aggregates, matches, clauses.reader(), context.pool, options)
+    table = group_segment(bound.rows, bound.aggregates, matches, clauses.reader(matches), context.pool, options)
     clauses.count(context, result, result.walked(matches))
     limits.note(table, context.stats)
     found.add((number,), limits.of_segment(context.bound, table, context.stats))

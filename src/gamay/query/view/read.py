@@ -1,7 +1,8 @@
 """Columns at the rows of a block, as operands of expressions: as ids where there is a dictionary."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -130,18 +131,34 @@ def _without_nulls(values: Vector) -> Vector:
     return values if values.nulls is None else Vector(values.type, values.values, values.offsets)
 
 
-class ColumnReader:
-    """Reads named columns at a block, each once; with nulls where the query sees them."""
+class Readable(Protocol):
+    """What is read instead of a column."""
 
-    def __init__(self, segment: Segment, block: Block) -> None:
+    def read(self, block: Block) -> Operand:
+        """Return the values at the rows of a block, in their order."""
+        ...
+
+
+_NO_OTHERS: Mapping[str, Readable] = MappingProxyType({})
+
+
+class ColumnReader:
+    """Reads named columns at a block, each once; with nulls where the query sees them.
+
+    others: what is read in place of columns, by their names.
+    """
+
+    def __init__(self, segment: Segment, block: Block, others: Mapping[str, Readable] = _NO_OTHERS) -> None:
         self._segment = segment
         self._block = block
+        self._others = others
         self._read: dict[str, Operand] = {}
 
     def __call__(self, name: str) -> Operand:
         known = self._read.get(name)
         if known is None:
-            operand = read_column(self._segment.column(name), self._block)
+            other = self._others.get(name)
+            operand = read_column(self._segment.column(name), self._block) if other is None else other.read(self._block)
             nulls = self._nulls(name)
             known = self._read[name] = operand if nulls is None else with_nulls(operand, nulls)
         return known
@@ -165,13 +182,18 @@ class ColumnReader:
         return None if flags is None else flags.of(self._block)
 
 
-def segment_reader(segment: Segment) -> Callable[[Block], Callable[[Expression], Operand]]:
-    """Return the function that, for a block, returns the function that computes an expression at the block's rows."""
+def segment_reader(
+    segment: Segment, others: Mapping[str, Readable] = _NO_OTHERS
+) -> Callable[[Block], Callable[[Expression], Operand]]:
+    """Return the function that, for a block, returns the function that computes an expression at the block's rows.
+
+    others: what is read in place of columns, by their names.
+    """
 
     reads_nulls = isinstance(segment, QuerySegment) and segment.null_handling
 
     def reader(block: Block) -> Callable[[Expression], Operand]:
-        column, num_rows = ColumnReader(segment, block), len(block)
+        column, num_rows = ColumnReader(segment, block, others), len(block)
         return lambda expression: compute(expression, column, num_rows, reads_nulls)
 
     return reader
