@@ -97,6 +97,27 @@ def byte_at(typingctx: Any, address: Any, position: Any) -> Any:
 
 
 @_instruction
+def eight_at(typingctx: Any, address: Any, position: Any) -> Any:
+    """The eight bytes from a position behind an address on, the first of them lowest: uint64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_place(builder, args[0], args[1], _WORD), align=1)
+
+    return types.uint64(types.int64, types.int64), codegen
+
+
+@_instruction
+def put_eight(typingctx: Any, address: Any, position: Any, word: Any) -> Any:
+    """Write what `eight_at` reads."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[2], _place(builder, args[0], args[1], _WORD), align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.uint64), codegen
+
+
+@_instruction
 def prefetch(typingctx: Any, address: Any) -> Any:
     """Ask for the cache line at an address, which will be read soon; an address that cannot be read does no harm."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gamay.base.arrays import Array
 from gamay.kernels.jit import kernel
+from gamay.kernels.raw_memory import byte_at, eight_at, put_byte, put_eight
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xD6E8FEB86659FD93)
@@ -30,81 +31,54 @@ def _mix(value: Any) -> Any:
     return value ^ (value >> np.uint64(32))
 
 
-@kernel
-def _word(data: Array, at: Any) -> Any:
-    """The eight bytes from `at` as an unsigned little-endian number; written out so that one load is made of it."""
-    p = np.uint64(at)
-    return (
-        np.uint64(data[p])
-        | np.uint64(data[p + np.uint64(1)]) << np.uint64(8)
-        | np.uint64(data[p + np.uint64(2)]) << np.uint64(16)
-        | np.uint64(data[p + np.uint64(3)]) << np.uint64(24)
-        | np.uint64(data[p + np.uint64(4)]) << np.uint64(32)
-        | np.uint64(data[p + np.uint64(5)]) << np.uint64(40)
-        | np.uint64(data[p + np.uint64(6)]) << np.uint64(48)
-        | np.uint64(data[p + np.uint64(7)]) << np.uint64(56)
-    )
+# Texts are hashed, compared and copied by the addresses of where they lie end to end: to pass arrays on costs more.
 
 
 @kernel
-def _hash_text(data: Array, start: Any, stop: Any) -> Any:
+def _hash_text(texts: Any, start: Any, stop: Any) -> Any:
     """A hash of 32 bits, as uint64."""
     h = np.uint64(stop - start) * _SECOND
     if stop - start >= 8:
         while stop - start > 8:
-            h = (h ^ _word(data, start)) * _ODD
+            h = (h ^ eight_at(texts, start)) * _ODD
             h ^= h >> np.uint64(29)
             start += 8
-        h = (h ^ _word(data, stop - 8)) * _ODD  # the last word may begin within the one before
+        h = (h ^ eight_at(texts, stop - 8)) * _ODD  # the last word may begin within the one before
     else:
         tail = np.uint64(0)
         for i in range(start, stop):
-            tail = (tail << np.uint64(8)) | np.uint64(data[np.uint64(i)])
+            tail = (tail << np.uint64(8)) | np.uint64(byte_at(texts, i))
         h = (h ^ tail) * _ODD
     return _mix(h) >> _32
 
 
 @kernel
-def _same_text(one: Array, one_start: Any, other: Array, other_start: Any, size: Any) -> Any:
+def _same_text(one: Any, one_start: Any, other: Any, other_start: Any, size: Any) -> Any:
     k = np.int64(0)
     if size >= 8:
         while size - k > 8:
-            if _word(one, one_start + k) != _word(other, other_start + k):
+            if eight_at(one, one_start + k) != eight_at(other, other_start + k):
                 return False
             k += 8
-        return _word(one, one_start + size - 8) == _word(other, other_start + size - 8)
+        return eight_at(one, one_start + size - 8) == eight_at(other, other_start + size - 8)
     while k < size:
-        if one[np.uint64(one_start + k)] != other[np.uint64(other_start + k)]:
+        if byte_at(one, one_start + k) != byte_at(other, other_start + k):
             return False
         k += 1
     return True
 
 
 @kernel
-def _put_word(data: Array, at: Any, word: Any) -> None:
-    """Write what `_word` reads, by one store."""
-    p = np.uint64(at)
-    data[p] = np.uint8(word)
-    data[p + np.uint64(1)] = np.uint8(word >> np.uint64(8))
-    data[p + np.uint64(2)] = np.uint8(word >> np.uint64(16))
-    data[p + np.uint64(3)] = np.uint8(word >> np.uint64(24))
-    data[p + np.uint64(4)] = np.uint8(word >> np.uint64(32))
-    data[p + np.uint64(5)] = np.uint8(word >> np.uint64(40))
-    data[p + np.uint64(6)] = np.uint8(word >> np.uint64(48))
-    data[p + np.uint64(7)] = np.uint8(word >> np.uint64(56))
-
-
-@kernel
-def _copy_text(data: Array, start: Any, size: Any, out: Array, at: Any) -> None:
+def _copy_text(texts: Any, start: Any, size: Any, out: Any, at: Any) -> None:
     k = np.int64(0)
     if size >= 8:
         while size - k > 8:
-            _put_word(out, at + k, _word(data, start + k))
+            put_eight(out, at + k, eight_at(texts, start + k))
             k += 8
-        _put_word(out, at + size - 8, _word(data, start + size - 8))
+        put_eight(out, at + size - 8, eight_at(texts, start + size - 8))
         return
     while k < size:
-        out[np.uint64(at + k)] = data[np.uint64(start + k)]
+        put_byte(out, at + k, byte_at(texts, start + k))
         k += 1
 
 
@@ -183,13 +157,15 @@ def encode_texts(
     """As `encode_numbers`, for texts; stops also before a new text whose bytes do not fit into `entry_data`."""
     mask, last = np.uint64(len(table) - 1), np.int64(len(offsets) - 1)
     count = np.int64(count)
+    texts, entries = np.int64(data.ctypes.data), np.int64(entry_data.ctypes.data)
+    slots, ends = np.int64(table.ctypes.data), np.int64(entry_offsets.ctypes.data)
     hashes, found = np.empty(_TEXTS_AT_ONCE, np.uint64), np.empty(_TEXTS_AT_ONCE, np.int64)
     places, left = np.empty(_TEXTS_AT_ONCE, np.int64), np.empty(_TEXTS_AT_ONCE, np.int64)
     for first in range(start, last, _TEXTS_AT_ONCE):
         num_texts: Any = min(_TEXTS_AT_ONCE, last - first)
         num_left = 0
         for k in range(num_texts):
-            h = _hash_text(data, np.int64(offsets[first + k]), np.int64(offsets[first + k + 1]))
+            h = _hash_text(texts, np.int64(offsets[first + k]), np.int64(offsets[first + k + 1]))
             entry = table[h & mask]
             hashes[k] = h
             found[k] = np.int64(entry & _LOW32) - 1 if entry >> _32 == h else np.int64(-1)
@@ -200,19 +176,19 @@ def encode_texts(
             size = np.int64(offsets[first + k + 1]) - at
             f = found[k]
             is_known = f >= 0 and entry_offsets[f + 1] - places[k] == size
-            if is_known and _same_text(entry_data, places[k], data, at, size):
+            if is_known and _same_text(entries, places[k], texts, at, size):
                 ids[first + k] = f
             else:
                 left[num_left] = k
                 num_left += 1
         for j in range(num_left):
             i, h = first + left[j], hashes[left[j]]
-            f = _find_slot(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), h, table, entry_data, entry_offsets, count)
+            f = _find_slot(texts, np.int64(offsets[i]), np.int64(offsets[i + 1]), h, slots, mask, entries, ends, count)
             if f < 0:
                 end, size = np.int64(entry_offsets[count]), np.int64(offsets[i + 1]) - np.int64(offsets[i])
                 if count == limit or end + size > len(entry_data):
                     return i, count
-                _copy_text(data, np.int64(offsets[i]), size, entry_data, end)
+                _copy_text(texts, np.int64(offsets[i]), size, entries, end)
                 entry_offsets[count + 1] = end + size
                 table[-1 - f] = h << _32 | np.uint64(count + 1)
                 f = count
@@ -222,20 +198,21 @@ def encode_texts(
 
 
 @kernel
-def _find_slot(
-    data: Array, start: Any, stop: Any, h: Any, table: Array, entry_data: Array, entry_offsets: Array, count: Any
-) -> Any:
-    """Return the id of a text of a hash, of the first `count` entries; -1 - the free slot when it is not among them."""
-    mask = np.uint64(len(table) - 1)
+def _find_slot(texts: Any, start: Any, stop: Any, h: Any, table: Any, mask: Any, entries: Any, ends: Any, count: Any) -> Any:
+    """Return the id of a text of a hash, of the first `count` entries; -1 - the free slot when it is not among them.
+
+    table, ends: the addresses of the table, whose slots are numbered by `mask`, and of where entries begin and end (int32).
+    """
     slot = h & mask
     while True:
-        entry = table[slot]
+        entry = eight_at(table, np.int64(slot) * 8)
         if entry == 0:
             return -1 - np.int64(slot)
         found = np.int64(entry & _LOW32) - 1
         if entry >> _32 == h and found < count:
-            at = np.int64(entry_offsets[found])
-            if entry_offsets[found + 1] - at == stop - start and _same_text(entry_data, at, data, start, stop - start):
+            both = eight_at(ends, found * 4)
+            at = np.int64(both & _LOW32)
+            if np.int64(both >> _32) - at == stop - start and _same_text(entries, at, texts, start, stop - start):
                 return found
         slot = (slot + np.uint64(1)) & mask
 
@@ -244,8 +221,10 @@ def _find_slot(
 def find_text(text: Array, table: Array, entry_data: Array, entry_offsets: Array, count: Any) -> Any:
     """Return the id of a text (uint8), of the first `count` entries; -1 when it is not among them."""
     start, stop = np.int64(0), np.int64(len(text))
-    h = _hash_text(text, start, stop)
-    return max(np.int64(-1), _find_slot(text, start, stop, h, table, entry_data, entry_offsets, count))
+    at, entries = np.int64(text.ctypes.data), np.int64(entry_data.ctypes.data)
+    slots, ends, mask = np.int64(table.ctypes.data), np.int64(entry_offsets.ctypes.data), np.uint64(len(table) - 1)
+    h = _hash_text(at, start, stop)
+    return max(np.int64(-1), _find_slot(at, start, stop, h, slots, mask, entries, ends, count))
 
 
 @kernel
