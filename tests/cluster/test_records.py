@@ -93,7 +93,9 @@ def test_an_instance_survives_the_round_trip() -> None:
 def test_a_lineage_survives_the_round_trip_and_hides_the_right_side() -> None:
     entry = LineageEntry("e", ("a", "b"), ("c",), LineageState.IN_PROGRESS, 5)
     lineage = Lineage("t_OFFLINE").with_entry(entry)
-    assert Lineage.from_record(lineage.to_record()) == lineage
+    of_table = lineage.with_entry(LineageEntry("f", (), ("d",), LineageState.IN_PROGRESS, 6, is_of_table=True))
+    for one in (lineage, of_table):
+        assert Lineage.from_record(one.to_record()) == Lineage.from_record(one.to_large_record()) == one
     assert lineage.hidden_segments() == {"c"}
     done = LineageEntry("e", ("a", "b"), (), LineageState.COMPLETED, 5)
     assert Lineage.from_record(lineage.with_entry(done).to_record()).hidden_segments() == {"a", "b"}

@@ -6,7 +6,7 @@ import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, RecordError
 from gamay.spark import run_job
-from gamay.spark.building import push
+from gamay.spark.building import archive_push
 from gamay.storage.files import fetch
 
 pytestmark = pytest.mark.spark
@@ -114,7 +114,7 @@ def test_output_on_s3_is_reached_as_the_job_says(spark, job, controller, s3, mon
     assert [segment.outcome for segment in report.build.segments] == ["BUILT", "BUILT"]
     assert [segment.outcome for segment in run_job(job("SegmentCreation", **on_s3), spark).build.segments] == ["KEPT"] * 2
     fetched = []
-    monkeypatch.setattr(push, "fetch", lambda uri, *more: (fetched.append(uri), fetch(uri, *more)))
+    monkeypatch.setattr(archive_push, "fetch", lambda uri, *more: (fetched.append(uri), fetch(uri, *more)))
     assert len(run_job(job("SegmentMetadataPush", **on_s3)).push.segments) == 2
     assert [uri.endswith(".metadata.tar.gz") for uri in fetched] == [True, True], "no archive is fetched"
     on_s3["pinotFSSpecs"] = [{"scheme": "s3", "configs": {"acessKey": "x"}}]

@@ -324,12 +324,22 @@ class ControllerClient(HttpService):
     # -- replacing segments as a whole
 
     def start_replace(
-        self, table: str, segments_from: Iterable[str], segments_to: Iterable[str], table_type: str = "OFFLINE"
+        self,
+        table: str,
+        segments_from: Iterable[str],
+        segments_to: Iterable[str],
+        table_type: str = "OFFLINE",
+        *,
+        of_table: bool = False,
     ) -> str:
-        """Announce that segments will be replaced by others; return the id for `end_replace`."""
+        """Announce that segments will be replaced by others; return the id for `end_replace`.
+
+        Replacements of the same segments that have not ended are given up; of_table: and those of the whole table.
+        """
         body = {"segmentsFrom": list(segments_from), "segmentsTo": list(segments_to)}
         path = f"/segments/{quote(table, safe='')}/startReplaceSegments"
-        answer = self.json("POST", path, params={"type": table_type, "forceCleanup": True}, json=body)
+        params = {"type": table_type, "forceCleanup": True, "replacesTable": of_table or None}
+        answer = self.json("POST", path, params=params, json=body)
         return str(answer["segmentLineageEntryId"])
 
     def end_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:

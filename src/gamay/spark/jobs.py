@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -17,15 +18,16 @@ from gamay.model.parse import load_json
 from gamay.model.rules.validation import validate_schema, validate_table_config
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.spark.building.archive_push import Destination, controller_client
 from gamay.spark.building.execute import LocalEngine
 from gamay.spark.building.manifest import Manifest
 from gamay.spark.building.progress import JobProgress, shown_progress
-from gamay.spark.building.push import ARCHIVE, Destination, controller_client, list_archives, push_segments
+from gamay.spark.building.push import list_archives, push_segments
 from gamay.spark.building.report import BuildReport, JobReport, PushReport
 from gamay.spark.building.segments import ROWS_PER_SEGMENT, InputFiles, build_segments
-from gamay.spark.building.target import METADATA_SUFFIX, SegmentTarget
+from gamay.spark.building.target import ARCHIVE, METADATA_SUFFIX, SegmentTarget
 from gamay.spark.lineage import Dataset, LineageRun, RunState, fields_of
-from gamay.spark.session.local import active_session, ignore_pandas_warning, local_session
+from gamay.spark.session.local import active_session, ignore_pandas_warning, is_submitted, local_session
 from gamay.storage.files import Access, remove
 from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings, storage_settings
@@ -121,23 +123,21 @@ def _carried_out(
     progress: JobProgress,
     clock: Clock,
 ) -> JobReport:
-    built: BuildReport | None = None
-    if job.creates:
-        if extra["partitionAndSort"].lower() == "true" and isinstance(spark, LocalEngine):
-            raise InvalidConfigError("partitionAndSort needs Spark: leave it out, or choose the engine 'spark'")
-        manifest = _manifest(job, table_config)
-        with _session(job, progress) if spark is None else nullcontext(spark) as session:
+    if job.creates and extra["partitionAndSort"].lower() == "true" and isinstance(spark, LocalEngine):
+        raise InvalidConfigError("partitionAndSort needs Spark: leave it out, or choose the engine 'spark'")
+    built = pushed = None
+    manifest = _manifest(job, table_config)
+    with _engine(job, progress) if spark is None else nullcontext(spark) as engine:
+        if job.creates:
             manifest.begin()
-            built = _build(job, extra, session, schema, table_config, progress, clock)
-        manifest.complete(built.segments)
-    pushed = None
-    if job.push_mode is not None:
-        manifest = _manifest(job, table_config)
-        archives = _archives_to_push(job, built, manifest)
-        pushed = _push(job, table_config, archives, progress)
-        if job.clean_up_output_dir:
-            _remove(archives, manifest.access)
-            manifest.remove()
+            built = _build(job, extra, engine, schema, table_config, progress, clock)
+            manifest.complete(built.segments)
+        if job.push_mode is not None:
+            archives = _archives_to_push(job, built, manifest)
+            pushed = _push(job, table_config, archives, engine, progress)
+            if job.clean_up_output_dir:
+                _remove(archives, manifest.access)
+                manifest.remove()
     return JobReport(built, pushed)
 
 
@@ -248,7 +248,7 @@ def _archives_to_push(job: JobSpec, built: BuildReport | None, manifest: Manifes
     return archives
 
 
-def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress: JobProgress) -> PushReport:
+def _push(job: JobSpec, table_config: TableConfig, archives: list[str], spark: Any, progress: JobProgress) -> PushReport:
     destination = Destination(
         tuple(cluster.controller_uri for cluster in job.clusters),
         table_config.raw_name,
@@ -258,7 +258,8 @@ def _push(job: JobSpec, table_config: TableConfig, archives: list[str], progress
         _is_consistent(table_config),
         _storage(job),
     )
-    return push_segments(archives, destination, mode=job.push_mode or "tar", options=job.push, progress=progress)
+    mode = job.push_mode or "tar"
+    return push_segments(archives, destination, spark=spark, mode=mode, options=job.push, progress=progress)
 
 
 def _is_consistent(table_config: TableConfig) -> bool:
@@ -310,11 +311,14 @@ def _document(job: JobSpec, uri: str) -> Any:
 
 
 @contextmanager
-def _session(job: JobSpec, progress: JobProgress) -> Iterator[Any]:
-    """Yield the session that is there, or a local one that ends with the job."""
+def _engine(job: JobSpec, progress: JobProgress) -> Iterator[Any]:
+    """Yield the session that is there, or a local one that ends with the job; threads for what need not wait for Java."""
     running = active_session()
     if running is not None:
         yield running
+        return
+    if not job.creates and not is_submitted() and "SPARK_REMOTE" not in os.environ:
+        yield LocalEngine()
         return
     progress.update("starting Spark", 0, 1)
     own = {k: v for k, v in job.execution.extra_configs.items() if k.startswith("spark.")}

@@ -293,18 +293,23 @@ class LineageState(Enum):
 
 _SEGMENT = "segment"
 _WRITER = "writer/"
+_OF_TABLE = "ofTable"
 _WRITERS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class LineageEntry:
-    """One atomic replacement: `segments_from` are visible until it is completed, `segments_to` from then on."""
+    """One atomic replacement: `segments_from` are visible until it is completed, `segments_to` from then on.
+
+    is_of_table: the whole table is replaced, whatever it had when that began, which may be nothing.
+    """
 
     id: str
     segments_from: tuple[str, ...]
     segments_to: tuple[str, ...]
     state: LineageState
     timestamp_ms: int
+    is_of_table: bool = False
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -338,7 +343,8 @@ class Lineage:
         for entry_id, (from_text, to_text, state, timestamp) in record.lists.items():
             before = (*_names(from_text), *apart.get(f"{entry_id}/from", ()))
             after = (*_names(to_text), *apart.get(f"{entry_id}/to", ()))
-            entries[entry_id] = LineageEntry(entry_id, before, after, LineageState(state), int(timestamp))
+            of_table = entry_id in _names(record.simple.get(_OF_TABLE, ""))
+            entries[entry_id] = LineageEntry(entry_id, before, after, LineageState(state), int(timestamp), of_table)
         writers = {}
         for key, text in record.simple.items():
             if key.startswith(_WRITER):
@@ -365,7 +371,9 @@ class Lineage:
         return ZNRecord(self.table, self._simple(), maps=maps, lists=lists)
 
     def _simple(self) -> dict[str, str]:
-        return {f"{_WRITER}{name}": f"{batch.number} {batch.timestamp_ms}" for name, batch in self.writers.items()}
+        writers = {f"{_WRITER}{name}": f"{batch.number} {batch.timestamp_ms}" for name, batch in self.writers.items()}
+        of_table = ",".join(entry.id for entry in self.entries.values() if entry.is_of_table)
+        return writers | ({_OF_TABLE: of_table} if of_table else {})
 
     def with_entry(self, entry: LineageEntry) -> "Lineage":
         """Return a copy with one entry added or replaced."""

@@ -33,10 +33,14 @@ class ReplaceManager:
     context: ControllerContext
     segments: SegmentManager
 
-    def start(self, table: str, segments_from: Sequence[str], segments_to: Sequence[str], *, force: bool = False) -> str:
+    def start(
+        self, table: str, segments_from: Sequence[str], segments_to: Sequence[str], *,
+        force: bool = False, of_table: bool = False,
+    ) -> str:  # fmt: skip
         """Begin to replace segments and return the id of the entry; `segments_to` stay hidden until the end.
 
-        force: revert open entries that overlap, and delete what was pushed for them. Raises ReplaceError.
+        force: revert open entries that overlap, and delete what was pushed for them. of_table: the whole table is replaced,
+        so that this overlaps with all others that do so, also where there was nothing to be replaced. Raises ReplaceError.
         """
         if not segments_from and not segments_to:
             raise ReplaceError("'segmentsFrom' and 'segmentsTo' are both empty")
@@ -51,6 +55,7 @@ class ReplaceManager:
             tuple(segments_to),
             LineageState.IN_PROGRESS,
             self.context.clock.now_ms(),
+            of_table,
         )
         touched = {*segments_from, *segments_to}
         left: set[str] = set()
@@ -59,9 +64,10 @@ class ReplaceManager:
             left.clear()
             for other in lineage.entries.values():
                 used = touched & {*other.segments_from, *other.segments_to}
-                if other.state is LineageState.IN_PROGRESS and used:
+                if other.state is LineageState.IN_PROGRESS and (used or (of_table and other.is_of_table)):
                     if not force:
-                        raise ReplaceError(f"Segments {sorted(used)} are being replaced by entry {other.id} already")
+                        what = f"Segments {sorted(used)} are" if used else f"table {table} is"
+                        raise ReplaceError(f"{what} being replaced by entry {other.id} already")
                     left.update(other.segments_to)
                     other = replace(other, state=LineageState.REVERTED)
                     lineage = lineage.with_entry(other)

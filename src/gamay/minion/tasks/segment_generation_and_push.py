@@ -22,7 +22,8 @@ from gamay.model.batch_settings import BatchSettings
 from gamay.model.table.stored import stored_table_config
 from gamay.model.table.table_name import raw_table_name
 from gamay.model.task_settings import INPUT_FILE, SEGMENT_GENERATION
-from gamay.spark.building.push import Destination, push_segments, segment_name_of
+from gamay.spark.building.archive_push import Destination, segment_name_of
+from gamay.spark.building.push import push_segments
 from gamay.spark.building.segment_task import FileTask
 from gamay.spark.building.target import SegmentTarget
 

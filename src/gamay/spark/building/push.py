@@ -1,71 +1,31 @@
-"""Handing segment archives to controllers."""
+"""Handing segment archives to controllers: from executors where that is worth it, else from threads of this process."""
 
-import re
-import ssl
-import tarfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
-from gamay.client.controller import ControllerClient, custom_map_headers
+from gamay.base.errors import ConflictError, InvalidConfigError
+from gamay.client.controller import ControllerClient
 from gamay.client.http import ServiceError
-from gamay.ingest.job.spec import PushJobSpec, TlsSpec
+from gamay.ingest.job.spec import PushJobSpec
 from gamay.ingest.read.sources import list_files, path_matcher
+from gamay.spark.building.archive_push import (
+    ArchivePusher,
+    Destination,
+    Pushing,
+    in_one_request,
+    segment_name_of,
+    with_attempts,
+)
+from gamay.spark.building.execute import LocalEngine, run_tasks
 from gamay.spark.building.progress import JobProgress, SilentProgress
 from gamay.spark.building.report import PushReport
-from gamay.spark.building.target import METADATA_SUFFIX, pack_metadata, scratch_folder
-from gamay.storage.archive import pack, unpack
-from gamay.storage.files import Access, fetch, local_path
-from gamay.storage.filesystems import scheme_of
-from gamay.storage.settings import StorageSettings
+from gamay.spark.building.target import ARCHIVE, METADATA_SUFFIX
+from gamay.storage.files import size_of
 
-ARCHIVE = re.compile(r"(?P<name>[^/]+)(?P<suffix>\.tar\.zst|\.tar\.gz|\.tgz)$")
-BACKOFF_FACTOR = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """The table that segments are pushed to.
-
-    replaces: they take the place of all segments of the table, at once. storage: how the archives' file system is reached.
-    custom: entries of the segments' records, by segment.
-    """
-
-    controllers: tuple[str, ...]
-    table: str
-    table_type: str = "OFFLINE"
-    auth_token: str | None = None
-    tls: TlsSpec | None = None
-    replaces: bool = False
-    storage: StorageSettings = field(default_factory=StorageSettings, repr=False)
-    custom: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def access(self, uri: str) -> Access:
-        """Return how an archive is reached."""
-        return Access(options=self.storage.options_of(scheme_of(uri)))
-
-    def headers(self, archive: str) -> Mapping[str, str]:
-        """Return the headers that an archive is pushed with."""
-        return custom_map_headers(self.custom.get(segment_name_of(archive), {}))
-
-    def client(self, controller: str) -> ControllerClient:
-        """Return a client of one of the controllers."""
-        return controller_client(controller, self.auth_token, self.tls)
-
-
-def controller_client(controller: str, auth_token: str | None, tls: TlsSpec | None) -> ControllerClient:
-    """Return a client of a controller."""
-    if tls is None:
-        return ControllerClient(controller, auth_token=auth_token)
-    context = ssl.create_default_context(cafile=tls.trust_store_path)
-    if tls.key_store_path:
-        context.load_cert_chain(tls.key_store_path, password=tls.key_store_password)
-    return ControllerClient(controller, auth_token=auth_token, timeout_s=tls.read_timeout_ms / 1000, verify=context)
+# A job costs half a second, a quarter of it processor time of the driver, which pushes 16 segments in that time, or 64 MB.
+FEWEST_FOR_EXECUTORS, BYTES_FOR_EXECUTORS = 32, 64 << 20
+_STEP = "pushing segments"
 
 
 def list_archives(output_dir: str, pattern: str | None = None) -> list[str]:
@@ -75,22 +35,11 @@ def list_archives(output_dir: str, pattern: str | None = None) -> list[str]:
     return [f for f in found if matches is None or matches(f)]
 
 
-def segment_name_of(archive_uri: str) -> str:
-    """Return the name of the segment in an archive, which its file is named after.
-
-    >>> segment_name_of("/out/2024/trips_OFFLINE_1_2_0.tar.zst")
-    'trips_OFFLINE_1_2_0'
-    """
-    found = ARCHIVE.search(archive_uri)
-    if found is None:
-        raise InvalidConfigError(f"{archive_uri} is not a segment archive (.tar.zst, .tar.gz)")
-    return unquote(found["name"])
-
-
 def push_segments(
     archives: Sequence[str],
     destination: Destination,
     *,
+    spark: Any = None,
     mode: str = "tar",
     options: PushJobSpec | None = None,
     progress: JobProgress | None = None,
@@ -98,8 +47,11 @@ def push_segments(
 ) -> PushReport:
     """Push segment archives to every controller of the destination.
 
+    spark: a session, whose executors push; None or a `LocalEngine`: threads of this process do, as they do for a session
+    whose executors are this machine, and for few archives. Either way `push_parallelism` archives are pushed at once.
     mode: `tar` sends each archive, `uri` has the controller fetch it, `metadata` sends its metadata only.
-    Answers of 500 and above, and missing ones, are tried again up to `push_attempts` times, after waits that grow fivefold.
+    Answers of 500 and above, missing ones, and archives that cannot be read are tried again up to `push_attempts` times,
+    after waits that grow fivefold.
     Raises what the last attempt raised; with `replaces`, the table then shows what it showed before.
     """
     options = options or PushJobSpec()
@@ -109,49 +61,34 @@ def push_segments(
     attempts = 0
     for controller in destination.controllers:
         with destination.client(controller) as client:
-            pusher = _Pusher(client, destination, mode, options, progress or SilentProgress(), sleep)
-            pusher.push(archives)
-            attempts += pusher.attempts
+            push = _Push(client, controller, destination, mode, options, progress or SilentProgress(), sleep)
+            push.run(archives, spark if _is_for_executors(spark, archives, mode, destination) else None)
+            attempts += push.attempts
     names = tuple(segment_name_of(archive) for archive in archives)
     return PushReport(names, destination.controllers, attempts, time.monotonic() - started)
 
 
-def with_attempts(push: Callable[[], object], options: PushJobSpec, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Do something, again where a ServiceError says that it may succeed later, after waits that grow fivefold.
-
-    Raises what the last attempt raised.
-    """
-    wait_s = options.push_retry_interval_ms / 1000
-    for attempt in range(1, options.push_attempts + 1):
-        try:
-            push()
-            return
-        except ServiceError:
-            if attempt == options.push_attempts:
-                raise
-        sleep(wait_s)
-        wait_s *= BACKOFF_FACTOR
+def _is_for_executors(spark: Any, archives: Sequence[str], mode: str, destination: Destination) -> bool:
+    """Return whether executors push: not where they are threads of this machine, nor what is done before a job begins."""
+    if spark is None or isinstance(spark, LocalEngine):
+        return False
+    if not hasattr(spark, "_jsc"):
+        return True  # archives are where the server of Spark Connect is
+    master = spark.sparkContext.master
+    if master == "local" or master.startswith("local["):
+        return False
+    if len(archives) >= FEWEST_FOR_EXECUTORS or mode != "tar":
+        return len(archives) >= FEWEST_FOR_EXECUTORS
+    return sum(size_of(uri, destination.access(uri)) or 0 for uri in archives) >= BYTES_FOR_EXECUTORS
 
 
-def _copied(uri: str, scratch: Path, access: Access) -> Path | None:
-    """Return a file where it lies, or a copy of it; None when there is none."""
-    local = local_path(uri)
-    if local is not None:
-        return local if local.exists() else None
-    copy = scratch / uri.rpartition("/")[2]
-    try:
-        fetch(uri, copy, access)
-    except NotFoundError:
-        return None
-    return copy
-
-
-class _Pusher:
-    """Pushes to one controller."""
+class _Push:
+    """One push to one controller."""
 
     def __init__(
         self,
         client: ControllerClient,
+        controller: str,
         destination: Destination,
         mode: str,
         options: PushJobSpec,
@@ -159,25 +96,26 @@ class _Pusher:
         sleep: Callable[[float], None],
     ) -> None:
         self._client = client
+        self._controller = controller
         self._to = destination
         self._mode = mode
         self._options = options
         self._progress = progress
         self._sleep = sleep
-        self._lock = threading.Lock()
         self.attempts = 0
 
-    def push(self, archives: Sequence[str]) -> None:
+    def run(self, archives: Sequence[str], spark: Any) -> None:
         if not self._to.replaces:
-            self._push_all(archives)
+            self._push_all(archives, spark)
             return
         table, table_type = self._to.table, self._to.table_type
         new = [segment_name_of(archive) for archive in archives]
         # what was replaced before is still there for a while, and cannot be replaced again
         old = [name for name in self._client.list_segments(table, table_type, queried_only=True) if name not in new]
-        entry = self._client.start_replace(table, old, new, table_type)
+        # given up is what an earlier push of the whole table has left open, and nothing that others write
+        entry = self._client.start_replace(table, old, new, table_type, of_table=True)
         try:
-            self._push_all(archives)
+            self._push_all(archives, spark)
             # ended once, it may be ended again: an answer may be lost
             with_attempts(lambda: self._client.end_replace(table, entry, table_type), self._options, self._sleep)
         except BaseException as error:
@@ -192,107 +130,44 @@ class _Pusher:
             return False
         return True
 
-    def _push_all(self, archives: Sequence[str]) -> None:
-        if self._mode == "metadata" and self._options.batch_segment_upload:
-            self._with_attempts(lambda: self._push_metadata_batch(archives))
-            self._progress.update("pushing segments", len(archives), len(archives))
+    def _push_all(self, archives: Sequence[str], spark: Any) -> None:
+        if not archives:
             return
-        done = 0
-        self._progress.update("pushing segments", 0, len(archives))
-        with ThreadPoolExecutor(self._options.push_parallelism, "gamay-push") as pool:
-            try:
-                for _ in pool.map(self._push_one, archives):
-                    done += 1
-                    self._progress.update("pushing segments", done, len(archives))
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        if spark is None:
+            self._push_from_here(archives)
+        else:
+            self._push_from_executors(archives, spark)
 
-    def _push_one(self, archive: str) -> None:
-        push = {"tar": self._push_tar, "uri": self._push_uri, "metadata": self._push_metadata}[self._mode]
-        self._with_attempts(lambda: push(archive))
+    def _push_from_here(self, archives: Sequence[str]) -> None:
+        pusher = ArchivePusher(self._client, self._to, self._mode, self._options, self._sleep)
 
-    def _with_attempts(self, push: Callable[[], object]) -> None:
-        def counted() -> None:
-            with self._lock:
-                self.attempts += 1
-            push()
+        def push(group: Sequence[str]) -> str:
+            pusher.push(group)
+            return ""
 
-        with_attempts(counted, self._options, self._sleep)
+        groups = self._groups(archives, len(archives))
+        try:
+            LocalEngine().run(groups, push, _STEP, self._progress, self._options.push_parallelism)
+        finally:
+            self.attempts += pusher.attempts
 
-    def _push_tar(self, archive: str) -> None:
-        path = local_path(archive)
-        if path is not None:
-            self._client.upload_tar(self._to.table, path, headers=self._to.headers(archive), table_type=self._to.table_type)
-            return
-        with scratch_folder() as scratch:
-            copy = scratch / archive.rpartition("/")[2]
-            fetch(archive, copy, self._to.access(archive))
-            self._client.upload_tar(self._to.table, copy, headers=self._to.headers(archive), table_type=self._to.table_type)
+    def _push_from_executors(self, archives: Sequence[str], spark: Any) -> None:
+        """Have each task push a group of archives; a group that Spark runs again changes nothing that it has pushed."""
+        destination, controller, mode, options = self._to, self._controller, self._mode, self._options
 
-    def _push_uri(self, archive: str) -> None:
-        self._client.upload_uri(
-            self._to.table,
-            self._download_uri(archive),
-            headers=self._to.headers(archive),
-            table_type=self._to.table_type,
-        )
+        def push(group: Sequence[str]) -> str:
+            with destination.client(controller) as client:
+                return ArchivePusher(client, destination, mode, options).told(group).to_json()
 
-    def _push_metadata(self, archive: str) -> None:
-        with scratch_folder() as scratch:
-            self._client.upload_metadata(
-                self._to.table,
-                self._metadata_archive(archive, scratch),
-                self._download_uri(archive),
-                copy_to_deep_store=self._options.copy_to_deep_store,
-                headers=self._to.headers(archive),
-                table_type=self._to.table_type,
-            )
+        groups = self._groups(archives, options.push_parallelism)
+        pushed = [Pushing.from_json(text) for text in run_tasks(spark, groups, push, _STEP, self._progress)]
+        self.attempts += sum(group.attempts for group in pushed)
+        for group in pushed:
+            if group.error is not None:
+                raise group.error
 
-    def _metadata_archive(self, archive: str, scratch: Path) -> Path:
-        found = ARCHIVE.search(archive)
-        assert found is not None
-        beside = archive[: found.start("suffix")] + METADATA_SUFFIX
-        if (
-            self._options.prefer_metadata_tar_gz
-            and (found_beside := _copied(beside, scratch, self._to.access(beside))) is not None
-        ):
-            return found_beside
-        source = local_path(archive)
-        if source is None:
-            source = scratch / archive.rpartition("/")[2]
-            fetch(archive, source, self._to.access(archive))
-        return pack_metadata(unpack(source, scratch / segment_name_of(archive)))
-
-    def _push_metadata_batch(self, archives: Sequence[str]) -> None:
-        with scratch_folder() as scratch, ThreadPoolExecutor(self._options.metadata_generation_parallelism) as pool:
-            folder = scratch / "batch"
-            folder.mkdir()
-            entries = list(pool.map(lambda archive: self._add_to_batch(archive, scratch, folder), archives))
-            (folder / "all_segments_metadata").write_text("".join(f"{name}\n{uri}\n" for name, uri in entries))
-            self._client.upload_metadata_batch(
-                self._to.table,
-                pack(folder, scratch / "batch.tar.gz"),
-                table_type=self._to.table_type,
-                copy_to_deep_store=self._options.copy_to_deep_store,
-            )
-
-    def _add_to_batch(self, archive: str, scratch: Path, folder: Path) -> tuple[str, str]:
-        name = segment_name_of(archive)
-        own = scratch / f"{name}.scratch"
-        own.mkdir()
-        with tarfile.open(self._metadata_archive(archive, own)) as tar:
-            member = next(m for m in tar.getmembers() if m.name.endswith("metadata.json"))
-            content = tar.extractfile(member)
-            assert content is not None
-            (folder / f"{name}.metadata.json").write_bytes(content.read())
-        return name, self._download_uri(archive)
-
-    def _download_uri(self, archive: str) -> str:
-        """Return where a controller or server finds the archive."""
-        path = local_path(archive)
-        uri = archive if path is None else path.absolute().as_uri()
-        prefix, suffix = self._options.segment_uri_prefix, self._options.segment_uri_suffix
-        if prefix is None and suffix is None:
-            return uri
-        return f"{prefix or ''}{urlsplit(uri).path}{suffix or ''}"
+    def _groups(self, archives: Sequence[str], count: int) -> list[Sequence[str]]:
+        """Return as many groups of archives, each for one task; one, when all are to go in one request."""
+        if in_one_request(self._mode, self._options):
+            return [archives]
+        return [archives[first::count] for first in range(min(count, len(archives)))]

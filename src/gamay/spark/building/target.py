@@ -1,6 +1,7 @@
 """What executors need to know to build the segments of one table; small, and sent to each."""
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings
 
 ARCHIVE_SUFFIX = ".tar.zst"
+ARCHIVE = re.compile(r"(?P<name>[^/]+)(?P<suffix>\.tar\.zst|\.tar\.gz|\.tgz)$")
 METADATA_SUFFIX = ".metadata.tar.gz"
 PROVISIONAL_NAME = "segment"
 

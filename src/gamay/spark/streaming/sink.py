@@ -25,7 +25,7 @@ from gamay.client.controller import ControllerClient
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
-from gamay.spark.building.push import with_attempts
+from gamay.spark.building.archive_push import with_attempts
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import Announced, upload_hidden
 from gamay.spark.writing.new_table import create_table

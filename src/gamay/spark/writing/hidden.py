@@ -6,7 +6,7 @@ from pathlib import Path
 from gamay.base.errors import ConflictError
 from gamay.client.controller import ControllerClient
 from gamay.ingest.job.spec import PushJobSpec
-from gamay.spark.building.push import with_attempts
+from gamay.spark.building.archive_push import with_attempts
 from gamay.spark.building.target import ARCHIVE_SUFFIX
 from gamay.spark.source_options import WriteOptions
 from gamay.storage.archive import pack

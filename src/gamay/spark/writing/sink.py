@@ -26,7 +26,7 @@ from gamay.ingest.job.spec import PushJobSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
-from gamay.spark.building.push import with_attempts
+from gamay.spark.building.archive_push import with_attempts
 from gamay.spark.building.report import SegmentReport
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import IN_PROGRESS, Announced, upload_hidden

@@ -149,10 +149,11 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         table_type: RequiredType,
         body: Annotated[dict[str, Any], Depends(json_body)],
         force: Annotated[bool, Query(alias="forceCleanup")] = False,
+        of_table: Annotated[bool, Query(alias="replacesTable", description="The whole table is, whatever it has")] = False,
     ) -> dict[str, str]:
         typed = tables.resolve_one(table, table_type)
         sides = [_text_list(body, key) for key in ("segmentsFrom", "segmentsTo")]
-        return {"segmentLineageEntryId": replacements.start(typed, *sides, force=force)}
+        return {"segmentLineageEntryId": replacements.start(typed, *sides, force=force, of_table=of_table)}
 
     @router.post("/segments/{table}/endReplaceSegments", summary="Make the new segments visible and hide the old ones")
     def end(
