@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from gamay.cli import admin, index, startree
+from gamay.cli import admin, index, spark, startree
 
 app = typer.Typer(
     name="gamay",
@@ -26,6 +26,7 @@ app.add_typer(startree.app, name="startree")
 app.add_typer(topic_app, name="topic")
 app.add_typer(quickstart_app, name="quickstart")
 app.add_typer(admin.app, name="admin")
+app.add_typer(spark.app, name="spark")
 
 DataDir = Annotated[Path, typer.Option("--data-dir", help="The folder that holds everything; made when missing.")]
 ControllerPort = Annotated[int, typer.Option(help="Port of the controller's REST interface.")]

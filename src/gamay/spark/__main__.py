@@ -1,6 +1,7 @@
 """`python -m gamay.spark JOB`, and what to hand to `spark-submit`: runs a job spec and reports what it did.
 
-On a cluster, executors need Gamay installed, or sent along with `--archives`; master and settings are those of the command.
+On a cluster, executors need Gamay installed, or packed (`gamay spark pack`) and sent along; master and settings are those of
+the command.
 `spark-submit` asks the first `python3` on the path where Spark is, so activate the environment first:
 
     . .venv/bin/activate
