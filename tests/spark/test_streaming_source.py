@@ -114,6 +114,39 @@ def test_segments_of_streams_come_when_they_are_committed(cluster, reading):
     assert live.run() == list(range(20, 30))
 
 
+def test_only_rows_that_count(cluster, reading):
+    """Of each key the latest one at most, though it deletes its key; none that came too late."""
+    schema = {"schemaName": "keyed", "primaryKeyColumns": ["city"], **FIELDS}
+    schema["dimensionFieldSpecs"] = [*FIELDS["dimensionFieldSpecs"], {"name": "gone", "dataType": "BOOLEAN"}]
+    upsert = {"upsertConfig": {"mode": "FULL", "deleteRecordColumn": "gone"}}
+    keyed = {**upsert, "routing": {"instanceSelectorType": "strictReplicaGroup"}}
+    producer = cluster.topic("keyed")
+    cluster.create(schema, realtime_config("keyed", "keyed", "ts", 10, **keyed))
+    feed, sent = reading("keyed"), []
+
+    def send_segment(*more: tuple[int, bool]) -> set[int]:
+        """Fill a segment; return the numbers of its rows that count. more: how far behind its last rows are, and `gone`."""
+        first = len(sent)
+        told = [*((0, False) for _ in range(10 - len(more))), *more]
+        fresh = [
+            {"n": first + i, "city": f"c{(first + i) % 4}", "ts": T0 + first + i - late, "gone": gone}
+            for i, (late, gone) in enumerate(told)
+        ]
+        sent.extend(fresh)
+        send(producer, fresh)
+        eventually(lambda: sum(s == "ONLINE" for s in cluster.segments("keyed").values()) == len(sent) // 10)
+        latest = {row["city"]: row["n"] for row in sorted(sent, key=lambda row: row["ts"])}
+        return set(latest.values()) & set(range(first, first + 10))
+
+    assert send_segment() == {6, 7, 8, 9}
+    assert feed.run(changes="latest") == [6, 7, 8, 9]
+    counting = send_segment((100, False), (0, True), (100, False))
+    assert {18} < counting < set(range(10, 17)) | {18}
+    assert set(feed.run(changes="latest")) == counting
+    send_segment((0, True))
+    assert feed.run() == list(range(20, 30))
+
+
 def test_a_stream_can_begin_with_what_comes(cluster, reading):
     schema, config = {**FEED, "schemaName": "later"}, offline_config("later", "ts")
     cluster.create(schema, config)
@@ -130,6 +163,7 @@ def test_a_stream_can_begin_with_what_comes(cluster, reading):
         ({"startingSegment": "x"}, "has no option 'startingsegment' for reading a stream. Did you mean 'startingSegments'?"),
         ({"pushDown": "true"}, "has no option 'pushdown' for reading a stream."),
         ({"onReplace": "stop"}, "the option 'onReplace' must be one of fail, skip, read, not 'stop'"),
+        ({"changes": "latst"}, "the option 'changes' must be one of all, latest, not 'latst'"),
         ({"maxSegmentsPerTrigger": "0"}, "the option 'maxSegmentsPerTrigger' must be a whole number of at least 1"),
     ],
 )

@@ -24,7 +24,7 @@ READING = (
 )  # fmt: skip
 STREAM_READING = (
     *(name for name in READING if name != "pushDown"), "startingSegments", "onReplace", "failOnDataLoss",
-    "maxSegmentsPerTrigger",
+    "maxSegmentsPerTrigger", "changes",
 )  # fmt: skip
 WRITING = (
     *CONNECTION, "jobId", "replaceWhere", "rowsPerSegment", "partitionBy", "sortBy", "createTable", "timeColumn",
@@ -34,6 +34,7 @@ _OF_ONE_WRITE = ("jobId", "replaceWhere", "summary", "openLineage")
 STREAM_WRITING = (*(name for name in WRITING if name not in _OF_ONE_WRITE), "checkpointLocation", "queryName")
 STARTS = ("earliest", "latest")
 ON_REPLACE = ("fail", "skip", "read")
+CHANGES = ("all", "latest")
 FETCHES = ("auto", "controller")
 BIG_DECIMAL = "decimal(38,18)"
 BYTES_PER_PARTITION = 128 << 20

@@ -23,13 +23,14 @@ from gamay.server.loading.table import Contents
 from gamay.sql.parser import parse_query
 
 METADATA_KEY = b"gamay.view"
-_FORM = '{"sql": "SELECT …", "rows": [segments], "counting": [segments]}'
+_FORM = '{"sql": "SELECT …", "rows": [segments], "counting": [segments], "deleting": false}'
 
 
 def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
     """Return an Arrow IPC stream: the rows of segments that a selection finds; in its schema's metadata JSON of the rest.
 
-    body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows are valid. The JSON:
+    body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows are valid; `deleting`:
+    whether valid rows that delete their keys, which queries do not see, are told of as well. The JSON:
     `counting`, by segment {crc, rows: a roaring bitmap in base64} where not all rows do; `present`, the names of
     all segments here; `missing`, those asked for that are not here.
     Raises InvalidConfigError for another body, NotFoundError for a table that is not here, QueryError as `bind` does.
@@ -37,12 +38,13 @@ def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
     data, layout = instance.table(table), instance.layout_of(table)
     if data is None or layout is None:
         raise NotFoundError(f"'{table}' is not loaded on this server")
-    sql, rows, counting = _asked(body)
+    sql, rows, counting, with_deleting = _asked(body)
     bound = bind(parse_query(sql), layout.schema)
     if bound.kind is not QueryKind.SELECTION:
         raise InvalidConfigError(f"the query of a view is a selection without ORDER BY, not: {sql}")
     keys = instance.upserts.upsert(table)
     visible: dict[str, VisibleDocs] = {}
+    valid: dict[str, VisibleDocs] = {}
     if keys is None:
         contents = data.contents()
     else:
@@ -50,11 +52,14 @@ def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
         docs = {name: held.docs for name, held in contents.loaded.items()}
         docs |= {name: held.docs for name, held in contents.consuming.items()}
         visible = {name: visible_of(rows) for name, rows in docs.items() if rows is not None}
+        valid = visible
+        if with_deleting:
+            valid = {name: held.snapshot(True) for name in counting if (held := docs.get(name)) is not None}
     found = [(name, segment) for name in rows if (segment := _segment(contents, name)) is not None]
     seen = [VisibleSegment(segment, visible[name]) if name in visible else segment for name, segment in found]
     missing = [name for name in (*rows, *counting) if name not in contents.loaded and name not in contents.consuming]
     told = {
-        "counting": {name: _counting(contents, name, visible[name]) for name in counting if name in visible},
+        "counting": {name: _counting(contents, name, valid[name]) for name in counting if name in valid},
         "present": sorted({*contents.loaded, *contents.consuming}),
         "missing": missing,
     }
@@ -62,14 +67,14 @@ def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
     return _stream(bound, complete, told)
 
 
-def _asked(body: bytes) -> tuple[str, list[str], list[str]]:
+def _asked(body: bytes) -> tuple[str, list[str], list[str], bool]:
     document = load_json(body, "body")
     if not isinstance(document, dict) or not isinstance(document.get("sql"), str):
         raise InvalidConfigError(f"the body must be {_FORM}")
     lists = [document.get(key, []) for key in ("rows", "counting")]
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
         raise InvalidConfigError(f"the body must be {_FORM}")
-    return document["sql"], lists[0], lists[1]
+    return document["sql"], lists[0], lists[1], document.get("deleting") is True
 
 
 def _segment(contents: Contents, name: str) -> Segment | None:

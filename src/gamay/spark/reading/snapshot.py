@@ -89,16 +89,22 @@ def check_columns(names: Sequence[str], schema: Schema, table: str) -> None:
             raise InvalidConfigError(f"table '{table}' has no column '{name}'.{nearest(name, stored)}")
 
 
-def plan(options: ReadOptions, wanted: Wanted, sleep: Callable[[float], object] = time.sleep) -> list[TablePart]:
+def plan(
+    options: ReadOptions,
+    wanted: Wanted,
+    sleep: Callable[[float], object] = time.sleep,
+    only: Mapping[str, int] | None = None,
+) -> list[TablePart]:
     """Return the parts of one moment of a table.
 
+    only: the segments to read, with their CRCs; then rows that delete their keys are among those that count.
     Raises NotFoundError for the table, MovedOnError when it never stands still, and the errors of `HttpService.request`.
     """
     avoided: set[str] = set()
     for attempt in range(1, _ATTEMPTS + 1):
         with options.cluster.client() as client:
             snapshot = client.read_snapshot(options.cluster.table, options.cluster.table_type)
-        planner = _Planner(options, wanted, snapshot, avoided)
+        planner = _Planner(options, wanted, snapshot, avoided, only)
         try:
             return planner.parts()
         except MovedOnError:
@@ -148,11 +154,19 @@ class _ServerFailedError(Exception):
 
 
 class _Planner:
-    def __init__(self, options: ReadOptions, wanted: Wanted, snapshot: Mapping[str, Any], avoided: set[str]) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        wanted: Wanted,
+        snapshot: Mapping[str, Any],
+        avoided: set[str],
+        only: Mapping[str, int] | None,
+    ) -> None:
         self._options = options
         self._wanted = wanted
         self._snapshot = snapshot
         self._avoided = avoided
+        self._only = only
         self._schema = stored_schema(snapshot["schema"])
 
     def parts(self) -> list[TablePart]:
@@ -161,8 +175,9 @@ class _Planner:
             config = stored_table_config(half["config"])
             sql = self._wanted.sql(half["table"], self._options.null_handling, more)
             part = TablePart(half["table"], orjson.dumps(half["config"]), sql)
-            stored = _with_copies(half["segments"], sql if self._wanted.conditions or more else None, self._schema)
-            on_servers = [segment["name"] for segment in half["segments"] if segment["uri"] is None]
+            segments = [one for one in half["segments"] if self._only is None or self._only.get(one["name"]) == one["crc"]]
+            stored = _with_copies(segments, sql if self._wanted.conditions or more else None, self._schema)
+            on_servers = [segment["name"] for segment in segments if segment["uri"] is None]
             rows: dict[str, bytes] = {}
             if on_servers or (config.active_upsert is not None and stored):
                 for arrow, counting in self._views(part, config, stored, on_servers, half):
@@ -214,7 +229,7 @@ class _Planner:
     def _ask(self, server: str, part: TablePart, rows: Sequence[str], counting: Sequence[str]) -> bytes:
         try:
             with self._options.cluster.server(self._snapshot["servers"][server]) as client:
-                return client.read_view(part.table, part.sql, rows, counting)
+                return client.read_view(part.table, part.sql, rows, counting, deleting=self._only is not None)
         except (ServiceError, NotFoundError) as error:
             raise _ServerFailedError(server, error) from error
 

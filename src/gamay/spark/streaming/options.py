@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gamay.base.errors import InvalidConfigError
-from gamay.spark.source_options import ON_REPLACE, STARTS, STREAM_READING, Given, ReadOptions
+from gamay.spark.source_options import CHANGES, ON_REPLACE, STARTS, STREAM_READING, Given, ReadOptions
 
 _NO_LIMIT = 2**31 - 1
 
@@ -15,7 +15,8 @@ class StreamReadOptions:
 
     starts_latest: whether segments are left out that are there when a query begins. on_replace: what is done with segments
     that have taken the place of some that were read: `fail`, `skip` or `read`. fails_on_data_loss: whether a segment of a
-    batch that is gone is an error. segments_max: of a batch.
+    batch that is gone is an error. segments_max: of a batch. only_latest: whether rows of a table with primary keys are left
+    out that do not count by the time of their batch.
     """
 
     read: ReadOptions
@@ -23,6 +24,7 @@ class StreamReadOptions:
     on_replace: str = "fail"
     fails_on_data_loss: bool = True
     segments_max: int = _NO_LIMIT
+    only_latest: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "StreamReadOptions":
@@ -34,6 +36,7 @@ class StreamReadOptions:
             given.choice("onReplace", ON_REPLACE, "fail"),
             given.flag("failOnDataLoss", True),
             given.whole("maxSegmentsPerTrigger", _NO_LIMIT),
+            given.choice("changes", CHANGES, "all") == "latest",
         )
 
     def check_one_type(self, halves: int) -> None:

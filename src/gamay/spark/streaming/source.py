@@ -2,7 +2,8 @@
 
 The driver compares what was read with what there is (`gamay.spark.streaming.feed`); executors read segments as those of a
 DataFrame (`gamay.spark.reading.scan`). Of tables with primary keys each row is a change: all rows of new segments come,
-whichever count by then. Rows that are still consumed come once their segment is committed.
+whichever count by then, unless only those are asked for that do. Rows that are still consumed come once their segment is
+committed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,10 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from gamay.base.errors import ConflictError
+from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.model.table.stored import stored_table_config
 from gamay.spark.reading.reader import GamayReader
-from gamay.spark.reading.snapshot import Wanted, plan_named
+from gamay.spark.reading.snapshot import Wanted, plan, plan_named
 from gamay.spark.streaming.feed import Feed, from_offset, to_offset, to_read
 from gamay.spark.streaming.options import StreamReadOptions
 
@@ -66,7 +67,11 @@ class GamayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"segment '{gone}' of table '{feed.half['table']}' is gone, or was replaced, before this stream has "
                 f"read it: say .option('failOnDataLoss', 'false') to go on without its rows"
             )
-        return [InputPartition(part) for part in plan_named(self._options.read, self._wanted, snapshot, found)]
+        if self._options.only_latest:
+            parts = plan(self._options.read, self._wanted, only={one["name"]: one["crc"] for one in found})
+        else:
+            parts = plan_named(self._options.read, self._wanted, snapshot, found)
+        return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the partitions."""
@@ -79,4 +84,8 @@ class GamayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options.check_one_type(len(snapshot["halves"]))
         (half,) = snapshot["halves"]
         has_keys = stored_table_config(half["config"]).active_upsert is not None
+        if self._options.only_latest and not has_keys:
+            raise InvalidConfigError(
+                f"the option 'changes' is for tables with primary keys: each row of '{half['table']}' counts"
+            )
         return Feed(half, self._options.on_replace, has_keys), snapshot
