@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
@@ -35,6 +36,17 @@ def test_what_is_submitted_is_run_in_order(release: threading.Event) -> None:
     assert order == list(range(20))
     queue.shutdown()
     assert queue.inside == 0
+
+
+def test_what_is_short_does_not_wait_for_what_is_long(release: threading.Event) -> None:
+    queue = QueryQueue(2)
+    long = [queue.submit(release.wait, 0) for _ in range(3)]
+    assert queue.submit(lambda: threading.current_thread().name, 0, is_short=True).result(60).endswith("-short_0")
+    assert not any(future.done() for future in long)
+    release.set()
+    eventually(lambda: queue.inside == 0)
+    assert "short" not in queue.submit(lambda: threading.current_thread().name, 0, is_short=True).result(60)
+    queue.shutdown()
 
 
 def test_more_than_there_is_room_for_is_refused(release: threading.Event) -> None:

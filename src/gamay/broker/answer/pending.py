@@ -77,6 +77,11 @@ class PendingQuery:
         return self.statement.is_light(sum([part.num_docs for part in self.parts]))
 
     @property
+    def is_short(self) -> bool:
+        """Whether it takes little time, as far as is known."""
+        return self.statement is not None and self.statement.is_short
+
+    @property
     def is_light_to_merge(self) -> bool:
         """Whether what servers in other processes found can be merged at once, or nothing was asked of them."""
         if self.answered is not None:

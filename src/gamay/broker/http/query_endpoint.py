@@ -109,7 +109,8 @@ class QueryAnswers:
         if pending.failure is None:
             try:
                 with self._runner.running.listed(pending):
-                    return await self._queue.turn(partial(self._finish, pending), len(pending.sql), pending.deadline)
+                    finish, is_short = partial(self._finish, pending), pending.is_short
+                    return await self._queue.turn(finish, len(pending.sql), pending.deadline, is_short=is_short)
             except QueryError as error:
                 pending.failure = BrokerResponse.of_error(error)
         return self._finish(pending)

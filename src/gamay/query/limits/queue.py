@@ -1,4 +1,7 @@
-"""Queries that take long wait here for one of a few threads, no more of them than there is room for."""
+"""Queries that take long wait here for one of a few threads, no more of them than there is room for.
+
+One thread more is for short queries, so that they need not wait until long ones end.
+"""
 
 import asyncio
 import threading
@@ -19,7 +22,7 @@ WAITING_BYTES_MAX = 64 << 20
 
 
 class QueryQueue:
-    """Runs work on `threads` threads, first come first served."""
+    """Runs work on `threads` threads, first come first served; where these are taken, what is short on one more."""
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class QueryQueue:
         self._waiting_max = waiting_max
         self._waiting_bytes_max = waiting_bytes_max
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=thread_name)
+        self._short = ThreadPoolExecutor(1, thread_name_prefix=f"{thread_name}-short")
         self._lock = threading.Lock()
         self._inside = 0
         self._bytes = 0
@@ -41,8 +45,8 @@ class QueryQueue:
         """How many queries run or wait."""
         return self._inside
 
-    def submit(self, work: Callable[[], T], num_bytes: int) -> "Future[T]":
-        """Let work wait for its turn; num_bytes: of what it holds while it waits.
+    def submit(self, work: Callable[[], T], num_bytes: int, *, is_short: bool = False) -> "Future[T]":
+        """Let work wait for its turn; num_bytes: of what it holds while it waits. is_short: whether it takes milliseconds.
 
         Raises QueryError 211 when so much waits already that more would be answered too late, or not at all.
         """
@@ -55,12 +59,19 @@ class QueryQueue:
                 )
             self._inside += 1
             self._bytes += num_bytes
-        future = self._executor.submit(work)
+        future = (self._short if is_short and waiting >= 0 else self._executor).submit(work)
         future.add_done_callback(lambda _: self._left(num_bytes))
         return future
 
-    async def turn(self, work: Callable[[], T], num_bytes: int, deadline: CancellableDeadline | None = None) -> T:
-        """Wait for the turn of some work, and for its end; return what it returns.
+    async def turn(
+        self,
+        work: Callable[[], T],
+        num_bytes: int,
+        deadline: CancellableDeadline | None = None,
+        *,
+        is_short: bool = False,
+    ) -> T:
+        """Wait for the turn of some work, and for its end; return what it returns. The rest as for `submit`.
 
         Raises QueryError 211 as `submit`; and where `deadline` ends before its turn comes, 240, or 503 when it is cancelled.
         Work that runs then ends by itself; where it does not within a moment, in the middle of a long step, nobody waits for
@@ -68,7 +79,7 @@ class QueryQueue:
         """
         loop = asyncio.get_running_loop()
         before = self._inside
-        future = self.submit(work, num_bytes)
+        future = self.submit(work, num_bytes, is_short=is_short)
         ending = asyncio.wrap_future(future)
         ending.add_done_callback(_seen)
         if deadline is None:
@@ -103,7 +114,8 @@ class QueryQueue:
 
     def shutdown(self, wait: bool = True) -> None:
         """End the threads; what waits is not begun any more."""
-        self._executor.shutdown(wait=wait, cancel_futures=True)
+        for executor in (self._executor, self._short):
+            executor.shutdown(wait=wait, cancel_futures=True)
 
 
 def _seen(ended: "asyncio.Future[T]") -> None:

@@ -23,6 +23,8 @@ from gamay.sql.template import Template
 STATEMENTS_MAX = 1000
 LIGHT_ROWS_MAX = 1 << 18
 LIGHT_NS_MAX = 2_000_000
+# what is worth a thread of its own where long queries have taken the others
+SHORT_NS_MAX = 20_000_000
 _UNKNOWN_NS = 1 << 62
 # The fast path is left alone when so many queries in a row were not answered there, or took long, but for one of so many.
 _ATTEMPTS = 8
@@ -95,6 +97,11 @@ class PreparedStatement:
         on the clock even the smallest takes long while others keep the processor busy.
         """
         return num_docs <= LIGHT_ROWS_MAX and self.took_ns <= LIGHT_NS_MAX
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the last query of the shape needed little time of the processor."""
+        return self.took_ns <= SHORT_NS_MAX
 
     def is_tried(self) -> bool:
         """Whether the fast path is to be tried for the next query."""
