@@ -35,7 +35,7 @@ from gamay.model.table.table_config import TableConfig
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.spark import build_segments, local_session, register
 from gamay.spark.building.segments import InputFiles
-from gamay.storage.archive import pack
+from gamay.storage.archive import ZSTD_LEVEL_JOBS, pack
 
 ROWS, FILES, SEED = 1_250_000, 2, 20130101
 ROWS_PER_SEGMENT = 320_000
@@ -165,7 +165,7 @@ class Bench:
             for batch in conformed_batches(open_reader(str(file), "parquet", {}), pipeline):
                 builder.append(batch)
             rows += builder.num_docs
-            pack(builder.build(), out / f"events_{number}.tar.zst")
+            pack(builder.build(), out / f"events_{number}.tar.zst", ZSTD_LEVEL_JOBS)
         return rows
 
     def per_file(self, out: Path) -> int:

@@ -1,5 +1,6 @@
 """Tasks make segments of their rows before these fill their memory."""
 
+import gc
 import subprocess
 import sys
 
@@ -11,7 +12,9 @@ from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.spark.building import range_writer
+from gamay.spark.building.execute import run_tasks
 from gamay.spark.building.layout import Layout
+from gamay.spark.building.progress import SilentProgress
 from gamay.spark.building.range_writer import RangeWriter
 from gamay.spark.building.target import SegmentTarget
 from gamay.spark.source_options import WriteOptions
@@ -72,3 +75,9 @@ def test_a_range_that_memory_does_not_hold_becomes_several_segments(documents, m
     assert sum(report.num_docs for report in reports) == 10_000, reports
     assert 1 < len(reports) < 11
     assert len({report.name for report in reports}) == len(reports)
+
+
+def test_workers_do_not_look_at_what_was_loaded_before_them(spark):
+    """They collect garbage after each task, and would go through all modules of the process that they are forked from."""
+    (frozen,) = run_tasks(spark, [0], lambda _: str(gc.get_freeze_count()), "asking", SilentProgress())
+    assert int(frozen) > 100_000

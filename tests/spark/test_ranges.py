@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.spark.building import shuffle, travel
 from gamay.spark.building.ranges import Ranges, Sample, Sampler, samples_of_task
 
 
@@ -90,3 +91,15 @@ def test_rows_find_their_ranges(kind):
     assert len(ranges) == (6 if kind == "bool" else 33)
     if kind.startswith("float"):
         assert ranges.numbers(np.array([1], np.int32), pa.array([float("nan")], column.type)).tolist() == [21]
+
+
+def test_blobs_are_cut_many_at_a_time_and_in_their_order(monkeypatch):
+    rows = pa.RecordBatch.from_pydict({"n": pa.array(range(100_000)), "text": [f"text {n}" for n in range(100_000)]})
+    blobs = [scalar for batch in travel.packed(rows) for scalar in batch.column("rows")]
+    (whole,) = shuffle._gathered(iter(blobs))
+    assert whole.equals(rows)
+    monkeypatch.setattr(shuffle, "_GATHERED_BYTES", 2 * travel.BLOB_BYTES)
+    several = list(shuffle._gathered(iter(blobs)))
+    assert 1 < len(several) < len(blobs)
+    assert pa.concat_batches(several).equals(rows)
+    assert list(shuffle._gathered(iter([]))) == []

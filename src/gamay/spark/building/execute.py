@@ -48,6 +48,9 @@ def run_tasks(
         return spark.run(tasks, function, what, progress, parallelism)
     groups = min(len(tasks), parallelism) if parallelism else len(tasks)
     shipped = list(tasks)
+    if hasattr(spark, "_jsc"):  # an RDD needs no plan and no code made of it, which costs Java more than all else of a job
+        rdd = spark.sparkContext.parallelize(range(len(tasks)), groups).map(lambda i: function(shipped[i]))
+        return collect(spark, rdd, what, progress)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -59,7 +62,7 @@ def run_tasks(
 
 
 def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[Any]:
-    """Collect a DataFrame while telling how many of its tasks are done; a failure is raised as Spark raised it.
+    """Collect a DataFrame, or an RDD, while telling how many of its tasks are done; a failure is raised as Spark raised it.
 
     What `progress` raises cancels the job, and is raised.
     """

@@ -5,7 +5,7 @@ ranges of these (`gamay.spark.building.ranges`), executors cut what they have co
 brings the rows of each range together. There they are put in order (`gamay.spark.building.order`) and become a segment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from gamay.spark.building.target import SegmentTarget
 from gamay.spark.building.travel import Batches
 
 _WAITING_BYTES = 32 << 20  # of cut rows that a task holds back, to send few blobs
+_GATHERED_BYTES = 8 << 20  # of rows that are cut at a time
 _PLACES = 1 << 32  # of the blobs of a task
 
 
@@ -57,13 +58,25 @@ def _cutter(target: SegmentTarget, layout: Layout, ranges: Ranges) -> Callable[[
 
         context: Any = TaskContext.get()
         cutter = _Cutter(target, layout, ranges, context.partitionId() * _PLACES)
-        for batch in batches:
-            for blob in batch.column("rows"):
-                for rows in travel.opened(blob):
-                    yield from cutter.add(rows)
+        for rows in _gathered(blob for batch in batches for blob in batch.column("rows")):
+            yield from cutter.add(rows)
         yield from cutter.rest()
 
     return cut
+
+
+def _gathered(blobs: Iterable[pa.BinaryScalar]) -> Batches:
+    """Yield the rows of blobs, of many at a time: to cut each by itself costs several times as much."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for blob in blobs:
+        held += travel.opened(blob)
+        size += held[-1].nbytes
+        if size >= _GATHERED_BYTES:
+            yield pa.concat_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from gamay.ingest.job.segment_names import SegmentFacts, SegmentNameGenerator, s
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.segment.encode.metadata import SegmentMetadata, rename_segment
-from gamay.storage.archive import pack
+from gamay.storage.archive import ZSTD_LEVEL_JOBS, pack
 from gamay.storage.files import Access, put, size_of
 from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings
@@ -107,7 +107,7 @@ def publish(
     existing = None if target.overwrite else size_of(uri, target.access())
     if existing is not None:
         return Published(name, uri, existing, True)
-    archive = pack(named, named.with_name(file_name))
+    archive = pack(named, named.with_name(file_name), ZSTD_LEVEL_JOBS)
     size = archive.stat().st_size
     put(archive, uri, target.access())
     if target.metadata_archive:

@@ -5,6 +5,7 @@ building a segment takes; forked from this daemon they have them. `spark.python.
 where the executors certainly have Gamay installed.
 """
 
+import gc
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -39,4 +40,6 @@ def load_kernels() -> None:
 
 if __name__ == "__main__":
     load_kernels()
+    gc.collect()
+    gc.freeze()  # workers collect after each task: to look at all that is loaded here takes a tenth of a second
     manager()

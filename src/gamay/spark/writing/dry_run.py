@@ -18,7 +18,7 @@ from gamay.spark.writing.layout import WriteLayout
 from gamay.spark.writing.new_table import new_documents
 from gamay.spark.writing.segment_writer import TaskWriter
 from gamay.spark.writing.sink import HiddenJob, read_documents
-from gamay.storage.archive import pack
+from gamay.storage.archive import ZSTD_LEVEL_JOBS, pack
 
 _COLUMNS = "segment STRING, rows BIGINT, bytes BIGINT, archiveBytes BIGINT"
 
@@ -52,7 +52,7 @@ def _builder(
         sizes: dict[str, tuple[int, int]] = {}
 
         def measure(folder: Path, name: str, num_docs: int) -> Announced:
-            archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"))
+            archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"), ZSTD_LEVEL_JOBS)
             sizes[name] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()), archive.stat().st_size
             return Announced(name, "", num_docs, sizes[name][1])
 

@@ -9,7 +9,7 @@ from gamay.ingest.job.spec import PushJobSpec
 from gamay.spark.building.archive_push import with_attempts
 from gamay.spark.building.target import ARCHIVE_SUFFIX
 from gamay.spark.source_options import WriteOptions
-from gamay.storage.archive import pack
+from gamay.storage.archive import ZSTD_LEVEL_JOBS, pack
 
 IN_PROGRESS = "IN_PROGRESS"
 
@@ -31,7 +31,7 @@ def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path,
     given up, and whoever did that has not seen this segment.
     """
     table = options.cluster.table
-    archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"))
+    archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"), ZSTD_LEVEL_JOBS)
     push = PushJobSpec(push_attempts=options.push_attempts, push_retry_interval_ms=100)
     entries: list[str] = []
     size = archive.stat().st_size
