@@ -23,7 +23,8 @@ from gamay.spark.building.report import PushReport
 from gamay.spark.building.target import ARCHIVE, METADATA_SUFFIX
 from gamay.storage.files import size_of
 
-# A job costs half a second, a quarter of it processor time of the driver, which pushes 16 segments in that time, or 64 MB.
+# A job costs some tenths of a second, one of them processor time of the driver, which pushes the metadata of 16 segments in
+# that time by itself, or an archive of 64 MB.
 FEWEST_FOR_EXECUTORS, BYTES_FOR_EXECUTORS = 32, 64 << 20
 _STEP = "pushing segments"
 
