@@ -16,7 +16,13 @@ from gamay.base.arrays import Array
 from gamay.functions.expression import Column, Expression, column_names
 from gamay.functions.vector import EncodedVector, take_rows
 from gamay.kernels.rows.masks import mask_groups
-from gamay.kernels.tuning import CACHED_ENTRIES_MAX, DIRECT_GROUPS_MAX, DIRECT_GROUPS_MAX_WIDE, SPARE_GROUPS
+from gamay.kernels.tuning import (
+    CACHED_ENTRIES_MAX,
+    DIRECT_GROUPS_MAX,
+    DIRECT_GROUPS_MAX_WIDE,
+    SCANS_KEEP_ONE_OF,
+    SPARE_GROUPS,
+)
 from gamay.query.arithmetic import is_arithmetic
 from gamay.query.groupby.explode import Exploded
 from gamay.query.groupby.numbering import DirectNumbering, unsigned_for
@@ -75,7 +81,7 @@ def plan_direct(
     combinations = prod(key.cardinality for key in coded)
     if combinations > (DIRECT_GROUPS_MAX if states.is_narrow else DIRECT_GROUPS_MAX_WIDE):
         return None
-    if combinations > max(DIRECT_GROUPS_MAX_WIDE, rows):
+    if combinations > max(DIRECT_GROUPS_MAX_WIDE, _expected(matches)):
         return None
     exploded = any(key.is_multi_value for key in coded)
     # what is computed of columns in buffers costs less for all rows than cutting out each column for some
@@ -151,6 +157,11 @@ class DirectGroups:
     def _groups(self, block: Block, reader: Reader) -> Array:
         operand = reader(block)
         return self._numbering.number([key.of(operand(key.column)) for key in self._plan.keys])
+
+
+def _expected(matches: Matches) -> int:
+    """Return about how many rows match, without running a scan."""
+    return (matches.stop - matches.start) // SCANS_KEEP_ONE_OF if isinstance(matches, DocScan) else len(matches)
 
 
 def _span(matches: Matches) -> int:
