@@ -15,6 +15,7 @@ from gamay.functions.convert import convert, to_vector
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.registry import ValueType, aggregate_arguments, bind_aggregate
+from gamay.functions.scalar.comparison import MIRRORED
 from gamay.functions.vector import EncodedVector, Scalar, Vector, take_rows
 from gamay.model.types import DataType
 from gamay.query.bind.aggregates import is_null_of_nothing
@@ -215,6 +216,9 @@ def _cast(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
 def _of_lists(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
     """A condition on a list holds when it holds for any of its values; `<>` and NOT IN when for all."""
     name, args = call.name, call.args
+    if name in COMPARED and not types[0][1]:
+        mirrored = Call(MIRRORED.get(name, name), args[::-1])
+        return _of_lists(mirrored, types[::-1], write)
     if name in _TESTS and name.endswith("null"):
         return f"({write(args[0])} {_TESTS[name]})"
     if name in ("in", "notin", "between", *COMPARED) and types[0][1] and not any(multi for _, multi in types[1:]):

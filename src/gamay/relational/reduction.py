@@ -131,7 +131,11 @@ class _Finder:
                     self._add(outer[1].get(one), own[0][other])
 
     def _add(self, target: str | None, source: str) -> None:
-        if target is not None and self._plan.types[target][0] in KEY_TYPES and not self._plan.types[target][1]:
+        if target is None:
+            return
+        (one, is_list), (other, are_lists) = self._plan.types[target], self._plan.types[source]
+        alike = other.is_text if one is DataType.STRING else other.is_numeric or other is DataType.TIMESTAMP
+        if one in KEY_TYPES and alike and not (is_list or are_lists):
             self.edges.append(Edge(target, source))
 
     def _both(self, node: Node) -> tuple[Mapping[str, str], Mapping[str, str]]:

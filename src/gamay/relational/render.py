@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from gamay.base.sql_names import quoted
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
 from gamay.functions.registry import ValueType
+from gamay.model.types import DataType
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, Bounds
 from gamay.relational.functions import AGGREGATES, COMPARED, Calls, literal_sql, native
 from gamay.relational.plan import (
@@ -37,7 +38,7 @@ from gamay.relational.plan import (
     Window,
     WindowCall,
 )
-from gamay.relational.typing import ORDERED, resolved
+from gamay.relational.typing import ORDERED, compared_type, converted, resolved
 
 _ASOF = {"lessthan": "<", "lessthanorequal": "<=", "greaterthan": ">", "greaterthanorequal": ">="}
 # which give no more rows than their left side has
@@ -328,9 +329,18 @@ class _Renderer:
         column = call.args[0]
         assert isinstance(column, Column)
         subquery = self._plan.subqueries[column.name]
-        operands = ", ".join(self.expression(arg) for arg in call.args[1:])
-        left = operands if len(call.args) == 2 else f"({operands})"
+        operands: list[str] = []
+        columns: list[Expression] = []
+        for arg, each in zip(call.args[1:], subquery.plan.fields, strict=True):
+            own = self._type(arg)
+            to = compared_type(own, each.type, f"{subquery.kind} (SELECT …)")
+            kept = to is DataType.UNKNOWN
+            operands.append(self.expression(arg if kept else converted(arg, own, to)))
+            columns.append(each.column if kept else converted(each.column, each.type, to))
+        left = operands[0] if len(operands) == 1 else f"({', '.join(operands)})"
         body = self._node(subquery.plan)
+        if columns != [each.column for each in subquery.plan.fields]:
+            body = f"SELECT {', '.join(self.expression(each) for each in columns)} FROM ({body})"
         if subquery.kind == "IN":
             return f"({left} IN ({body}))"
         return f"({left} {COMPARED[subquery.operator]} {subquery.kind} ({body}))"

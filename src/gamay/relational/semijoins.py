@@ -53,7 +53,8 @@ def semi_join_of(plan: Plan, scan: Scan, waiting: Iterable[Scan]) -> SemiJoin | 
         return None
     key, column = pair if pair[0] in own else (pair[1], pair[0])
     target = next((each for each in waiting if each.may_lose_rows and column in {one.id for one in each.fields}), None)
-    if target is None or plan.types[key][0] not in KEY_TYPES or plan.types[column][0] not in KEY_TYPES:
+    types = (plan.types[key], plan.types[column])
+    if target is None or any(data_type not in KEY_TYPES or multi_value for data_type, multi_value in types):
         return None
     if not _count(nodes, target) == _count(nodes, scan) == 1:
         return None

@@ -244,7 +244,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
         return Call(name, tuple(args)), BOOLEAN
     if name in _CONDITIONS:
         return call, BOOLEAN
-    if name == SUBQUERY:  # both sides have comparable types since the subquery was bound
+    if name == SUBQUERY:  # whose sides are brought to one type where they are written
         return call, BOOLEAN
     if name in COMPARISONS:
         return _compared(call, types), BOOLEAN
@@ -307,6 +307,14 @@ def _may_equal(constant: Expression, value_type: DataType) -> bool:
     """Whether a value of a type can be a constant: no whole number is 2.5."""
     value = constant.value if isinstance(constant, Literal) else None
     return value_type not in _WHOLE or not isinstance(value, float) or value.is_integer()
+
+
+def compared_type(left: ValueType, right: ValueType, what: str) -> DataType:
+    """Return the type in which single values are compared; UNKNOWN where they can be as they are. Raises QueryError 700."""
+    to = None if left[1] or right[1] else _comparable(left[0], right[0])
+    if to is None:
+        raise _invalid(f"{what} cannot compare {type_name(left)} with {type_name(right)}; arrays are unnested first")
+    return to
 
 
 def _comparable(left: DataType, right: DataType) -> DataType | None:

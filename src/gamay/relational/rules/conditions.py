@@ -4,11 +4,11 @@ Of an OR that reads several tables, what it says of one goes down to that one, t
 A condition with a subquery stays where it is: what the subquery reads of the rows around it is not visible in it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gamay.functions.expression import Call, Column, Expression, replaced, walk
-from gamay.functions.registry import scalar_function
+from gamay.functions.expression import Call, Column, Expression, Literal, replaced, walk
+from gamay.functions.registry import ValueType, scalar_function
 from gamay.relational.plan import (
     Aggregate,
     Distinct,
@@ -28,8 +28,9 @@ from gamay.relational.plan import (
     with_plans,
 )
 from gamay.relational.rules.disjunctions import conjuncts, implied
-from gamay.relational.typing import COMPARISONS
+from gamay.relational.typing import COMPARISONS, resolved
 
+_COMPARING = COMPARISONS | {"in", "notin", "between"}
 # conditions that a null makes null, so that a row without a partner does not pass
 _REJECT_NULL = (COMPARISONS | {"in", "between", "like", "regexplike"}) - {"isdistinctfrom", "isnotdistinctfrom"}
 
@@ -40,9 +41,20 @@ def pushed_conditions(plan: Plan) -> Plan:
     return with_plans(plan, lambda root: pushdown.push(root, ()))
 
 
+def compares_lists(condition: Expression, types: Mapping[str, ValueType]) -> bool:
+    """Whether a condition compares an array with what is no constant, which the engine for single tables does not."""
+    for part in walk(condition):
+        if isinstance(part, Call) and part.name in _COMPARING:
+            compared = [arg for arg in part.args if not isinstance(arg, Literal)]
+            if len(compared) > 1 and any(resolved(arg, types)[1][1] for arg in compared):
+                return True
+    return False
+
+
 class _Pushdown:
     def __init__(self, plan: Plan) -> None:
         self._subqueries = plan.subqueries.keys()
+        self._types = plan.types
 
     def push(self, node: Node, conditions: Sequence[Expression]) -> Node:
         """Return a node whose rows are those of `node` for which the conditions hold."""
@@ -56,7 +68,9 @@ class _Pushdown:
                 child = self.push(node.child, [*conditions, *moving])
                 return Filter(child, staying) if staying else child
             case Scan() if not seek_nearest(node.where):
-                here, above = _split(conditions, node.fields)
+                asked = [each for each in conditions if not compares_lists(each, self._types)]
+                here, above = _split(asked, node.fields)
+                above = [*above, *(each for each in conditions if each not in asked)]
                 return _filtered(replace(node, where=(*node.where, *here)), above)
             case Project():
                 return self._through_project(node, conditions)

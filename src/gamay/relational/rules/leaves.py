@@ -27,6 +27,7 @@ from gamay.relational.plan import (
     with_children,
     with_plans,
 )
+from gamay.relational.rules.conditions import compares_lists
 from gamay.relational.typing import ORDERED, converted, resolved
 from gamay.sql.query import Query, SelectItem
 
@@ -106,7 +107,7 @@ class LeafGroups:
         """Return an aggregate by which the engine for single tables gives the same result; None when there is none."""
         if call.name == FILTERED:
             inner = self._exact(_call(call.args[0]), own)
-            ok = inner is not None and ids_in(call.args[1]) <= own
+            ok = inner is not None and ids_in(call.args[1]) <= own and not compares_lists(call.args[1], self._plan.types)
             return Call(FILTERED, (inner, call.args[1])) if ok and inner is not None else None
         if call.name == ORDERED or not ids_in(call) <= own:
             return None
@@ -231,4 +232,4 @@ def is_exact(expression: Expression, types: Mapping[str, ValueType]) -> bool:
             continue
         if part.name in _INEXACT or (part.name in _OF_DOUBLES and resolved(part, types)[1] != (DataType.DOUBLE, False)):
             return False
-    return True
+    return not compares_lists(expression, types)
