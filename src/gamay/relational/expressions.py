@@ -207,6 +207,8 @@ class ExpressionBinder(Translator):
         frame = self._frame(node if node.args.get("spec") is not None else spec)
         if frame is not None and call.name in _WITHOUT_FRAME:
             raise self.error(node, f"{call.name.upper()} takes no frame: leave ROWS or RANGE out")
+        if frame is not None and frame.unit == "RANGE" and (frame.start.offset or frame.end.offset) and len(order_by) != 1:
+            raise self.error(node, "RANGE with an offset needs ORDER BY one expression, to which it is added")
         made = WindowCall(call, partition_by, order_by, frame, ignores_nulls)
         for known in self.windows:
             if known.call == made:

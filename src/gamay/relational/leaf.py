@@ -84,9 +84,9 @@ def to_arrow(table: ResultTable, fields: Sequence[Field]) -> pa.Table:
 
 def array_of_vector(column: Vector, to: DataType) -> pa.Array:
     """Return values as an Arrow array, nulls and lists included."""
-    vector = to_vector(convert(column, to), len(column)) if column.type not in (to, DataType.UNKNOWN) else column
-    if vector.type is DataType.UNKNOWN:
+    if DataType.UNKNOWN in (column.type, to):
         return pa.nulls(len(column), ARROW_TYPES.get(to, pa.int32()))
+    vector = to_vector(convert(column, to), len(column)) if column.type is not to else column
     mask = vector.nulls
     if to is DataType.BIG_DECIMAL:
         values = pa.array([None if mask is not None and vector.offsets is None and mask[row] else each

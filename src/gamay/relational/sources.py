@@ -199,7 +199,13 @@ class SourceBinder:
         sides = ({each.id for each in left.fields}, {each.id for each in right.fields})
         if isinstance(condition, Call) and condition.name in _ASOF_OPERATORS:
             one, other = (ids_in(arg) for arg in condition.args)
-            if one and other and any(one <= mine and other <= theirs for mine, theirs in (sides, sides[::-1])):
+            are_lists = any(resolved(arg, self.context.types)[1][1] for arg in condition.args)
+            if (
+                one
+                and other
+                and not are_lists
+                and any(one <= mine and other <= theirs for mine, theirs in (sides, sides[::-1]))
+            ):
                 return condition
         raise self.context.error(node, "MATCH_CONDITION compares a column of each table by >=, >, <= or <")
 

@@ -46,6 +46,11 @@ COMPARISONS = frozenset(
     }
 )
 WHOLE_ARITHMETIC = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod", "divide": "longdivide"}
+_EACH_COMPARED: dict[str, tuple[tuple[str, ...], str]] = {
+    "in": (("equals",), "or"),
+    "notin": (("notequals",), "and"),
+    "between": (("greaterthanorequal", "lessthanorequal"), "and"),
+}
 _CONNECTORS = frozenset({"and", "or", "not"})
 _CONDITIONS = frozenset({"isnull", "isnotnull", "istrue", "isnottrue", "isfalse", "isnotfalse"})
 _CASES = frozenset({"case", "casewhen"})
@@ -152,6 +157,8 @@ def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
         raise _invalid(f"{call.name.upper()} takes {wanted} argument(s), not {len(args)}")
     if call.name in ("percentrank", "cumedist"):
         return call, DOUBLE
+    if call.name == "ntile" and arg_types[0] not in (INT, LONG):
+        raise _invalid(f"NTILE takes a whole number, and {{}} is {type_name(arg_types[0])}", args[0])
     if not args or call.name == "ntile":
         return Call(call.name, tuple(args)), LONG
     if call.name in ("lag", "lead"):
@@ -343,6 +350,11 @@ def _among(call: Call, types: list[ValueType]) -> Call:
     equal = [place for place, arg in enumerate(call.args) if place == 0 or _may_equal(arg, types[0][0])]
     if call.name != "between" and 1 < len(equal) < len(call.args):
         return _among(Call(call.name, tuple(call.args[place] for place in equal)), [types[place] for place in equal])
+    wanted = {_comparable(types[0][0], data_type) for data_type, _ in types[1:]}
+    if len({types[0][0] if to is DataType.UNKNOWN else to for to in wanted}) > 1:  # there is no one type for all
+        names, connector = _EACH_COMPARED[call.name]
+        each = zip(names * len(types), call.args[1:], types[1:], strict=False)
+        return Call(connector, tuple(_compared(Call(name, (call.args[0], arg)), [types[0], of]) for name, arg, of in each))
     args = [call.args[0]]
     for arg, arg_type in zip(call.args[1:], types[1:], strict=True):
         to = _comparable(types[0][0], arg_type[0])

@@ -181,7 +181,7 @@ def _counts(calls: Sequence[Expression], fields: Sequence[Field], *, is_total: b
 
 def _as_groups(node: Node) -> Aggregate | None:
     """Return an aggregation with the rows of an operator: of DISTINCT, groups without aggregates."""
-    if isinstance(node, Distinct) and not node.on:
+    if isinstance(node, Distinct) and not node.on and not any(each.type[1] for each in node.fields):
         return Aggregate(node.child, node.fields, tuple(each.column for each in node.fields), ())
     return node if isinstance(node, Aggregate) else None
 
