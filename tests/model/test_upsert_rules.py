@@ -240,6 +240,10 @@ def test_what_has_no_effect_is_named() -> None:
     unused = {"upsertConfig.preload": "ENABLE", "upsertConfig.snapshot": "DISABLE"}
     assert [text.partition(":")[0] for text in without_effect(config(unused))] == ["upsertConfig.preload"]
     assert without_effect(config({"upsertConfig.preload": "ENABLE"})) == []
+    merging = {"upsertConfig.partialUpsertStrategies": {"n": "MAX"}, "upsertConfig.defaultPartialUpsertStrategy": "IGNORE"}
+    told = [text.partition(":")[0] for text in without_effect(config({"upsertConfig.mode": "FULL", **merging}))]
+    assert told == list(merging)
+    assert without_effect(config({"upsertConfig.mode": "PARTIAL", **merging})) == []
     preloads = config({"dedupConfig.preload": "ENABLE"}, "dedupConfig")
     assert [text.partition(":")[0] for text in without_effect(preloads)] == ["dedupConfig.preload"]
 

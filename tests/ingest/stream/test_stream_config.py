@@ -109,6 +109,7 @@ def test_times_may_be_plain_milliseconds() -> None:
         ({FLUSH + "threshold.time": "0"}, "must be greater than 0"),
         ({FLUSH + "threshold.time": "6 hours"}, "is not a period"),
         ({FLUSH + "threshold.rowz": "5"}, "Did you mean 'realtime.segment.flush.threshold.rows'?"),
+        ({"partition.consumption.rate.limit": "fast"}, "partition.consumption.rate.limit: 'fast' is not a number"),
         ({"stream.foo.consumer.type": "sideways"}, "consumer type"),
         ({"stream.bar.topic.name": "x"}, "another stream type"),
         ({"stream.foo.consumer.prop.auto.offset.reset": "earliest"}, "Write 'smallest'"),

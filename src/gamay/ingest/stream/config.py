@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import isnan, nan
 from typing import TypeVar
 
 from gamay.base.errors import InvalidConfigError, nearest
@@ -346,8 +347,11 @@ def _positive_or_none(text: str) -> int | None:
 
 
 def _number(text: str) -> float:
-    number = float(text)
-    if number != number:
+    try:
+        number = float(text)
+    except ValueError:
+        number = nan
+    if isnan(number):
         raise InvalidConfigError(f"'{text}' is not a number")
     return number
 
@@ -367,7 +371,7 @@ def _size(text: str) -> int:
 
 
 def _variance(text: str) -> float:
-    fraction = float(text)
+    fraction = _number(text)
     if not 0 <= fraction < 0.5:
         raise InvalidConfigError(f"{text} must be at least 0 and less than 0.5")
     return fraction

@@ -144,8 +144,14 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
     upsert, dedup, segments = config.active_upsert, config.active_dedup, config.segments
     if upsert is not None and upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
         yield "upsertConfig.preload: without snapshots there is nothing to load first; the setting is kept"
-    if upsert is not None and upsert.partial_upsert_merger_class is not None and upsert.mode != "PARTIAL":
-        yield f"upsertConfig.partialUpsertMergerClass: mode {upsert.mode} merges nothing; the setting is kept"
+    if upsert is not None and upsert.mode != "PARTIAL":
+        merging = {
+            "partialUpsertMergerClass": upsert.partial_upsert_merger_class is not None,
+            "partialUpsertStrategies": bool(upsert.partial_upsert_strategies),
+            "defaultPartialUpsertStrategy": upsert.default_partial_upsert_strategy != "OVERWRITE",
+        }
+        for name in (name for name, is_given in merging.items() if is_given):
+            yield f"upsertConfig.{name}: mode {upsert.mode} merges nothing; the setting is kept"
     if dedup is not None and dedup.preload != "DEFAULT":
         yield "dedupConfig.preload: the keys of all segments are there before rows are consumed; the setting is kept"
     yield from _unused_retention(config)
