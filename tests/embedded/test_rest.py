@@ -128,6 +128,8 @@ def test_table_documents(api: Any) -> None:
     assert http.get("/tableConfigs/nowhere").status_code == 500
     for typed in ("trips_OFFLINE", "trips_REALTIME"):
         assert "named without type, 'trips'" in http.get(f"/tableConfigs/{typed}").json()["error"]
+        body = {**document, "tableName": typed}
+        assert "named without type, 'trips'" in http.post("/tableConfigs/validate", json=body).json()["error"]
     assert http.post("/tableConfigs/validate", json=document).json()["unrecognizedProperties"] == {"/more": 1}
     assert http.put("/tableConfigs/trips", json=document).json()["status"] == "TableConfigs updated for trips"
     assert http.put("/tableConfigs/other", json=document).status_code == 400

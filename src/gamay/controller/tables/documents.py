@@ -67,6 +67,7 @@ class TableDocuments:
         name = document.get("tableName")
         if not isinstance(name, str) or not name:
             raise InvalidConfigError("tableConfigs: the key 'tableName' is missing")
+        _check_raw(name)
         if not isinstance(document.get("schema"), dict):
             raise InvalidConfigError(f"tableConfigs '{name}': the key 'schema' is missing or not an object")
         schema = self.schemas.parse(document["schema"])
