@@ -279,3 +279,38 @@ def test_a_table_that_is_made_anew_at_once_has_nothing_of_the_one_before(
     eventually(lambda: seen() == [["a", 2], ["b", 1], ["c", 1], ["d", 1]])
     assert list(server.table("orders_REALTIME").snapshot()) == []
     assert server.upserts.upsert("orders_REALTIME").settings.is_partial
+
+
+def test_a_table_that_is_switched_off_for_a_moment_loses_no_merged_row(
+    trips: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Consumers that ended alone would take their rows again, and find nothing of what these had replaced."""
+    api, server, table = trips.controller, trips.cluster.core.server, "orders_REALTIME"
+    topic = create_topic(tmp_path / "data" / "streams", "orders", TopicConfig(1))
+    assert api.post("/schemas", json=SCHEMA).status_code == 200
+    config = realtime("orders", {"mode": "PARTIAL", "partialUpsertStrategies": {"total": "INCREMENT"}}, rows=2)
+    assert api.post("/tables", json=config).status_code == 200
+
+    def send(*rows: tuple[str, int]) -> None:
+        lines = [orjson.dumps({"id": key, "total": 1, "at": at}) for key, at in rows]
+        Producer(topic, SYSTEM_CLOCK).send(pa.array(lines, pa.binary()), partition=0)
+
+    def seen() -> list[list[Any]]:
+        answer = trips.query("SELECT id, total FROM orders ORDER BY id")
+        return [] if answer["exceptions"] else list(answer["resultTable"]["rows"])
+
+    send(("a", 1), ("b", 2), ("a", 3))
+    eventually(lambda: seen() == [["a", 2], ["b", 1]] and len(server.table(table).snapshot()) == 1)
+    looks, reconcile = threading.Event(), server._reconcile
+
+    def reconciled(table: str, changed: Any) -> None:
+        assert looks.wait(60)
+        reconcile(table, changed)
+
+    monkeypatch.setattr(server, "_reconcile", reconciled)
+    for state in ("disable", "enable"):
+        assert api.put("/tables/orders/state", params={"type": "REALTIME", "state": state}).status_code == 200
+        server._transitions.apply(table)
+    looks.set()
+    send(("b", 4), ("a", 5))
+    eventually(lambda: seen() == [["a", 3], ["b", 2]])

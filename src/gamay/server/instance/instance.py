@@ -372,12 +372,12 @@ class ServerInstance:
         Which rows of a key are valid cannot be told of segments alone where keys expire, so snapshots must not go with what
         is in memory; and what is in memory must not outlive the consumers that go on from the snapshots.
         """
-        if (transitions := self._transitions_of(table)) is not None:
-            transitions.apply(table)  # ends its consumers
         with self._without_transitions():
             ideal, data = self._registry.get_ideal_state(table), self._data_of(table)
-            if ideal is None or ideal.enabled or data.contents().consuming:
-                return  # it was switched on again meanwhile, which is being noted
+            if ideal is None or ideal.enabled:
+                return  # it was switched on again meanwhile
+            if self._transitions is not None:
+                self._transitions.end(table)
             self._resting.add(table)
             data.swap({}, data.snapshot())
             self._failures.forget_others(table, ())

@@ -94,11 +94,17 @@ class ConsumingTransitions:
             with self.applying:
                 self._apply(table)
 
-    def drop(self, table: str) -> None:
-        """End all consumers of a table and forget it; `applying` is held."""
+    def end(self, table: str) -> None:
+        """End all consumers of a table whose keys are forgotten with them; `applying` is held."""
         data = self._data_of(table)
         for segment in self.manager.consumers(table):
             self.manager.stop(data, segment)
+        for segment in self.manager.prefetched_behind(table):
+            self.manager.drop_prefetch(table, segment)
+
+    def drop(self, table: str) -> None:
+        """End all consumers of a table and forget it; `applying` is held."""
+        self.end(table)
         self.manager.forget(table)
 
     def _apply(self, table: str) -> None:
@@ -107,8 +113,9 @@ class ConsumingTransitions:
         given_up = {name for name, consumer in consumers.items() if consumer.gave_up}
         beyond = {name for name, consumer in consumers.items() if consumer.is_beyond}
         ideal = self._registry.get_ideal_state(table)
-        is_on = ideal is not None and ideal.enabled and table not in self._resting
-        states = ideal.segments_of(self._server) if ideal is not None and is_on else {}
+        if ideal is not None and (not ideal.enabled or table in self._resting):
+            return  # its consumers end with its keys: begun again, they would find nothing of what their rows had replaced
+        states = ideal.segments_of(self._server) if ideal is not None else {}
         self.manager.assign(table, [segment for segment, state in states.items() if state in (CONSUMING, ONLINE)])
         data = self._data_of(table)
         for segment in given_up:
