@@ -133,6 +133,31 @@ def test_a_named_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypat
         assert cache_dir() == tmp_path / "own" / "kernels"
 
 
+def test_kernels_of_several_processes_are_called_by_their_own_names(tmp_path: Path) -> None:
+    """The parts of `sort` and `argsort` have one name but for a number that each process counts for itself."""
+    text = """
+import numpy as np
+from gamay.kernels.jit import kernel
+
+@kernel
+def ordered(values):
+    values.sort()
+    return values[0]
+
+@kernel
+def order(values):
+    return np.argsort(values)[0]
+
+VALUES = np.arange(100, 0, -1)
+"""
+    (tmp_path / "sorts.py").write_text(text)
+    assert _run(tmp_path, "import sorts; print(sorts.ordered(sorts.VALUES))") == "1"
+    assert _run(tmp_path, "import sorts; print(sorts.order(sorts.VALUES))") == "99"
+    for first, second in ((("order", "99"), ("ordered", "1")), (("ordered", "1"), ("order", "99"))):
+        calls = ", ".join(f"sorts.{name}(sorts.VALUES.copy())" for name, _ in (first, second))
+        assert _run(tmp_path, f"import sorts; print({calls})").split() == [first[1], second[1]]
+
+
 def test_kernels_in_a_folder_that_cannot_be_written_are_loaded(tmp_path: Path) -> None:
     """As those of an image whose root is read-only; what it has not is compiled into the next folder."""
     (tmp_path / "sums.py").write_text(_MODULE)

@@ -8,7 +8,9 @@ from numba import njit
 from numba.core import event
 
 from gamay.kernels.cache import KernelCache
+from gamay.kernels.symbol_names import use_own_names
 
+use_own_names()
 F = TypeVar("F", bound=Callable[..., Any])
 
 
