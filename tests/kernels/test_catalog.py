@@ -86,7 +86,7 @@ def test_what_a_processor_cannot_run_is_not_compiled_for_it(tmp_path: Path) -> N
 
 
 def test_one_process_compiles_a_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(compiling, "cache_dir", lambda: tmp_path)
+    monkeypatch.setenv("GAMAY_CACHE_DIR", str(tmp_path))
     inner: list[bool] = []
 
     def entries() -> list[Entry]:
