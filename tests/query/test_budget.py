@@ -16,6 +16,7 @@ from gamay.base import guard
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.machine import usable_memory
+from gamay.functions.expression import Star
 from gamay.functions.vector import EncodedVector, Vector
 from gamay.model.index.indexing import IndexingConfig
 from gamay.model.schema.schema import FieldSpec, Schema
@@ -318,6 +319,7 @@ def test_bytes_of_arrays_are_exact_and_those_of_objects_close() -> None:
     assert held_bytes(EncodedVector(np.zeros(10, np.uint8), dictionary)) == 10  # the dictionary is the segment's
     mapped = np.frombuffer(memoryview(bytes(4096)), np.uint8)
     assert held_bytes(mapped[10:]) == 0  # so are mapped buffers
+    assert held_bytes([Star()] * 3) == held_bytes([None] * 3)  # what has no attributes at all
     assert 100_000 < held_bytes(["y" * 50 for _ in range(1000)]) < 120_000
     assert 50_000 < held_bytes({str(i): i for i in range(1000)}) < 200_000
     objects = np.empty(1000, object)

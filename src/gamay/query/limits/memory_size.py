@@ -110,6 +110,6 @@ def _reader(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
         if name not in _SHARED and not isinstance(getattr(kind, name), property)
     ]
     if not names:
-        return None if hasattr(kind, "__dict__") or not hasattr(kind, "__slots__") else lambda _: ()
+        return None if kind.__dictoffset__ else lambda _: ()  # whether its instances have a dictionary
     getter = attrgetter(*names)
     return (lambda value: (getter(value),)) if len(names) == 1 else getter

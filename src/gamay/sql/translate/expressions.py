@@ -73,6 +73,7 @@ _OPERATORS = frozenset(
 _DISTINCT_FORMS = {"count": "distinctcount", "sum": "distinctsum", "avg": "distinctavg"}
 # an aggregate over what a function makes of each list is one over all values
 _OVER_VALUES = {("sum", "arraysum"): "summv", ("min", "arraymin"): "minmv", ("max", "arraymax"): "maxmv"}
+_LONE_DOT = re.compile(r"\.\s+\d")
 _INTERVAL = re.compile(r"\s*([+-]?\d{1,9})\s*([A-Za-z]+)\s*")
 _UNIT_WORDS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"})
 _TAKES_UNIT = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff"})
@@ -165,6 +166,10 @@ class Translator:
         value = node.name
         if value.startswith(CONSTANT_MARK):
             return Literal(value[1:], DataType.STRING)
+        if not value.isdigit():  # of a dot and a number the parser makes a fraction
+            found = _LONE_DOT.search(self.text)
+            start = 0 if found is None else found.start()
+            raise syntax_error(self.text, start, "unexpected '.' before a number; a fraction is written 0.5 or .5")
         return self.literals[int(value)]
 
     def _call(self, node: exp.Expr) -> Expression:
