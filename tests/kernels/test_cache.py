@@ -133,6 +133,18 @@ def test_a_named_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypat
         assert cache_dir() == tmp_path / "own" / "kernels"
 
 
+def test_code_for_other_types_is_not_taken_for_a_kernel(tmp_path: Path) -> None:
+    """Numba numbers the files of a kernel; two processes at once may give one number to the code of two signatures."""
+    (tmp_path / "sums.py").write_text(_MODULE)
+    hits = "print(sums.total(sums.VALUES{}), sum(sums.total.stats.cache_hits.values()))"
+    for types in ("", " * 0.5"):
+        _run(tmp_path, f"import sums; {hits.format(types)}")
+    first, second = sorted((tmp_path / "cache").rglob("sums.total*.nbc"))
+    shutil.copy(first, second)
+    assert _run(tmp_path, f"import sums; {hits.format(' * 1.5')}").split()[1] == "0"
+    assert _run(tmp_path, f"import sums; {hits.format('')}").split() == ["10", "1"]
+
+
 def test_kernels_of_several_processes_are_called_by_their_own_names(tmp_path: Path) -> None:
     """The parts of `sort` and `argsort` have one name but for a number that each process counts for itself."""
     text = """

@@ -115,6 +115,8 @@ class KernelCache(FunctionCache):
             for name, address in _nrt_python.c_helpers.items():
                 llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
         found = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        if found is not None and found.signature.args != tuple(sig):
+            return None  # two processes that compiled it for different types at once have taken the same file
         return self._load_elsewhere(sig, target_context) if found is None else found
 
     def _load_elsewhere(self, sig: Any, target_context: Any) -> Any:

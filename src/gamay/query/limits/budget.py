@@ -117,8 +117,9 @@ class ProcessBudget:
                 f"{TOTAL_SETTING})"
             )
         watch = self._watch
-        most = max([budget.taken for budget in self.holding], default=0)
-        if watch is None or not watch.is_short or most < watch.usable * _BLAMED_SHARE:
+        if watch is None or not watch.is_short:
+            return None
+        if max([budget.taken for budget in self.holding], default=0) < watch.usable * _BLAMED_SHARE:
             return None
         taken, usable = megabytes(watch.taken), megabytes(watch.usable)
         return f"The process has nearly all the memory that it may use ({taken} of {usable})"
@@ -340,7 +341,7 @@ class Budget:
         )
 
     def killed(self) -> QueryError:
-        """Return the error of the query that held most when all together held too much."""
+        """Return the error of a query that was ended because all of them together took too much."""
         return QueryError(
             ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
             f"{self.ended}, and this one held {megabytes(self.taken)}; {self._most()}, or ask again later",

@@ -30,20 +30,20 @@ def anonymous_bytes() -> int:
 class MemoryWatch:
     """Watch that knows when the process is about to have all memory that it may use; looks every few milliseconds.
 
-    usable: how many bytes that is. taken: returns how many it has. trim: gives back what is free. For callers that hold one
-    lock while they ask.
+    usable: how many bytes that is. measure: returns how many it has; taken: what it returned last. trim: gives back what is
+    free. For callers that hold one lock while they ask.
     """
 
     def __init__(
         self,
         usable: int,
-        taken: Callable[[], int] = anonymous_bytes,
+        measure: Callable[[], int] = anonymous_bytes,
         trim: Callable[[], None] = trim_heap,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.usable = usable
         self.taken = 0
-        self._taken, self._trim, self._clock = taken, trim, clock
+        self._measure, self._trim, self._clock = measure, trim, clock
         self._next_look_s = self._next_trim_s = 0.0
 
     @property
@@ -52,9 +52,9 @@ class MemoryWatch:
         now_s = self._clock.monotonic_s()
         if now_s >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_S
-            self.taken = self._taken()
+            self.taken = self._measure()
             if self.taken > self.usable * _SHORT_SHARE and now_s >= self._next_trim_s:
                 self._next_trim_s = now_s + _TRIM_S
                 self._trim()
-                self.taken = self._taken()
+                self.taken = self._measure()
         return self.taken > self.usable * _SHORT_SHARE
