@@ -81,9 +81,10 @@ def test_masks(n: int, share: float) -> None:
     rng = np.random.default_rng(n)
     mask = (rng.random(n) < share).astype(np.uint8)
     values = rng.integers(0, 250, n).astype(np.uint8)
-    for masked_docs, mask_groups in zip(forms(masks.masked_docs), forms(masks.mask_groups), strict=True):
+    np.testing.assert_array_equal(masks.masked_docs(mask, 100, mask.sum()), np.flatnonzero(mask) + 100)
+    for masked_docs_each, mask_groups in zip(forms(masks.masked_docs_each), forms(masks.mask_groups), strict=True):
         docs = np.empty(mask.sum() + 1, np.int32)
-        assert masked_docs(mask, mask[: n // 8 * 8].view(np.uint64), 100, docs) == mask.sum()
+        assert masked_docs_each(mask, mask[: n // 8 * 8].view(np.uint64), 100, docs) == mask.sum()
         np.testing.assert_array_equal(docs[:-1], np.flatnonzero(mask) + 100)
         groups = np.empty(n, np.uint16)
         mask_groups(values, mask, 250, groups)

@@ -179,6 +179,9 @@ class Resolver:
                     return self.nothing()
             if not isinstance(resolved, Indexed):
                 scans.append(resolved.scan if isinstance(resolved, Narrowed) else resolved)
+        scans = _once_a_column(scans)
+        if any(isinstance(scan, IdScan) and scan.is_empty for scan in scans):
+            return self.nothing()
         if not scans and not searches:
             return Indexed(docs, "and")
         scan = None if not scans else scans[0] if len(scans) == 1 else AndScan(scans)
@@ -395,6 +398,20 @@ class Resolver:
             # what stands at the place of a null need not be a value that the expression takes
             return ExpressionScan(self._segment, leaf.expression, self._counter)
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
+
+
+def _once_a_column(scans: Iterable[Scan]) -> list[Scan]:
+    """Return scans of which all must hold, those of ids of the same column as one."""
+    out: list[Scan] = []
+    for scan in scans:
+        for place, other in enumerate(out):
+            both = scan.within(other) if isinstance(scan, IdScan) and isinstance(other, IdScan) else None
+            if both is not None:
+                out[place] = both
+                break
+        else:
+            out.append(scan)
+    return out
 
 
 def computes(filter_: Filter) -> bool:

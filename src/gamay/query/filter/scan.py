@@ -57,6 +57,26 @@ class IdScan:
         self._counter = counter
         self.cost = (1.0 if isinstance(ids, tuple) else 1.5) * (1 if column.single_value else 3)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no id passes."""
+        return self._ids[0] >= self._ids[1] if isinstance(self._ids, tuple) else not self._ids.any()
+
+    def within(self, other: "IdScan") -> "IdScan | None":
+        """Return the scan for rows whose id passes both; None where the scans read different columns, or lists of values."""
+        if other._column is not self._column or not self._column.single_value:
+            return None
+        ids, others = self._ids, other._ids
+        if isinstance(ids, tuple) and isinstance(others, tuple):
+            both: tuple[int, int] | Mask = (max(ids[0], others[0]), min(ids[1], others[1]))
+        elif isinstance(ids, tuple) or isinstance(others, tuple):
+            (first, last), table = (ids, others) if isinstance(ids, tuple) else (others, ids)
+            both = np.zeros_like(table)
+            both[first:last] = table[first:last]
+        else:
+            both = ids & others
+        return IdScan(self._column, both, self._counter)
+
     def mask(self, first: int, last: int) -> Mask:
         ids = self._column.ids(first, last)
         self._counter.add(len(ids))

@@ -195,11 +195,7 @@ def as_block(matches: Matches) -> AllDocs | DocList:
 def flagged_docs(mask: Mask, start: int = 0, kept: int | None = None) -> DocIds:
     """Return `start + i` for each i whose flag is set, ascending. kept: how many these are, if that is known."""
     flags = np.ascontiguousarray(mask).view(np.uint8)
-    words = flags[: len(flags) // 8 * 8].view(np.uint64)
-    if not words.flags.aligned:  # a part of a larger mask, from anywhere on
-        return flagged_docs(mask.copy(), start, kept)
-    docs = np.empty((int(np.count_nonzero(mask)) if kept is None else kept) + 1, np.int32)
-    return docs[: masked_docs(flags, words, start, docs)]
+    return masked_docs(flags, start, int(np.count_nonzero(mask)) if kept is None else kept)
 
 
 def _blocks_of_mask(start: int, mask: Mask, rows: int, matching: int) -> "Iterator[Block]":
