@@ -22,7 +22,7 @@ from gamay.functions.scalar.coerce import Coerced, coerced
 from gamay.functions.scalar.define import type_of
 from gamay.functions.scalar.types import common_type
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
-from gamay.kernels.rows.filter import mark_among
+from gamay.kernels.rows.filter import mark_among, mark_id_range
 from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN
@@ -106,7 +106,12 @@ def compare(name: str, left: Operand, right: Operand, num_rows: int) -> Mask:
     if isinstance(left, Scalar) and not isinstance(right, Scalar):
         return compare(MIRRORED.get(name, name), right, left, num_rows)
     if isinstance(right, Scalar) and not isinstance(left, Scalar):
-        return _with_constant(name, left.decode() if isinstance(left, EncodedVector) else left, right)
+        if isinstance(left, Vector):
+            return _with_constant(name, left, right)
+        values = left.dictionary.values
+        if left.dictionary.ascends and isinstance(values, np.ndarray) and values.dtype != object:
+            return _ids_with_constant(name, left, values, right)
+        return _with_constant(name, left.decode(), right)
     data_type = comparable_type(left.type, right.type)
     one, other = (to_vector(operand, num_rows) for operand in (left, right))
     if one.type in _REALS and other.type in _LONGS:
@@ -165,16 +170,43 @@ _BESIDE = {
 
 
 def _with_constant(name: str, vector: Vector, constant: Scalar) -> Mask:
-    """Compare with a constant read as the vector's type; one between two values decides by its neighbours."""
-    found = _coerced(constant, vector.type)
+    """Compare with a constant read as the vector's type."""
+    name, value = _beside(name, constant, vector.type)
     values = vector.values
-    if found.side != 0:
-        if name in ("equals", "notequals"):
-            return np.full(len(values), name == "notequals")
-        name = _BESIDE["less" if name.startswith("less") else "great", found.side > 0]
+    if value is None:
+        return np.full(len(values), name == "notequals")
     if isinstance(values, np.ndarray):
-        return _COMPARE[name](values, np.asarray(found.value, dtype=values.dtype))
-    return _COMPARE[name](values, pa.scalar(found.value, values.type))
+        return _COMPARE[name](values, np.asarray(value, dtype=values.dtype))
+    return _COMPARE[name](values, pa.scalar(value, values.type))
+
+
+def _ids_with_constant(name: str, vector: EncodedVector, entries: "np.ndarray[Any, Any]", constant: Scalar) -> Mask:
+    """Compare with a constant by the place that it has among the entries of the dictionary, ascending numbers."""
+    name, value = _beside(name, constant, vector.type)
+    number = np.asarray(0 if value is None else value, dtype=entries.dtype)
+    low, high = (int(entries.searchsorted(number, side)) for side in ("left", "right"))
+    first = {"greaterthan": high, "lessthan": 0, "lessthanorequal": 0}.get(name, low)
+    last = {"lessthan": low, "greaterthan": len(entries), "greaterthanorequal": len(entries)}.get(name, high)
+    if value is None or first >= last:
+        return np.full(len(vector.ids), name == "notequals")
+    if last - first == len(entries):
+        return np.full(len(vector.ids), name != "notequals")
+    marks = np.empty(len(vector.ids), np.bool_)
+    mark_id_range(vector.ids, first, last, marks)
+    return ~marks if name == "notequals" else marks
+
+
+def _beside(name: str, constant: Scalar, target: DataType) -> tuple[str, Any]:
+    """Return the comparison with a constant as one with a value of the target's type.
+
+    A constant between two values decides by its neighbours; it equals none, and then the value is None.
+    """
+    found = _coerced(constant, target)
+    if found.side == 0:
+        return name, found.value
+    if name in ("equals", "notequals"):
+        return name, None
+    return _BESIDE["less" if name.startswith("less") else "great", found.side > 0], found.value
 
 
 def _coerced(constant: Scalar, target: DataType) -> Coerced:
