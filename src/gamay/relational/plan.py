@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from gamay.functions.expression import Call, Column, Expression, walk
+from gamay.functions.expression import Call, Column, Expression, column_names, walk
 from gamay.functions.registry import ValueType
 from gamay.functions.scalar.table.joined import found_in, value_of
 from gamay.query.bind.searches import VECTOR_SEARCHES
@@ -451,4 +451,4 @@ def nodes_of(node: Node) -> Iterator[Node]:
 
 def ids_in(expression: Expression) -> set[str]:
     """Return the ids of the columns (and subqueries) that an expression names."""
-    return {part.name for part in walk(expression) if isinstance(part, Column)}
+    return set(column_names(expression))

@@ -36,20 +36,18 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
         wanted = (lookup.key, *(each for each in lookup.attributes if each != lookup.key))
         root = Project(lookup.root, wanted, tuple(each.column for each in wanted))
         rows = run(with_root(plan, root))
-        known = pc.is_valid(rows.column(lookup.key.id))
-        rows = rows.filter(known).combine_chunks()
-        keys = rows.column(lookup.key.id)
-        distinct = pc.unique(keys)
-        if rows.num_rows > _ROWS_MAX or (len(distinct) < rows.num_rows and lookup.kind != "SEMI"):
+        if rows.column(lookup.key.id).null_count:
+            rows = rows.filter(pc.is_valid(rows.column(lookup.key.id)))
+        keys = _plain(rows.column(lookup.key.id))
+        known = KeySet.of(keys, lookup.key.type[0])
+        if rows.num_rows > _ROWS_MAX or (known.number < rows.num_rows and lookup.kind != "SEMI"):
             return apply(star.whole)
         constants |= {
-            Literal(each.id.encode(), DataType.BYTES): Literal(
-                encoded(_plain(keys), _plain(rows.column(each.id))), DataType.BYTES
-            )
+            Literal(each.id.encode(), DataType.BYTES): Literal(encoded(keys, _plain(rows.column(each.id))), DataType.BYTES)
             for each in lookup.attributes
         }
         if lookup.found is not None:
-            conditions[lookup.found] = KeySet.of(_plain(distinct), lookup.key.type[0]).holds(lookup.column)
+            conditions[lookup.found] = known.holds(lookup.column)
     names = star.fact.column_names
     held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
     return with_leaf_expressions(star.groups, lambda expression: replaced(replaced(expression, held), constants))
