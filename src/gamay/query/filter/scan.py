@@ -30,7 +30,8 @@ from gamay.query.view.null_flags import NullFlags
 from gamay.query.view.read import ColumnReader, is_raw_text, raw_text_rows, read_values
 from gamay.segment.spi import Column, Ids, Segment
 
-# Scans up to this cost look at all rows of a range sooner (0.02 to 0.2 ns a row) than the few that are left are found (0.1) and read (2).
+# Scans up to this cost look at all rows of a range (0.02 to 0.2 ns a row) sooner than the few that are left are found (0.1
+# ns a row of the range) and read (2 ns each).
 CHEAP = 1.0
 
 
