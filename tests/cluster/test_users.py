@@ -157,9 +157,6 @@ DAMAGED = [
 def test_nobody_logs_in_by_a_damaged_record_and_the_others_do(registry: Registry, value: bytes) -> None:
     users, (root, bob) = Users(registry.store), (basic_token("root", "toor"), basic_token("bob", "secret"))
     access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
-    users.add(User.from_json(BOB))
-    eventually(lambda: access.principal(bob).name == "bob")
-    registry.store.set(paths.user("bob_BROKER"), value, None)
 
     def is_refused() -> bool:
         try:
@@ -168,6 +165,9 @@ def test_nobody_logs_in_by_a_damaged_record_and_the_others_do(registry: Registry
             return True
         return False
 
+    users.add(User.from_json(BOB))
+    eventually(lambda: not is_refused())
+    registry.store.set(paths.user("bob_BROKER"), value, None)
     eventually(is_refused)
     assert access.principal(root).name == "root"
     assert list(users.readable()[1]) == ["bob_BROKER"]
