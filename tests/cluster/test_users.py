@@ -79,6 +79,14 @@ def test_what_cannot_be_a_user_is_refused(change: dict[str, Any], said: str) -> 
         User.from_json({**BOB, **change})
 
 
+def enters(access: StoredAccess, token: str) -> bool:
+    try:
+        access.principal(token)
+    except UnauthorizedError:
+        return False
+    return True
+
+
 def test_only_known_users_with_their_rights_pass(registry: Registry) -> None:
     access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
     users = Users(registry.store)
@@ -86,7 +94,8 @@ def test_only_known_users_with_their_rights_pass(registry: Registry) -> None:
     users.add(User.from_json(BOB))
     users.add(User.from_json({**BOB, "component": "CONTROLLER", "password": "other"}))
     token = basic_token("bob", "secret")
-    eventually(lambda: access.verified(token) is None)
+    assert access.verified(token) is None
+    eventually(lambda: enters(access, token))
     found = access.principal(token)
     assert (found.name, found.permissions, found.is_admin) == ("bob", frozenset({Permission.READ}), False)
     eventually(lambda: access.principal(token) and access.verified(token))
@@ -102,24 +111,16 @@ def test_changes_hold_at_once(registry: Registry) -> None:
     users = Users(registry.store)
     users.add(User.from_json(BOB))
     old, new = basic_token("bob", "secret"), basic_token("bob", "new")
-
-    def enters(token: str) -> bool:
-        try:
-            access.principal(token)
-        except UnauthorizedError:
-            return False
-        return True
-
-    eventually(lambda: enters(old))
+    eventually(lambda: enters(access, old))
     changed = changed_user(users.get("bob", "BROKER"), {"password": "new", "tables": None}, password_changed=True)
     users.replace(changed)
-    eventually(lambda: enters(new) and not enters(old))
+    eventually(lambda: enters(access, new) and not enters(access, old))
     assert access.principal(new).tables is None
     kept = changed_user(users.get("bob", "BROKER"), {"password": "newer", "role": "ADMIN"}, password_changed=False)
     users.replace(kept)
-    eventually(lambda: enters(new) and access.principal(new).is_admin)
+    eventually(lambda: enters(access, new) and access.principal(new).is_admin)
     users.delete("bob", "BROKER")
-    eventually(lambda: not enters(new))
+    eventually(lambda: not enters(access, new))
 
 
 def test_the_last_administrator_of_controllers_stays(registry: Registry) -> None:
@@ -157,23 +158,15 @@ DAMAGED = [
 def test_nobody_logs_in_by_a_damaged_record_and_the_others_do(registry: Registry, value: bytes) -> None:
     users, (root, bob) = Users(registry.store), (basic_token("root", "toor"), basic_token("bob", "secret"))
     access = StoredAccess(registry, "BROKER", StoredUsers("root", "toor"))
-
-    def is_refused() -> bool:
-        try:
-            access.principal(bob)
-        except UnauthorizedError:
-            return True
-        return False
-
     users.add(User.from_json(BOB))
-    eventually(lambda: not is_refused())
+    eventually(lambda: enters(access, bob))
     registry.store.set(paths.user("bob_BROKER"), value, None)
-    eventually(is_refused)
+    eventually(lambda: not enters(access, bob))
     assert access.principal(root).name == "root"
     assert list(users.readable()[1]) == ["bob_BROKER"]
     assert users.delete("bob", "BROKER") == "bob_BROKER"
     users.add(User.from_json(BOB))
-    eventually(lambda: not is_refused())
+    eventually(lambda: enters(access, bob))
 
 
 @pytest.mark.parametrize("value", DAMAGED)
