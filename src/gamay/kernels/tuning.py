@@ -60,9 +60,9 @@ FEW_CELLS_MAX = 1 << 12
 GATHERED_ROWS_MAX = 1 << 13
 GATHERED_SEGMENTS_MAX = 64
 
-# A mask that keeps fewer than one row in so many becomes a list: gathering two columns and adding costs 0.34 ns a row of the
-# range at 2 %, 0.77 at 6 %; spare groups cost 0.66 whatever the share, compressing 0.56 to 1.2.
-SPARSE_MASK = 20
+# A mask that keeps fewer than one row in so many becomes a list: two filtered sums take 0.75 ns a row of the range either
+# way at 2 %, 1.1 by list and 0.8 by flags at 4 %, 1.4 and 1.0 at 10 %; spare groups cost the same whatever the share.
+SPARSE_MASK = 40
 
 # Values of a dictionary of more entries are looked up far away, 5 ns each instead of 0.3: of rows that a mask drops, too, so
 # that these are cut out, at 0.4 ns a row and column, unless they are few.
