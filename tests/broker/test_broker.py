@@ -58,6 +58,9 @@ class FakeServer:
         return result, [s for s in segments if s in self.lacks]
 
 
+_WAYS = ("v1Response", "v2Response")
+
+
 class World:
     """A table `t` with segments 0 … 3, where segment i holds n from 10 i to 10 i + 9, on two servers."""
 
@@ -278,13 +281,33 @@ def test_http(world: World) -> None:
 
 def test_what_is_not_offered_is_told(world: World) -> None:
     for method, path in (
-        ("POST", "/query/compare"),
         ("POST", "/query/timeseries"),
         ("GET", "/timeseries/api/v1/query_range"),
+        ("GET", "/queryWorkloadConfigs"),
     ):
         answer = world.http.request(method, path)
         assert answer.status_code == 501
-        assert answer.json()["error"].startswith(f"{path} is not offered: there is ")
+        assert answer.json()["error"].startswith(f"{path} is not offered: there ")
+    assert world.http.get("/timeseries/api/v1/query").json() == {}
+
+
+def test_two_ways_of_asking_are_compared(world: World) -> None:
+    def compared(**body: str) -> tuple[list[str], list[str], list[str]]:
+        answer = world.http.post("/query/compare", json=body).json()
+        names = [answer[each].get("resultTable", {}).get("dataSchema", {}).get("columnNames") for each in _WAYS]
+        return *names, answer["comparisonAnalysis"]
+
+    assert compared(sql="SELECT 7 AS n") == (["n"], ["n"], [])
+    named = "The names of columns differ: [7] in v1, [EXPR$0] in v2"
+    assert compared(sql="SELECT 7") == (["7"], ["EXPR$0"], [named])
+    assert compared(sql="SELECT 7", queryOptions="useMultistageEngine=true;timeoutMs=1000")[2] == [named]
+    assert compared(sqlV1="SELECT 1 AS n", sqlV2="SELECT 2 AS n")[2] == ["The rows differ"]
+    types = "The types of columns differ: [INT] in v1, [STRING] in v2"
+    assert compared(sqlV1="SELECT 1 AS n", sqlV2="SELECT 'x' AS n")[2] == [types, "The rows differ"]
+    assert compared(sqlV1="SELECT 1 AS n", sqlV2="SELECT n FROM nowhere")[2] == ["The query failed in v2"]
+    for body in ({}, {"sqlV1": "SELECT 1"}, {"sql": 7}):
+        assert world.http.post("/query/compare", json=body).status_code == 400
+    assert world.http.post("/query/compare", content=b"{").json()["error"].startswith("Invalid JSON")
 
 
 def test_a_table_of_a_database(world: World) -> None:
@@ -468,6 +491,9 @@ def test_whether_a_text_is_a_query_is_told_without_asking_it(world: World) -> No
     assert bad.status_code == 200
     assert bad.json()["valid"] is False
     assert "SELECT" in bad.json()["errorMessage"]
+    dml = world.http.post(check, json={"sql": "INSERT INTO t FROM FILE 's3://in/'"}).json()
+    assert dml == {"valid": True, "sqlType": "DML", "errorMessage": None}
+    assert not world.http.post(check, json={"sql": "INSERT INTO t FROM"}).json()["valid"]
     assert world.http.post(check, json={"query": "SELECT 1"}).status_code == 400
     assert world.http.post(check, content=b"{").json()["error"].startswith("Invalid JSON")
     assert world.asked() == set()
@@ -488,6 +514,26 @@ def test_queries_that_differ_in_constants_have_one_fingerprint(world: World) -> 
     refused = world.http.post("/query/sql/queryFingerprint", json={"sql": "DROP TABLE t"})
     assert refused.status_code == 400
     assert "DROP" in refused.json()["error"]
+
+
+def test_a_dropped_route_is_there_again_when_it_is_rebuilt(world: World) -> None:
+    assert world.http.delete("/routing/t").text == "Success"
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"][0]["errorCode"] == 410
+    assert world.http.delete("/routing/t_OFFLINE").status_code == 404
+    assert world.http.get("/debug/routingTable/t").status_code == 404
+    assert world.http.put("/routing/t").text == "Success"
+    assert world.ask("SELECT count(*) FROM t").json()["exceptions"] == []
+
+
+def test_what_runs_is_told_with_what_it_takes(world: World) -> None:
+    pending = world.runner.begin("SELECT count(*) FROM t", {})
+    assert pending.deadline.budget is not None
+    assert world.http.get("/debug/queries/resourceUsage").json() == []
+    with world.runner.running.listed(pending):
+        pending.deadline.budget.change("rows", 4096)
+        told = world.http.get("/debug/queries/resourceUsage").json()
+    assert told == [{"queryId": str(pending.number), "cpuTimeNs": 0, "allocatedBytes": 4096}]
+    pending.deadline.budget.close()
 
 
 def test_routes_can_be_worked_out_on_demand(world: World) -> None:

@@ -184,6 +184,8 @@ def test_a_query_is_ended_at_its_servers(replicated: Cluster) -> None:
     thread.start()
     eventually(lambda: any(app.get("/queries/id").json() for app in apps))
     (request_id,) = replicated.http.get("/queries").json()
+    used = [query for app in apps for query in app.get("/debug/queries/resourceUsage").json()]
+    assert {query["queryId"] for query in used} == {request_id}
     ended = [app.delete(f"/query/{request_id}").text for app in apps]
     assert f"Cancelled query: {request_id}" in ended
     thread.join(60)

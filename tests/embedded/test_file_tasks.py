@@ -183,6 +183,7 @@ def test_files_are_inserted_by_sql(shared: Fed) -> None:
     answer = api.query(text + "; SET includeFileNamePattern = 'glob:**/*.csv'")
     jobs = [f"Task_{TYPE}_mine{end}" for end in ("", "_1")]
     assert answer["resultTable"]["dataSchema"]["columnNames"] == ["tableName", "taskJobName"]
+    assert (int(answer["requestId"]) >= 0, answer["brokerId"][:7]) == (True, "Broker_")
     assert answer["resultTable"]["rows"] == [["trips_OFFLINE", job] for job in jobs]
     for job in jobs:
         shared.ended(job)
@@ -196,7 +197,8 @@ def test_files_are_inserted_by_sql(shared: Fed) -> None:
     ):
         (failed,) = api.query(sql)["exceptions"]
         assert (failed["errorCode"], said in failed["message"]) == (code, True), failed
-    assert api.broker.get("/query/sql", params={"sql": text}).status_code == 403
+    (got,) = api.broker.get("/query/sql", params={"sql": text}).json()["exceptions"]
+    assert got == {"errorCode": 150, "message": "SQLParsingError: INSERT is taken from POST requests alone"}
     assert api.broker.post("/query/sql", json={"sql": text}, headers={"Origin": "http://other"}).status_code == 403
 
 

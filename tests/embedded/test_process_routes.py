@@ -21,6 +21,13 @@ def test_each_role_tells_since_when_it_runs_and_on_what(api: Any, role: str) -> 
     assert shown["runtimeConfig"]["library"].startswith("Python 3")
 
 
+@pytest.mark.parametrize("role", ["broker", "server", "minion"])
+def test_threads_are_told_with_their_processor_time(api: Any, role: str) -> None:
+    threads = getattr(api, role).get("/debug/threads/resourceUsage").json()
+    assert "MainThread" in {thread["threadName"] for thread in threads}
+    assert any(thread["cpuTimeNs"] for thread in threads)
+
+
 @pytest.mark.parametrize("role", ["controller", "broker", "server", "minion"])
 def test_head_works_where_get_does(api: Any, role: str) -> None:
     rest = getattr(api, role)

@@ -4,9 +4,11 @@ import os
 import platform
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from gamay.base.clock import Clock
@@ -17,6 +19,20 @@ VERSION = version("gamay")
 def process_name() -> str:
     """Return what tells this process from others of the cluster: roles may share one."""
     return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def thread_usage() -> list[dict[str, Any]]:
+    """Return the threads of Python with the processor time that each has had, None where the system does not tell it."""
+    threads = sorted(threading.enumerate(), key=lambda thread: thread.name)
+    return [{"threadName": each.name, "cpuTimeNs": _processor_ns(each.native_id)} for each in threads]
+
+
+def _processor_ns(thread_id: int | None) -> int | None:
+    try:  # what stands before the numbers, the name, may have spaces in it, but for its end
+        stat = Path(f"/proc/self/task/{thread_id}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return None
 
 
 class ProcessInfo:

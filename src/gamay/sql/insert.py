@@ -1,10 +1,14 @@
-"""`INSERT INTO [database.]table FROM FILE 'uri' [, FILE 'uri' …]`, with SET before or after it: files to be taken in."""
+"""`INSERT INTO [database.]table FROM FILE 'uri' [, FILE 'uri' …]`: files to be taken in.
+
+Settings come by SET before or after it, or by one OPTION at its end, which gives way to SET.
+"""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gamay.base.errors import QueryError
+from gamay.sql.options.options import split_trailing_option
 from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import COMMENT, STRING, Lexeme, TokenKind, lex
 
@@ -14,7 +18,7 @@ _BEGIN = re.compile(rf"(?i){_SPACE}(?:set\s(?:{STRING}|[^;'])*+;{_SPACE})*+inser
 
 @dataclass(frozen=True, slots=True)
 class InsertFromFiles:
-    """The statement. uris: of the files, in order. settings: what SET says, with names as they are written."""
+    """The statement. uris: of the files, in order. settings: what SET and OPTION say, with names as they are written."""
 
     table: str
     uris: tuple[str, ...]
@@ -31,8 +35,14 @@ def is_insert(text: str) -> bool:
 
 
 def parse_insert(text: str) -> InsertFromFiles:
-    """Read the statement; raises QueryError that points at what is wrong."""
-    return _Reader(text, lex(text)).statement()
+    """Read the statement; raises QueryError that points at what is wrong.
+
+    >>> parse_insert("SET a = 1; INSERT INTO t FROM FILE 's3://in/' OPTION(a=2, b=3)").settings
+    {'a': '1', 'b': '3'}
+    """
+    statement, options = split_trailing_option(text)
+    insert = _Reader(text, lex(statement)).statement()
+    return replace(insert, settings={**options, **insert.settings}) if options else insert
 
 
 class _Reader:

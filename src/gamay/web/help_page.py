@@ -44,7 +44,7 @@ _TAGS = {
     "Logger": "Logs and their levels",
 }
 _GROUPS = {
-    "Query": ("/query", "/queries", "/responseStore", "/timeseries"),
+    "Query": ("/query", "/queries", "/responseStore", "/timeseries", "/debug/queries"),
     "Routing": ("/routing", "/debug/routing", "/debug/timeBoundary", "/debug/serverRouting"),
     "Quota": ("/debug/tables/queryQuota", "/debug/databases", "/debug/applicationQuotas"),
     "Table": ("/table", "/segments", "/controllerJob"),
@@ -61,6 +61,7 @@ _ANSWERS = {
     "/start-time": TEXT,
     "/instance/tags": LIST,
     "/loggers": LIST,
+    "/debug/threads/resourceUsage": LIST,
     "/loggers/files": LIST,
     "/loggers/download": TEXT,
 }

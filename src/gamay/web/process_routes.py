@@ -12,7 +12,7 @@ from gamay.base.history import KEPT, MetricsHistory
 from gamay.base.log_files import LOG_FILES
 from gamay.base.log_memory import LINES_MAX, remember_log
 from gamay.base.loggers import logger_names, set_logger_level, shown_logger
-from gamay.base.process_info import VERSION, ProcessInfo
+from gamay.base.process_info import VERSION, ProcessInfo, thread_usage
 from gamay.cluster.records.registry import Registry
 
 # of these routes, and of those that every role has beside them
@@ -27,6 +27,7 @@ GET    /version                                       GetVersion            read
 GET    /start-time                                    GetAdminInfo          read        -
 GET    /appconfigs                                    GetAppConfig          read        -
 GET    /instance/tags                                 GetInstance           read        -
+GET    /debug/threads/resourceUsage                   GetThreadUsage        read        -
 GET    /loggers                                       GetLogger             read        -
 GET    /loggers/recent                                GetLogFile            instance    -
 GET    /loggers/files                                 GetLogFile            read        -
@@ -94,6 +95,11 @@ def process_routes(registry: Registry, instance_id: str, clock: Clock, history: 
         ),
         Route("/instance/tags", lambda _: JSONResponse(list(tags())), name="List the tags of the instance"),
         Route("/loggers", lambda _: JSONResponse(logger_names()), name="List the loggers"),
+        Route(
+            "/debug/threads/resourceUsage",
+            lambda _: JSONResponse(thread_usage()),
+            name="List the threads of the process with the processor time that each has had",
+        ),
         Route("/metrics/history", past),
         Route("/loggers/recent", lines),
         Route("/loggers/files", files),

@@ -35,6 +35,7 @@ class _Running:
     __slots__ = ("is_cancelled", "number", "principal", "sql")
 
     client_id = None
+    budget = None
 
     def __init__(self, number: int, sql: str, principal: Principal) -> None:
         self.number = number

@@ -167,9 +167,13 @@ class QueryRunner:
     def refused(self, error: QueryError) -> BrokerResponse:
         """Return the answer to a request whose query is not even looked at: its options make no sense, or all is full."""
         response = BrokerResponse.of_error(error)
-        response.request_id, response.broker_id = str(next(self._request_ids)), self.broker_id
+        self.number(response)
         self.counters.count(None, response, 0.0)
         return response
+
+    def number(self, response: BrokerResponse) -> None:
+        """Give the answer to a request that is no query an id, as those of queries have."""
+        response.request_id, response.broker_id = str(next(self._request_ids)), self.broker_id
 
     def begin(
         self,

@@ -1,9 +1,10 @@
 """The queries that run now, so that they can be listed and cancelled."""
 
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from gamay.cluster.access.principals import ANYONE, Principal
+from gamay.query.limits.budget import Budget, used
 
 
 class Cancellable(Protocol):
@@ -11,6 +12,11 @@ class Cancellable(Protocol):
 
     def cancel(self) -> None:
         """Let the query end."""
+        ...
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the query holds, where that is counted."""
         ...
 
 
@@ -49,6 +55,13 @@ class RunningQueries:
     def snapshot(self, principal: Principal = ANYONE) -> dict[str, str]:
         """Return request id -> SQL of the queries that a principal may know of: its own, or all if it sees all tables."""
         return {str(query.number): query.sql for query in self._known_to(principal)}
+
+    def usage(self, principal: Principal = ANYONE) -> list[dict[str, Any]]:
+        """Return for the queries that a principal may know of which memory they hold, and the processor time so far.
+
+        The time is that of the parts which are done.
+        """
+        return [{"queryId": str(query.number), **used(query.deadline.budget)} for query in self._known_to(principal)]
 
     def cancel(self, query_id: str, principal: Principal = ANYONE, *, by_client_id: bool = False) -> bool:
         """Cancel a query that a principal may know of; return whether there was one."""

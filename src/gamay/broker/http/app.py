@@ -18,6 +18,7 @@ from gamay.base.urls import url_parameters
 from gamay.broker.answer.options import without_limit
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.history import measure_broker
+from gamay.broker.http.comparison import compared_bodies, comparison
 from gamay.broker.http.cursors import CursorRoutes, with_cursor
 from gamay.broker.http.inserts import FileInserts
 from gamay.broker.http.legacy import begin_pql, pql_text, refused_pql
@@ -54,9 +55,9 @@ from gamay.web.request_forms import UsualForm
 # what brokers of Pinot have, and what is said instead
 _NO_TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
 _NOT_OFFERED = {
-    "/query/compare": ("POST", "there is one engine, whose answers are compared with nothing"),
     "/query/timeseries": ("POST", _NO_TIME_SERIES),
     "/timeseries/api/v1/query_range": ("GET", _NO_TIME_SERIES),
+    "/queryWorkloadConfigs": ("GET", "there are no query workloads: quotas limit who asks how much"),
 }
 
 # what paths take behind `?`, for /help
@@ -79,6 +80,7 @@ _ANSWERS = {
     "DELETE /responseStore/{request_id}": TEXT,
     "DELETE /responseStore/{request_id}/": TEXT,
     "/queries/recent": LIST,
+    "/debug/queries/resourceUsage": LIST,
     "/routing/{table}": TEXT,
     "/routing/refresh/{table}/{segment}": TEXT,
     "/debug/tables/queryQuota/{table}": TEXT,
@@ -128,11 +130,17 @@ class BrokerApp:
             Route("/query", self.query, methods=["GET", "POST"]),
             Route("/query/sql/validateSyntax", self.validate_syntax, methods=["POST"]),
             Route("/query/sql/queryFingerprint", self.query_fingerprint, methods=["POST"]),
+            Route("/query/compare", self.compare, methods=["POST"]),
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
             Route("/queries", self.queries),
             Route("/queries/recent", self.recent_queries),
             *CursorRoutes(self._runner.answers).routes(),
             *(Route(path, self.not_offered, methods=[method]) for path, (method, _) in _NOT_OFFERED.items()),
+            Route(
+                "/timeseries/api/v1/query",
+                lambda _: JSONResponse({}),
+                name="An empty object: there is no time-series engine",
+            ),
             Route("/health", self.health),
             Route("/health/readiness", self.health),
             Route("/health/liveness", self.liveness),
@@ -142,9 +150,11 @@ class BrokerApp:
             Route("/debug/routingTableWithOptionalSegments/sql", self.routing_table_of_query),
             Route("/debug/routingTableWithOptionalSegments/{table}", self.routing_table),
             Route("/routing/{table}", self.rebuild_routing, methods=["PUT"]),
+            Route("/routing/{table}", self.drop_routing, methods=["DELETE"]),
             Route("/routing/refresh/{table}/{segment}", self.rebuild_routing, methods=["PUT"]),
             Route("/debug/timeBoundary/{table}", self.time_boundary),
             Route("/debug/serverRoutingStats", self.server_stats),
+            Route("/debug/queries/resourceUsage", self.resource_usage),
             Route("/debug/tables/queryQuota/{table}", self.query_quota),
             Route("/debug/databases/queryQuota/{name}", self.database_quota),
             Route("/debug/applicationQuotas/{name}", self.application_quota),
@@ -191,11 +201,14 @@ class BrokerApp:
 
     async def _insert(self, request: Request, inserts: FileInserts, sql: str) -> Response:
         """Have tasks made of INSERT INTO … FROM FILE, but not for a page of another site that a browser shows."""
-        if request.method != "POST" or "origin" in request.headers:
-            return _failure(403, "INSERT is taken from POST requests alone, and from no page that a browser shows")
         headers = request.headers
+        if "origin" in headers:
+            return _failure(403, "INSERT is taken from no page that a browser shows")
         try:
+            if request.method != "POST":
+                raise QueryError(ErrorCode.SQL_PARSING, "INSERT is taken from POST requests alone")
             response = await run_in_threadpool(inserts.answer, sql, headers.get("authorization"), headers.get("database"))
+            self._runner.number(response)
         except QueryError as error:
             response = self._runner.refused(error)
         return _answered(request, *answered(response))
@@ -209,6 +222,24 @@ class BrokerApp:
         with self._runner.running.listed(begun.pending):
             turn = self._queue.turn(begun.finish, len(pql), begun.pending.deadline)
             return await self._answers.watched(begun.pending, turn, request.receive)
+
+    async def compare(self, request: Request) -> Response:
+        """Answer a query, `sql`, or two, `sqlV1` and `sqlV2`, in both ways that useMultistageEngine knows."""
+        try:
+            body = orjson.loads(await request.body())
+            bodies = compared_bodies(body if isinstance(body, dict) else {})
+        except orjson.JSONDecodeError as error:
+            return _failure(400, f"Invalid JSON: {error}")
+        except InvalidConfigError as error:
+            return _failure(400, str(error))
+        told: list[bytes] = []
+        for each in bodies:
+            database, sender = request.headers.get("database"), sender_of(request.scope)
+            code, status, content = await self._answers.answer(each, database, sender, request.receive)
+            if code == ErrorCode.ACCESS_DENIED.code:
+                return Response(content, status, media_type="application/json")
+            told.append(content)
+        return Response(orjson.dumps(comparison(*told)), media_type="application/json")
 
     async def validate_syntax(self, request: Request) -> Response:
         """Tell whether the `sql` of a JSON body is a query."""
@@ -239,6 +270,10 @@ class BrokerApp:
     async def queries(self, request: Request) -> Response:
         """List the running queries, of others only to those who see all tables."""
         return JSONResponse(self._runner.running.snapshot(sender_of(request.scope)))
+
+    async def resource_usage(self, request: Request) -> Response:
+        """List the memory and the processor time of the running queries, of others only to those who see all tables."""
+        return JSONResponse(self._runner.running.usage(sender_of(request.scope)))
 
     async def recent_queries(self, request: Request) -> Response:
         """List the last queries with what they cost, of others only to those who see all tables."""
@@ -296,12 +331,22 @@ class BrokerApp:
 
     async def rebuild_routing(self, request: Request) -> Response:
         """Work out anew which servers are asked for a table's segments; this happens by itself when they change."""
+        table, routing = request.path_params["table"], self._runner.routing
+        names = routing.tables_of(table)
+        for name in names:
+            await run_in_threadpool(routing.refresh, name)
+        if not routing.find(table):
+            return _failure(404, f"Cannot find routing for table: {table}")
+        return PlainTextResponse("Success")
+
+    async def drop_routing(self, request: Request) -> Response:
+        """Answer no queries of a table any more, until its routing is rebuilt or something of the table changes."""
         table = request.path_params["table"]
         routes = self._runner.routing.find(table)
         if not routes:
             return _failure(404, f"Cannot find routing for table: {table}")
         for route in routes:
-            await run_in_threadpool(self._runner.routing.refresh, route.table)
+            await run_in_threadpool(self._runner.routing.drop, route.table)
         return PlainTextResponse("Success")
 
     async def query_quota(self, request: Request) -> Response:

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from gamay.base.errors import QueryError
+from gamay.sql.insert import is_insert, parse_insert
 from gamay.sql.options.options import split_trailing_option
 from gamay.sql.parser import parse_query
 from gamay.sql.text.slots import lift_literals
@@ -16,12 +17,16 @@ _HASH_DIGITS = 16
 
 
 def syntax_report(sql: str) -> dict[str, Any]:
-    """Return whether a text is a query, of which sort, and what is wrong with it; tables and columns are not looked up."""
+    """Return whether a text is a statement, of which sort, and what is wrong with it; tables are not looked up."""
+    is_dml = is_insert(sql)
     try:
-        parse_query(sql)
+        if is_dml:
+            parse_insert(sql)
+        else:
+            parse_query(sql)
     except QueryError as error:
         return {"valid": False, "sqlType": None, "errorMessage": error.client_message()}
-    return {"valid": True, "sqlType": "DQL", "errorMessage": None}
+    return {"valid": True, "sqlType": "DML" if is_dml else "DQL", "errorMessage": None}
 
 
 def fingerprint(sql: str) -> dict[str, str]:

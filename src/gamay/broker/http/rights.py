@@ -11,11 +11,14 @@ GET    /query                                         Query                 read
 POST   /query                                         Query                 read        found
 POST   /query/sql/validateSyntax                      Query                 read        -
 POST   /query/sql/queryFingerprint                    Query                 read        -
-POST   /query/compare                                 NotOffered            read        -
+POST   /query/compare                                 Query                 read        found
 POST   /query/timeseries                              NotOffered            read        -
 GET    /timeseries/api/v1/query_range                 NotOffered            read        -
+GET    /timeseries/api/v1/query                       GetTimeSeries         read        -
+GET    /queryWorkloadConfigs                          NotOffered            read        -
 DELETE /query/{query_id}                              CancelQuery           write       found
 GET    /queries                                       GetRunningQuery       read        listed
+GET    /debug/queries/resourceUsage                   GetQueryUsage         read        listed
 GET    /queries/recent                                GetRecentQuery        read        listed
 GET    /responseStore                                 GetResponse           read        listed
 DELETE /responseStore                                 DeleteResponse        write       listed
@@ -32,6 +35,7 @@ GET    /debug/routingTable/{table}                    GetRoutingTable       read
 GET    /debug/routingTableWithOptionalSegments/sql    GetRoutingTable       read        found
 GET    /debug/routingTableWithOptionalSegments/{table} GetRoutingTable      read        table
 PUT    /routing/{table}                               BuildRouting          operate     table
+DELETE /routing/{table}                               DeleteRouting         operate     table
 PUT    /routing/refresh/{table}/{segment}             RefreshRouting        operate     table
 GET    /debug/timeBoundary/{table}                    GetTimeBoundary       read        table
 GET    /debug/tables/queryQuota/{table}               GetTableQuota         read        table

@@ -78,7 +78,7 @@ class _Snapshot:
     def find(self, name: str) -> list[TableRoute]:
         known = self._found.get(name)
         if known is None:
-            tables = self._tables_of(name)
+            tables = self.tables_of(name)
             # Half of a hybrid table would be a wrong answer; a half that was created a moment ago is as yet nobody's.
             is_split = any(self.elsewhere.get(table) for table in tables)
             known = [] if is_split else [self.routes[table] for table in tables if table in self.routes]
@@ -87,9 +87,9 @@ class _Snapshot:
         return known
 
     def is_elsewhere(self, name: str) -> bool:
-        return any(table in self.elsewhere for table in self._tables_of(name))
+        return any(table in self.elsewhere for table in self.tables_of(name))
 
-    def _tables_of(self, name: str) -> list[str]:
+    def tables_of(self, name: str) -> list[str]:
         """Return the typed tables that a name means, as written or else in any case."""
         exact = [table for table in _typed_names(name) if table in self.routes or table in self.elsewhere]
         if exact:
@@ -227,6 +227,16 @@ class RoutingTables:
     def table_names(self) -> list[str]:
         """Return the raw names of all tables that are served."""
         return sorted({raw_table_name(table) for table in self._snapshot.routes})
+
+    def tables_of(self, name: str) -> list[str]:
+        """Return the typed tables that a name means, whether this broker serves them or not; OFFLINE first."""
+        return self._snapshot.tables_of(name)
+
+    def drop(self, table: str) -> None:
+        """Serve a typed table no more, until its route is rebuilt."""
+        with self._rebuilding:
+            self._facts.pop(table, None)
+            self._replace(table, None, elsewhere={table: False})
 
     def refresh(self, table: str) -> None:
         """Rebuild a typed table's route now, from what the records say at this moment."""

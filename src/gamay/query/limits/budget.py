@@ -356,6 +356,15 @@ class Budget:
         return f"{megabytes(parts[what])} of it are {what}: {_ADVICE.get(what, 'filter more, or select less')}"
 
 
+def used(budget: Budget | None) -> dict[str, int]:
+    """Return what a live query holds, and the processor time of those of its parts that are done."""
+    stats = QueryStats() if budget is None else budget.stats()
+    return {
+        "cpuTimeNs": stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns,
+        "allocatedBytes": 0 if budget is None else budget.taken,
+    }
+
+
 class BudgetHolder:
     """What one part of a query's work tells its memory to."""
 

@@ -155,7 +155,7 @@ class QueryListener:
 
         cancel = partial(self._loop.call_soon_threadsafe, deadline.cancel)
         try:
-            with self._running.listed(header.id, cancel):
+            with self._running.listed(header.id, cancel, deadline.budget):
                 answer = await self._queue.turn(execute, num_bytes, deadline, is_short=query[0].is_short)
         except Exception as error:  # noqa: BLE001 - as above
             if isinstance(error, QueryError) and error.code is ErrorCode.QUERY_SCHEDULING_TIMEOUT:

@@ -127,7 +127,7 @@ class Submissions:
             raise InvalidConfigError(f"the {PAYLOAD_TYPE} must be '{SQL}', not '{payload}'; brokers ask at the query port")
         scan = self._begun(_selection(request.sql), list(request.segments), principal, context)
         query_id = metadata.get(REQUEST_ID.lower()) or f"grpc_{next(self._numbers)}"
-        with self._running.listed(query_id, scan.deadline.cancel):
+        with self._running.listed(query_id, scan.deadline.cancel, scan.deadline.budget):
             yield from self._responses(scan, is_streamed=metadata.get(STREAMING.lower(), "false").lower() == "true")
 
     def _responses(self, scan: _Scan, *, is_streamed: bool) -> Iterator[Any]:

@@ -53,6 +53,7 @@ _ANSWERS = {
     "/segments/{table}/{segment}/upload": TEXT,
     "/query/{query_id}": TEXT,
     "/queries/id": LIST,
+    "/debug/queries/resourceUsage": LIST,
     "/tables/{table}/readView": ARROW,
 }
 # those of them that may come several times
@@ -103,6 +104,7 @@ class ServerApp:
             Route("/controllerJob/reloadStatus/{table}", self.reload_status),
             Route("/queries/id", self.running),
             Route("/query/{query_id}", self.cancel, methods=["DELETE"]),
+            Route("/debug/queries/resourceUsage", self.resource_usage),
             Route("/tables/{table}/validDocIdsMetadata", self.valid_doc_counts, methods=["POST"]),
             Route("/tables/{table}/readView", self.read_view, methods=["POST"]),
             Route("/tables/{table}/consumingSegmentsInfo", self.consuming_segments),
@@ -249,6 +251,10 @@ class ServerApp:
     async def running(self, _: Request) -> Response:
         """List the ids of the queries that other processes wait for: brokers, and readers by gRPC."""
         return JSONResponse(self._queries.ids())
+
+    async def resource_usage(self, _: Request) -> Response:
+        """List the memory and the processor time of the queries that other processes wait for."""
+        return JSONResponse(self._queries.usage())
 
     async def cancel(self, request: Request) -> Response:
         """End the work for a query; who waits for it gets error 503."""

@@ -33,6 +33,7 @@ GET    /tables/{table}/deadLetters                    GetConsumingSegments  read
 GET    /tables/{table}/deadLetters/replayable         ReplayDeadLetters     instance    table
 POST   /tables/{table}/deadLetters/find               ReplayDeadLetters     instance    table
 POST   /tables/{table}/deadLetters/replayed           ReplayDeadLetters     instance    table
+GET    /debug/queries/resourceUsage                   GetQueryUsage         read        all
 GET    /queries/id                                    GetRunningQuery       read        all
 DELETE /query/{query_id}                              CancelQuery           operate     -
 GET    /instance/pools                                GetInstance           read        -
