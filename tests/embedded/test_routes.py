@@ -165,8 +165,14 @@ def test_tuners_change_what_they_say(api: Any) -> None:
     assert indexing["sortedColumn"] == ["day"]
     assert api.controller.get("/tables").json() == {"tables": []}
     unknown = {**TUNED, "offline": {**TUNED["offline"], "tunerConfigs": [{"name": "autoIndexTuner"}]}}  # type: ignore[dict-item]
-    answer = api.controller.post("/tableConfigs/tune", json=unknown)
-    assert (answer.status_code, "autoIndexTuner" in answer.json()["error"]) == (400, True)
+    for path in ("/tableConfigs/tune", "/tableConfigs"):
+        answer = api.controller.post(path, json=unknown)
+        assert (answer.status_code, "autoIndexTuner" in answer.json()["error"]) == (400, True)
+    api.controller.post("/schemas", json=TUNED["schema"])
+    added = {**TUNED["offline"], "tunerConfigs": [{"name": "realtimeAutoIndexTuner", "properties": {"a": "b"}}]}  # type: ignore[dict-item]
+    answer = api.controller.post("/tables", json=added).json()
+    assert [told.partition(":")[0] for told in answer["warnings"]] == ["tunerConfigs"]
+    assert api.controller.get("/tables/t").json()["OFFLINE"]["tableIndexConfig"]["noDictionaryColumns"] == ["n"]
 
 
 def test_a_query_of_a_client_that_runs_nowhere_is_not_cancelled(api: Any) -> None:

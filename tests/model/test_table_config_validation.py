@@ -466,6 +466,8 @@ def test_settings_of_ingestion_without_effect_are_named() -> None:
         "ingestionExceptionLogRateLimitPerMin": 0,
     }  # fmt: skip
     assert told(**unused) == [f"ingestionConfig.{key}" for key in unused]
+    stream = {"streamConfigMaps": [{"streamType": "kafka"}]}
+    assert told(streamIngestionConfig=stream) == ["ingestionConfig.streamIngestionConfig"]
     assert told(continueOnError=True, ingestionExceptionLogRateLimitPerMin=5) == []
 
 

@@ -14,7 +14,6 @@ from gamay.model.rules.upsert_changes import forbidden_changes
 from gamay.model.schema.schema import Schema, check_backward_compatible
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType, raw_table_name, table_type_of, typed_table_name
-from gamay.model.table.tuning import tuned
 
 _KEYS = frozenset({"tableName", "schema", "offline", "realtime"})
 _SLOTS = {"offline": TableType.OFFLINE, "realtime": TableType.REALTIME}
@@ -88,12 +87,6 @@ class TableDocuments:
         if not configs:
             raise InvalidConfigError(f"tableConfigs '{name}': it has neither 'offline' nor 'realtime'")
         return TableDocument(name, schema, configs, unrecognized)
-
-    def tuned(self, document: Mapping[str, Any], *, by: Principal) -> TableDocument:
-        """Return a document as the tuners that its table configs name would change it. Raises InvalidConfigError."""
-        schema = self.parse(document, by=by).schema.value
-        changed = {slot: tuned(document[slot], schema) for slot in _SLOTS if document.get(slot)}
-        return self.parse({**document, **changed}, by=by)
 
     def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> TableDocument:
         """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""

@@ -41,6 +41,7 @@ from gamay.model.table.secondary_indexes import declared_indexes
 from gamay.model.table.stored import stored_schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType, raw_table_name, table_type_of, typed_table_name
+from gamay.model.table.tuning import tuned
 from gamay.model.units import parse_period
 from gamay.sql.columns import columns_of, volatile_functions
 from gamay.storage.deep_store import SCHEME, UPSERT_SNAPSHOTS
@@ -127,7 +128,7 @@ class TableManager:
     def parse(
         self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "", *, by: Principal
     ) -> Parsed[TableConfig]:
-        """Read and validate a config, against the schema of the same name unless one is given.
+        """Read a config, tune and validate it, against the schema of the same name unless one is given.
 
         by: who sent it, for not everybody may name any broker. skip: comma-separated validations to leave out.
         Raises InvalidConfigError.
@@ -147,6 +148,9 @@ class TableManager:
                     f"{nearest(config.raw_name, self.schemas.names())}"
                 )
             schema = Schema.from_json(schema_document).value
+        if config.tuners:
+            parsed = TableConfig.from_json(tuned(document, schema))
+            config = parsed.value
         config = guarded(migrated(config, schema), self.context.registry.cluster_config())
         parsed = replace(parsed, value=config)
         document_before = self.context.registry.get_table_config(config.typed_name)

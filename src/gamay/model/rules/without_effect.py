@@ -154,6 +154,10 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
             yield f"upsertConfig.{name}: mode {upsert.mode} merges nothing; the setting is kept"
     if dedup is not None and dedup.preload != "DEFAULT":
         yield "dedupConfig.preload: the keys of all segments are there before rows are consumed; the setting is kept"
+    if config.ingestion.stream is not None and config.table_type is TableType.OFFLINE:
+        yield f"{_STREAM}: an OFFLINE table consumes no stream; the setting is kept"
+    if any(tuner.type is not None or tuner.properties for tuner in config.tuners):
+        yield "tunerConfigs: the tuners that there are take neither type nor properties; the settings are kept"
     yield from _unused_retention(config)
     yield from _unused_pruners(config)
     strategy, is_offline = segments.segment_assignment_strategy, config.table_type is TableType.OFFLINE

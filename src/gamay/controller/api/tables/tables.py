@@ -134,7 +134,7 @@ def table_documents_router(services: Services) -> GuardedRouter:
         openapi_extra=body_docs("Schema and table configs"),
     )
     def tune_document(request: Request, body: Body) -> dict[str, Any]:
-        return _checked(documents.tuned(body, by=sender_of(request.scope)))
+        return _checked(documents.parse(body, by=sender_of(request.scope)))
 
     @router.get("/tableConfigs/{name}", summary="Show a schema and its tables")
     def get_document(name: str) -> dict[str, Any]:
