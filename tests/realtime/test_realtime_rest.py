@@ -26,9 +26,22 @@ def test_what_is_told_of_a_table_that_consumes(make_realtime: Callable[..., Any]
             {"partitionGroupId": 1, "sequenceNumber": 0, "startOffset": "0"},
         ]
     }
-    assert list(table.rest("GET", "/segments/t/metadata")) == completed
+    told = table.rest("GET", "/segments/t/metadata")
+    offsets = {name: (one["startOffset"], one["endOffset"], one["totalDocs"]) for name, one in told.items()}
+    of_partition_0 = [("0", "5", 5), ("5", "10", 5), ("10", None, 2)]
+    assert list(offsets.values()) == [*of_partition_0, ("0", None, 3)]
+    assert {(one["schemaName"], one["timeUnit"], one["timeGranularitySec"]) for one in told.values()} == {
+        ("t", "MILLISECONDS", 0)
+    }
+    server = f"{table.cluster.server_url}/tables/t_REALTIME"
+    assert told == httpx.get(f"{server}/segments/metadata").json()
+    assert httpx.get(f"{server}/tiers").json() == {
+        "tableName": "t_REALTIME",
+        "segmentTiers": dict.fromkeys(completed),
+        "mutableSegments": consuming,
+    }
     shown = table.rest("GET", f"/segments/t/{consuming[0]}/metadata", params={"columns": "*"})
-    assert (shown["segment.realtime.status"], "columns" in shown) == ("IN_PROGRESS", False)
+    assert (shown["segment.realtime.status"], shown["columns"]) == ("IN_PROGRESS", [])
     assert table.rest("GET", "/segments/t_REALTIME/needReload")["needReload"] is False
     assert [told["staleSegmentList"] for told in table.rest("GET", "/segments/t_REALTIME/isStale").values()] == [[]]
     (debug,) = table.rest("GET", "/debug/tables/t")

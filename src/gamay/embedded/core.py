@@ -32,7 +32,7 @@ from gamay.roles.layout import Layout
 from gamay.roles.lock import FolderLock
 from gamay.roles.pandas_import import keep_arrow_from_importing_pandas
 from gamay.roles.server_role import ServerRole, consuming_resources
-from gamay.server.http.describe import describe_segment
+from gamay.server.http.describe import describe_segments
 from gamay.server.http.key_counts import upsert_keys
 from gamay.server.http.valid_docs import valid_doc_counts
 from gamay.server.instance.instance import ServerInstance
@@ -315,11 +315,10 @@ class _LocalServers:
         return {} if data is None else {name: loaded.size_bytes for name, loaded in data.snapshot().items()}
 
     def segment_details(self, instance: str, table: str, segment: str, columns: Sequence[str]) -> dict[str, Any]:
-        data = self._check(instance).table(table)
-        loaded = None if data is None else data.snapshot().get(segment)
-        if loaded is None:
+        found = describe_segments(self._check(instance), table, [segment], columns)
+        if segment not in found:
             raise NotFoundError(f"server '{instance}' has not loaded segment '{segment}' of table '{table}'")
-        return describe_segment(loaded, columns)
+        return found[segment]
 
     def reload_progress(
         self, instance: str, table: str, segments: Sequence[str], since_ms: int

@@ -21,7 +21,7 @@ from gamay.model.parse import load_json
 from gamay.server.answering.running import RunningQueries
 from gamay.server.http.copies import StoredCopy, store_copy
 from gamay.server.http.dead_letters import dead_letter_routes
-from gamay.server.http.describe import describe_segment
+from gamay.server.http.describe import describe_segments
 from gamay.server.http.details import detail_routes
 from gamay.server.http.read_view import read_view
 from gamay.server.http.rights import SERVER_RIGHTS
@@ -155,12 +155,11 @@ class ServerApp:
         return JSONResponse({name: str(loaded.crc) for name, loaded in sorted(data.snapshot().items())})
 
     async def metadata(self, request: Request) -> Response:
-        """Show what is known of a loaded segment."""
-        data = self._instance.table(request.path_params["table"])
-        loaded = None if data is None else data.snapshot().get(request.path_params["segment"])
-        if loaded is None:
-            return _no_table(request)
-        return JSONResponse(describe_segment(loaded, request.query_params.getlist("columns")))
+        """Show what is known of a segment."""
+        table, segment = request.path_params["table"], request.path_params["segment"]
+        columns = request.query_params.getlist("columns")
+        found = await run_in_threadpool(describe_segments, self._instance, table, [segment], columns)
+        return JSONResponse(found[segment]) if segment in found else _no_table(request)
 
     async def archive(self, request: Request) -> Response:
         """Send the archive of a loaded segment: to other servers, and to the controller where the deep store lacks it."""

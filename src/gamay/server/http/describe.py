@@ -1,12 +1,16 @@
 """What a server tells of its segments, in the shape that the controller and clients know."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from gamay.base.errors import CorruptSegmentError
+from gamay.model.schema.datetime_format import DateTimeFormat, DateTimeKind
+from gamay.model.table.table_name import TableType, raw_table_name, table_type_of
+from gamay.model.units import TimeUnit
 from gamay.segment.encode.metadata import ColumnMeta
 from gamay.segment.read.reader import ImmutableSegment
+from gamay.server.instance.instance import ServerInstance
 from gamay.server.loading.table import LoadedSegment
 
 _INDEXES = {
@@ -24,29 +28,84 @@ _INDEXES = {
 }
 
 
-def describe_segment(loaded: LoadedSegment, columns: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a loaded segment's metadata; columns: those to list with their indexes, `*` for all."""
+def describe_segments(
+    instance: ServerInstance, table: str, names: Collection[str] = (), columns: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
+    """Return the metadata of a typed table's segments, or of the named ones, consuming ones among them, by name.
+
+    columns: those to list with their indexes, `*` for all; of consuming segments none are listed.
+    """
+    data = instance.table(table)
+    if data is None:
+        return {}
+    contents = data.contents()
+    chosen = [name for name in (*contents.loaded, *contents.consuming) if not names or name in names]
+    is_stream = table_type_of(table) is TableType.REALTIME  # only then records know more, the offsets of rows
+    records = instance.records(table, chosen) if is_stream else {}
+    layout = instance.layout_of(table)
+    time = layout and layout.config.time_column
+    fields = () if layout is None else layout.schema.fields
+    format_ = next((field.format for field in fields if field.name == time), None)
+    told = {}
+    for name in sorted(chosen):
+        if name in contents.loaded:
+            one = _described(contents.loaded[name], columns)
+        else:
+            created_ms = records[name].creation_time_ms if name in records else None
+            one = _bare(name, created_ms, contents.consuming[name].freeze()[0].num_docs) | {"timeColumn": time}
+        one["schemaName"] = raw_table_name(table)
+        if format_ is not None and one["timeColumn"] == time:
+            one |= _unit(format_)
+        if (record := records.get(name)) is not None:
+            one |= {"startOffset": record.start_offset or None, "endOffset": record.end_offset or None}
+        told[name] = one
+    return told
+
+
+def _unit(time: DateTimeFormat) -> Mapping[str, Any]:
+    """Return the unit of a time column, as Pinot tells it: that of numbers; what is a text has milliseconds."""
+    unit = time.unit if time.kind is DateTimeKind.EPOCH else TimeUnit.MILLISECONDS
+    return {"timeUnit": unit.name, "timeGranularitySec": unit.to_millis(1) // 1000}
+
+
+def _bare(name: str, created_ms: int | None, num_docs: int) -> dict[str, Any]:
+    """Return what is known of any segment, with all keys in their order."""
+    return {
+        "segmentName": name,
+        "schemaName": None,
+        "crc": None,
+        "creationTimeMillis": created_ms,
+        "creationTimeReadable": _readable(created_ms),
+        "timeColumn": None,
+        "timeUnit": None,
+        "timeGranularitySec": None,
+        "startTimeMillis": None,
+        "startTimeReadable": None,
+        "endTimeMillis": None,
+        "endTimeReadable": None,
+        "segmentVersion": None,
+        "creatorName": None,
+        "totalDocs": num_docs,
+        "custom": {},
+        "startOffset": None,
+        "endOffset": None,
+        "columns": [],
+        "indexes": {},
+        "star-tree-index": [],
+    }
+
+
+def _described(loaded: LoadedSegment, columns: Sequence[str]) -> dict[str, Any]:
     info = loaded.segment.info
     chosen = [c for c in info.columns.values() if "*" in columns or c.name in columns]
-    return {
-        "segmentName": info.name,
-        "schemaName": None,
+    return _bare(info.name, info.creation_time_ms, info.num_docs) | {
         "crc": info.crc,
-        "creationTimeMillis": info.creation_time_ms,
-        "creationTimeReadable": _readable(info.creation_time_ms),
         "timeColumn": info.time_column,
-        "timeUnit": "MILLISECONDS" if info.time_column else None,
-        "timeGranularitySec": None,
         "startTimeMillis": info.start_time_ms,
         "startTimeReadable": _readable(info.start_time_ms),
         "endTimeMillis": info.end_time_ms,
         "endTimeReadable": _readable(info.end_time_ms),
         "segmentVersion": "v3",
-        "creatorName": None,
-        "totalDocs": info.num_docs,
-        "custom": {},
-        "startOffset": None,
-        "endOffset": None,
         "columns": [column_details(loaded.segment, column) for column in chosen],
         "indexes": {column.name: index_flags(loaded.segment, column) for column in chosen},
         "star-tree-index": _star_trees(loaded.segment),

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gamay.server.http.describe import column_details, describe_segment, index_flags
+from gamay.server.http.describe import column_details, describe_segments, index_flags
 from gamay.server.http.key_counts import instance_keys, upsert_keys
 from gamay.server.instance.instance import ServerInstance
 from gamay.server.loading.table import LoadedSegment
@@ -39,6 +39,18 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         reason = f"not loaded: {', '.join(missing[:_MISSING_SHOWN])}" if missing else None
         return {"valid": not missing, "invalidReason": reason, "maxEndTimeMs": max(ends, default=-1)}
 
+    def segments(table: str, _: Mapping[str, LoadedSegment], request: Request) -> dict[str, Any]:
+        """Show each segment, or the named ones."""
+        wanted, columns = request.query_params.getlist("segments"), request.query_params.getlist("columns")
+        return describe_segments(instance, table, wanted, columns)
+
+    def tiers(table: str, loaded: Mapping[str, LoadedSegment], _: Request) -> dict[str, Any]:
+        """Tell the tier of each loaded segment, as its record says, and which segments are still consuming."""
+        data, records = instance.table(table), instance.records(table, loaded)
+        mutable = () if data is None else data.contents().consuming
+        of_segments = {name: (records[name].tier if name in records else "") or None for name in sorted(loaded)}
+        return {"tableName": table, "segmentTiers": of_segments, "mutableSegments": sorted(mutable)}
+
     def need_reload(table: str, _: Mapping[str, LoadedSegment], __: Request) -> dict[str, Any]:
         """Tell whether a segment is not stored as the table config asks for."""
         return {"needReload": bool(instance.stale_segments(table)), "instanceId": instance.id}
@@ -52,6 +64,19 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         keys = {partition: {instance.id: count} for partition, count in upsert_keys(instance, table).items()}
         return {**_metadata(table, loaded, request), "upsertPartitionToServerPrimaryKeyCountMap": keys}
 
+    return [
+        Route("/tables/{table}/segments/metadata", of_table(segments)),
+        Route("/tables/{table}/tiers", of_table(tiers)),
+        Route("/tables/{table}/segments/needReload", of_table(need_reload)),
+        Route("/tables/{table}/segments/isStale", of_table(stale)),
+        Route("/tables/{table}/allSegmentsLoaded", of_table(all_loaded)),
+        Route("/tables/{table}/metadata", of_table(metadata)),
+        Route("/tables/{table}/indexes", of_table(_indexes)),
+        *_instance_routes(instance),
+    ]
+
+
+def _instance_routes(instance: ServerInstance) -> list[Route]:
     async def pools(_: Request) -> Response:
         """Tell the pool of the instance by tag."""
         return JSONResponse(dict(instance.pools()))
@@ -67,22 +92,10 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         return JSONResponse(await run_in_threadpool(instance_keys, instance, instance.clock.now_ms()))
 
     return [
-        Route("/tables/{table}/segments/metadata", of_table(_segments)),
-        Route("/tables/{table}/segments/needReload", of_table(need_reload)),
-        Route("/tables/{table}/segments/isStale", of_table(stale)),
-        Route("/tables/{table}/allSegmentsLoaded", of_table(all_loaded)),
-        Route("/tables/{table}/metadata", of_table(metadata)),
-        Route("/tables/{table}/indexes", of_table(_indexes)),
         Route("/instance/pools", pools),
         Route("/instance/diskUtilization", disk),
         Route("/instance/primaryKeyCount", primary_keys),
     ]
-
-
-def _segments(_: str, loaded: Mapping[str, LoadedSegment], request: Request) -> dict[str, Any]:
-    """Show each segment, or the named ones."""
-    wanted, columns = request.query_params.getlist("segments"), request.query_params.getlist("columns")
-    return {name: describe_segment(one, columns) for name, one in sorted(loaded.items()) if not wanted or name in wanted}
 
 
 def _indexes(_: str, loaded: Mapping[str, LoadedSegment], __: Request) -> dict[str, Any]:

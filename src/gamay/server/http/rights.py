@@ -17,6 +17,7 @@ GET    /tables/{table}/segments/needReload            GetMetadata           read
 GET    /tables/{table}/segments/isStale               GetMetadata           read        table
 GET    /tables/{table}/allSegmentsLoaded              GetState              read        table
 GET    /tables/{table}/metadata                       GetMetadata           read        table
+GET    /tables/{table}/tiers                          GetMetadata           read        table
 GET    /tables/{table}/indexes                        GetMetadata           read        table
 GET    /tables/{table}/size                           GetSize               read        table
 GET    /table/{table}/size                            GetSize               read        table

@@ -130,6 +130,10 @@ class ServerInstance:
         layouts = {tier: layout.of_tier(tier) for tier in {"", *tiers.values()}}
         return sorted(n for n, one in loaded.items() if not layouts[tiers.get(n, "")].is_met_by(one.segment))
 
+    def records(self, table: str, names: Iterable[str]) -> Mapping[str, SegmentRecord]:
+        """Return the readable records of the named segments of a typed table."""
+        return {record.name: record for record in self._records(table, sorted(names))}
+
     def missing_segments(self, table: str) -> list[str]:
         """Return the segments of a table that should be ONLINE here and are not."""
         ideal = self._registry.get_ideal_state(table)
