@@ -9,6 +9,7 @@ from tests.embedded.conftest import SCHEMA, T0, TABLE, Api, polled
 from tests.waiting import eventually
 
 from gamay.client.controller import ControllerClient
+from gamay.minion import replacing
 from gamay.minion.tasks import segment_generation_and_push
 
 TYPE = "SegmentGenerationAndPushTask"
@@ -126,6 +127,30 @@ def test_a_consistent_refresh_is_seen_whole_or_not_at_all(fed: Fed, monkeypatch:
     fed.ended(fed.schedule())
     assert seen == [[1, 1, 1, 2, 2, 2]] * 2  # all new segments were there, twice, and were not shown
     eventually(lambda: fed.numbers() == [5, 5])
+
+
+def test_what_a_dead_attempt_left_open_is_given_up(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the table was empty, so that nothing is replaced twice; what others have open stays."""
+    for name in "ab":
+        fed.write(f"{name}.csv", 1, 2)
+    fed.create("REFRESH", consistent=True)
+    other = {"segmentsFrom": [], "segmentsTo": ["trips_x"]}
+    fed.api.controller.post("/segments/trips/startReplaceSegments", params={"type": "OFFLINE"}, json=other)
+    end, ends = ControllerClient.end_replaces, [RuntimeError("killed"), None]
+
+    def end_or_die(client: ControllerClient, *given: Any, **more: Any) -> None:
+        if failure := ends.pop(0):
+            raise failure
+        end(client, *given, **more)
+
+    monkeypatch.setattr(ControllerClient, "end_replaces", end_or_die)
+    monkeypatch.setattr(replacing, "_undo", lambda *_: True)  # the dead undo nothing
+    fed.api.controller.post("/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
+    fed.ended(fed.schedule())
+    eventually(lambda: fed.numbers() == [1, 1, 2, 2])
+    lineage = fed.api.controller.get("/segments/trips/lineage", params={"type": "OFFLINE"}).json()
+    states = sorted(entry["state"] for entry in lineage["lineageEntries"].values())
+    assert (states, ends) == (["COMPLETED", "IN_PROGRESS", "REVERTED"], [])
 
 
 def test_an_attempt_that_dies_after_its_push_is_not_repeated(fed: Fed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,17 +117,24 @@ def replace_segments(
 
 @contextmanager
 def replacement(
-    task: TaskContext, table: str, outgoing: Sequence[str], incoming: Sequence[str], batch: tuple[str, int] | None = None
+    task: TaskContext,
+    table: str,
+    outgoing: Sequence[str],
+    incoming: Sequence[str],
+    batch: tuple[str, int] | None = None,
+    *,
+    of_table: bool = False,
 ) -> Iterator[None]:
     """Show segments of a typed table in place of others, at once, when the block has pushed them; not when it raises.
 
-    batch: see `ControllerClient.end_replaces`. Raises as that does, and TaskCancelledError.
+    batch: see `ControllerClient.end_replaces`. of_table: they take the place of all that there are, which may be none: what
+    an earlier replacement of the whole table has left open is given up. Raises as that does, and TaskCancelledError.
     """
     kind = table_type_of(table)
     assert kind is not None
     task.confirm()
     with task.access.controller() as controller:
-        entry = controller.start_replace(table, outgoing, incoming, kind.value)
+        entry = controller.start_replace(table, outgoing, incoming, kind.value, of_table=of_table)
     try:
         yield
         task.progress.step(f"waiting until servers have the {len(incoming)} new segments of {table}")

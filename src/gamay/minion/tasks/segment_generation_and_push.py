@@ -84,7 +84,7 @@ def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
         for one, told in zip(found, files, strict=True)
         if one.archive
     }
-    _push(task, pushes, custom, [record.name for record in _visible(task)])
+    _push(task, pushes, custom, [record.name for record in _visible(task)], of_table=True)
     return f"{len(pushes)} segments have {sum(one.rows for one in found)} rows of {len(files)} files"
 
 
@@ -154,11 +154,13 @@ def _push(
     pushes: Sequence[tuple[BatchSettings, str]],
     custom: Mapping[str, Mapping[str, str]],
     old: Sequence[str] | None,
+    *,
+    of_table: bool = False,
 ) -> None:
     """Push archives, each as the settings of its folder say.
 
     custom: entries of the segments' records, by segment. old: segments in whose place they appear, all at once; None: each
-    appears when it was pushed.
+    appears when it was pushed. of_table: see `replacement`.
     """
     table = raw_table_name(task.table)
     destination = _Destination(
@@ -180,5 +182,5 @@ def _push(
     if old is None:
         push()
         return
-    with replacement(task, task.table, old, list(custom)):
+    with replacement(task, task.table, old, list(custom), of_table=of_table):
         push()
