@@ -322,7 +322,9 @@ def test_queries_through_the_controller(trips: Any, make_segment: Callable[..., 
     assert trips.controller.get("/sql", params={"sql": "SELECT 1"}).json()["resultTable"]["rows"] == [[1]]
     assert trips.controller.get("/sql?sql=SELECT%20'%FF'").json()["exceptions"][0]["errorCode"] == 100
     assert trips.controller.post("/sql", content=b"{").json()["exceptions"][0]["errorCode"] == 100
-    assert trips.controller.post("/sql", json={}).json()["exceptions"][0]["errorCode"] == 100
+    without = trips.controller.post("/sql", json={}).json()
+    assert without["exceptions"][0]["errorCode"] == 100
+    assert set(without) == set(trips.query("SELECT nothing FROM nowhere"))
 
 
 def test_debug_routing(trips: Any, make_segment: Callable[..., Path]) -> None:

@@ -31,6 +31,8 @@ REFUSED = (
     ("POST", "/queryWorkloadConfigs", _WORKLOADS),
     ("GET", "/queryWorkloadConfigs/{name}", _WORKLOADS),
     ("DELETE", "/queryWorkloadConfigs/{name}", _WORKLOADS),
+    ("GET", "/queryWorkloadConfigs/instance/{name}", _WORKLOADS),
+    ("POST", "/queryWorkloadConfigs/{name}/refresh", _WORKLOADS),
     ("GET", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
     ("POST", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
     ("GET", "/cluster/configs/groovy/staticAnalyzerConfig/default", _GROOVY),

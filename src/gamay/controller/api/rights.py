@@ -328,6 +328,8 @@ GET    /queryWorkloadConfigs                               NotOffered           
 POST   /queryWorkloadConfigs                               NotOffered               read        -
 GET    /queryWorkloadConfigs/{name}                        NotOffered               read        -
 DELETE /queryWorkloadConfigs/{name}                        NotOffered               read        -
+GET    /queryWorkloadConfigs/instance/{name}               NotOffered               read        -
+POST   /queryWorkloadConfigs/{name}/refresh                NotOffered               read        -
 POST   /validateMultiStageQuery                            Query                    read        -
 PUT    /tables/recommender                                 Query                    read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -

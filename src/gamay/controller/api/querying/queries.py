@@ -19,6 +19,7 @@ from gamay.controller.api.querying.export import FORMATS, as_file, check_format
 from gamay.controller.api.querying.planned_queries import validated
 from gamay.controller.api.services import Services, body_docs, names_body, principal_of
 from gamay.model.parse import load_json
+from gamay.query.answer.response import BrokerResponse, encode_short
 from gamay.sql.parser import parse_query
 
 _RUNNING_TIMEOUT_MS = 3000
@@ -177,19 +178,8 @@ def _passed_on(answer: httpx.Response) -> Response:
 
 
 def _failed(request: Request, error: QueryError) -> Response:
-    """Answer in a broker's shape, with the keys that clients look at first."""
-    document = {
-        "exceptions": [{"errorCode": error.code.code, "message": error.client_message()}],
-        "partialResult": True,
-        "numRowsResultSet": 0,
-        "numServersQueried": 0,
-        "numServersResponded": 0,
-        "numDocsScanned": 0,
-        "totalDocs": 0,
-        "numGroupsLimitReached": False,
-        "timeUsedMs": 0,
-    }
-    return Response(orjson.dumps(document), media_type=_media_type(request))
+    """Answer in a broker's shape, with all of its keys; there is no request id, for no broker was asked."""
+    return Response(encode_short(BrokerResponse.of_error(error)), media_type=_media_type(request))
 
 
 def _media_type(request: Request) -> str:
