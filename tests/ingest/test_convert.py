@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gamay.ingest.convert.objects import records_to_batch
 from gamay.ingest.convert.values import convert
 from gamay.model.schema.datetime_format import DateTimeFormat
 from gamay.model.schema.default_null import COLUMN_TYPES
@@ -113,6 +114,22 @@ def test_lists():
     assert multi([5, None]) == [[5], None]
     assert multi([["1", "x"], ["2"]]) == [FAILS, [2]]
     assert multi([]) == []
+
+
+ITEMS = st.none() | st.integers(-9, 9) | st.sampled_from(["1", "x", "", {"a": 1}, [3]])
+
+
+@given(st.lists(ITEMS | st.lists(ITEMS, max_size=3), min_size=1, max_size=5), st.sampled_from(["INT", "STRING", "DOUBLE"]))
+def test_lists_beside_other_values_are_what_they_are_alone(values, data_type):
+    """As rows of JSON files come: what others are in a column makes no difference to a row."""
+
+    def multi(rows):
+        field = FieldSpec("x", DataType[data_type], single_value=False)
+        result, failed = convert(records_to_batch([{"x": row} for row in rows]).column(0), field)
+        return [FAILS if failed is not None and failed[i] else v for i, v in enumerate(result.to_pylist())]
+
+    alone = [value if isinstance(value, list) else [value] for value in values]
+    assert multi(values) == [one for value in alone for one in multi([value])]
 
 
 @pytest.mark.parametrize("kind", [pa.dictionary(pa.int8(), pa.string()), pa.large_string(), pa.string_view()])

@@ -156,7 +156,7 @@ USUAL = {
     "d": st.one_of(st.integers(-(2**60), 2**60), FLOATS),
     "f": st.one_of(st.integers(-(2**60), 2**60), FLOATS),
     "t": st.integers(0, 2**41), "ss": st.lists(st.text(max_size=3), max_size=3),
-    "ll": st.lists(st.integers(-9, 9), max_size=3),
+    "ll": st.lists(st.none() | st.integers(-9, 9), max_size=3),
 }  # fmt: skip
 
 

@@ -61,7 +61,8 @@ def _no_columns(num_rows: int) -> pa.RecordBatch:
 def values_to_array(values: list[Any]) -> pa.Array:
     """Return values of one column as an Arrow array of the narrowest type that holds them exactly.
 
-    Objects, and lists that hold objects or lists, become JSON text; what has no common type becomes text.
+    Objects, lists that hold objects or lists, and lists of mixed values or beside others become JSON text; what else has no
+    common type becomes text.
     """
     kinds = {type(v) for v in values}
     kinds.discard(type(None))
@@ -70,6 +71,8 @@ def values_to_array(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
+        if list in kinds:
+            return _json_array(values)
         return pa.array([None if v is None else v if isinstance(v, str) else _text(v) for v in values], pa.string())
 
 

@@ -4,6 +4,8 @@ Nothing is rounded, wrapped or cut on the way: a value that the type cannot hold
 NaN counts as null; negative zero becomes zero.
 """
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,8 @@ from gamay.functions.arrow import arrow_type
 from gamay.ingest.convert import texts, times
 from gamay.ingest.convert.arrays import Mask, convert_each, is_json_text, list_array, null_where, plain, rows_of_values
 from gamay.ingest.convert.maps import to_map_text
+from gamay.ingest.convert.objects import read_json
+from gamay.ingest.convert.typed import lists_column
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 
@@ -25,7 +29,9 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
     """
     array_is_json = is_json_text(array.type)
     array = plain(array)
-    if array_is_json and field.data_type is not DataType.JSON:
+    if array_is_json and not field.single_value:
+        array = lists_column(_read(array), field.data_type)
+    elif array_is_json and field.data_type is not DataType.JSON:
         array = texts.without_quotes(array)
     if field.data_type is DataType.MAP:
         return to_map_text(array, field, convert)
@@ -34,6 +40,11 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
     if pa.types.is_list(array.type) and field.data_type is not DataType.JSON:
         return _from_lists(array, field)
     return _convert_values(array, field, array_is_json)
+
+
+def _read(texts_of_values: pa.Array) -> list[Any]:
+    """Return the values that JSON texts stand for, None for null."""
+    return [None if text is None else read_json(text.encode()) for text in texts_of_values.to_pylist()]
 
 
 def _to_lists(array: pa.Array, field: FieldSpec, delimiter: str | None) -> tuple[pa.Array, Mask | None]:

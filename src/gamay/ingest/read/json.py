@@ -109,6 +109,7 @@ class JsonReader(FileReader):
                 parse_options=pa_json.ParseOptions(explicit_schema=hints),
             )
             _ = table.column_names  # which Arrow does not look at
+            table.validate()  # lists that begin with null lose it
         except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
         batches = table.combine_chunks().to_batches()

@@ -95,6 +95,7 @@ def _parse(lines: pa.Buffer, types: dict[str, pa.DataType], others: str) -> pa.R
             read_options=pa_json.ReadOptions(use_threads=False, block_size=min(lines.size + 1, (1 << 31) - 1)),
             parse_options=pa_json.ParseOptions(explicit_schema=pa.schema(types.items()), unexpected_field_behavior=others),
         )
+        table.validate()  # lists that begin with null lose it
     except (pa.ArrowException, UnicodeDecodeError):
         return None
     batches = table.combine_chunks().to_batches()
