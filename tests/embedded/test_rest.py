@@ -226,6 +226,8 @@ def test_ingest_from_file(trips: Any) -> None:
     assert "bad.csv" in bad.json()["error"]
     raw = {**params, "tableNameWithType": "trips"}
     assert trips.controller.post("/ingestFromFile", params=raw, files={"file": ("a.csv", csv)}).status_code == 400
+    early = trips.controller.post("/ingestFromFile", params=params, files={"file": ("old.csv", "city,n,ts\nOslo,1,5\n")})
+    assert (early.status_code, "not between 1971 and 2071" in early.json()["error"]) == (403, True)
     local = {**params, "sourceURIStr": "file:///etc/passwd"}
     assert trips.controller.post("/ingestFromURI", params=local).status_code == 400
     assert list((trips.data_dir / "tmp").iterdir()) == []

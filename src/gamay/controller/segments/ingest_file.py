@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError, RecordError
-from gamay.controller.segments.verify import VerifiedSegment
+from gamay.controller.segments.verify import VerifiedSegment, check_times
 from gamay.controller.segments.writer import TableWriter
 from gamay.ingest.job.segment_names import SegmentFacts, SegmentNameGenerator, segment_name_generator
 from gamay.ingest.read.readers import open_reader
@@ -37,7 +37,7 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
     """Build a segment from a file, add it to a typed OFFLINE table and return its name.
 
     shown_name: what the file is called in messages about its records.
-    Raises InvalidConfigError, NotFoundError, RecordError, ConflictError.
+    Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, SegmentTimeError.
     """
     if table_type_of(table) is not TableType.OFFLINE:
         raise InvalidConfigError(f"tableNameWithType must end with _OFFLINE, '{table}' does not")
@@ -55,7 +55,11 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
 
     try:
         with writer.built(schema, table_config, rows, lambda _: _PROVISIONAL_NAME, _ONE_SEGMENT) as built:
-            records = writer.segments.add_all(table, [_named(segment, names, shown_name) for segment in built])
+            named = [_named(segment, names, shown_name) for segment in built]
+            if table_config.ingestion.segment_time_value_check and table_config.time_column:
+                for segment in named:
+                    check_times(segment.info)
+            records = writer.segments.add_all(table, named)
     except RecordError as error:
         # The user knows the file by the name it had there, not by where it lies here.
         raise RecordError(str(error).replace(str(path), shown_name)) from error
