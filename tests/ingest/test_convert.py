@@ -116,6 +116,18 @@ def test_lists():
     assert multi([]) == []
 
 
+def test_a_text_beside_objects_is_json_itself():
+    """As it is where no other row of the file has an object."""
+
+    def of_json(*values):
+        array = records_to_batch([{"x": value} for value in values]).column(0)
+        result, failed = convert(array, FieldSpec("x", DataType.JSON))
+        return [FAILS if failed is not None and failed[i] else v for i, v in enumerate(result.to_pylist())]
+
+    assert of_json({"a": 1}, '{"b": 2}', [3], None, "c", '"d"') == ['{"a":1}', '{"b": 2}', "[3]", None, FAILS, '"d"']
+    assert of_json('{"b": 2}', "c", '"d"') == ['{"b": 2}', FAILS, '"d"']
+
+
 ITEMS = st.none() | st.integers(-9, 9) | st.sampled_from(["1", "x", "", {"a": 1}, [3]])
 
 

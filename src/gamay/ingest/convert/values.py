@@ -31,8 +31,9 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
     array = plain(array)
     if array_is_json and not field.single_value:
         array = lists_column(_read(array), field.data_type)
-    elif array_is_json and field.data_type is not DataType.JSON:
-        array = texts.without_quotes(array)
+    elif array_is_json:
+        written, array = array, texts.without_quotes(array)
+        array_is_json = array is written  # else some are texts, which are to be JSON in turn where that is asked for
     if field.data_type is DataType.MAP:
         return to_map_text(array, field, convert)
     if not field.single_value:
