@@ -1,10 +1,13 @@
 """Settings of tables act, as a user sees it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from tests.embedded import conftest
+from tests.waiting import eventually
 
 import gamay
 
@@ -52,3 +55,22 @@ def test_segments_are_pruned_by_the_pruners_that_a_table_names(
             answer = db.sql(f"SELECT COUNT(*) FROM t WHERE {where}")
             assert [tuple(row) for row in answer.rows()] == [(rows,)]
             assert 2 - answer.stats.num_segments_pruned_by_broker == expected, where
+
+
+def test_expressions_are_read_as_the_table_says(api: Any, make_segment: Callable[..., Path]) -> None:
+    def setting(**by: str) -> dict[str, Any]:
+        return {**conftest.TABLE, "query": {"expressionOverrideMap": by}}
+
+    api.create(conftest.SCHEMA, setting(**{"n * 10": "n + 1000", "UPPER(city)": "'town'"}))
+    api.push(make_segment("trips_0", [1, 2, 3]))
+    answer = api.query("SELECT n * 10, n * 10 AS ten, n*2 FROM trips WHERE n*10 > 1001 ORDER BY n * 10 DESC LIMIT 5")
+    assert answer["resultTable"]["dataSchema"]["columnNames"] == ["plus(n,'1000')", "ten", "times(n,'2')"]
+    assert answer["resultTable"]["rows"] == [[1003.0, 1003.0, 6.0], [1002.0, 1002.0, 4.0]]
+    grouped = "SELECT upper(city), SUM(10 + n * 10) FROM trips GROUP BY upper(city) HAVING SUM(n * 10) > 0"
+    assert api.rows(grouped) == api.rows(grouped) == [["town", 3036.0]]  # the second one could be of a known shape
+    api.controller.put("/tables/trips", json=conftest.TABLE)
+    eventually(lambda: api.rows("SELECT SUM(n * 10) FROM trips") == [[60.0]])
+    api.controller.put("/tables/trips", json=setting(**{"n * 10": "n"}))
+    eventually(lambda: api.rows("SELECT SUM(n * 10) FROM trips") == [[6.0]])
+    refused = api.controller.put("/tables/trips", json=setting(**{"n *": "n"}))
+    assert (refused.status_code, "query.expressionOverrideMap, 'n *'" in refused.json()["error"]) == (400, True)

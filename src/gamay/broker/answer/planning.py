@@ -23,6 +23,7 @@ from gamay.model.table.table_name import database_of, raw_table_name
 from gamay.query.bind.binder import NO_SCHEMA, BoundQuery, bind
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
+from gamay.sql.overrides import overridden
 from gamay.sql.query import Query
 
 
@@ -54,6 +55,9 @@ class QueryPlanner:
             pending.database = database_of_request(database, query.options)
         if query.table is not None:
             pending.routes = self.routes(query.table, pending.database)
+            maps = [route.overrides for route in pending.routes if route.overrides]
+            if maps and all(each == maps[0] for each in maps):  # halves that contradict each other override nothing
+                query = overridden(query, maps[0])
             if pending.principal is not ANYONE:
                 begun_s = self._clock.monotonic_s()
                 check_may_use(pending.principal, pending.routes)

@@ -1,10 +1,11 @@
 """One table as the broker knows it at one moment, made from the cluster's records."""
 
+import logging
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gamay.base.errors import GamayError
+from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.broker.admit.limits import TableLimits
 from gamay.broker.admit.quota import rate_of
 from gamay.broker.routes.consumer_kinds import of_one_way
@@ -31,6 +32,9 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType, raw_table_name
 from gamay.query.prepared.statements import Statements
 from gamay.query.prune.by_records import PruningTable, SegmentRecordStats
+from gamay.sql.overrides import Overrides, read_overrides
+
+_log = logging.getLogger(__name__)
 
 NEW_SEGMENT_MS = 300_000
 _NEVER: Mapping[str, bool] = {}
@@ -59,7 +63,7 @@ class TableRoute:
     spares: like `servers`, those that should have the segment and that the metadata store has not heard of for a while: they
     are asked once none of the others can be reached. Empty where there are none.
     only_server: the one that has all segments, where one does. is_plain: whether an answer from the segments is whole, and
-    nothing limits who asks for it or what that reads.
+    nothing limits who asks for it or what that reads. overrides: what its config has queries mean by other expressions.
     """
 
     table: str
@@ -83,6 +87,7 @@ class TableRoute:
     raw_name: str = field(init=False)
     only_server: str | None = field(init=False)
     is_plain: bool = field(init=False)
+    overrides: Overrides = field(init=False)
 
     def __post_init__(self) -> None:
         limits = self.limits
@@ -91,6 +96,7 @@ class TableRoute:
         servers = {server for able in set(self.servers) for server in able}
         object.__setattr__(self, "raw_name", raw_table_name(self.table))
         object.__setattr__(self, "is_plain", is_plain)
+        object.__setattr__(self, "overrides", _overrides_of(self.config))
         object.__setattr__(self, "only_server", servers.pop() if len(servers) == 1 else None)
 
     @property
@@ -117,6 +123,14 @@ class TableRoute:
         """Return server -> segments, of the segments at the places `chosen`, else of all."""
         every = range(len(self.segments))
         return choose(self.selector, self.segments, self.servers, every if chosen is None else chosen, turn)
+
+
+def _overrides_of(config: TableConfig) -> Overrides:
+    try:
+        return read_overrides(config.query.expression_override_map)
+    except InvalidConfigError as error:  # of a config that was stored unchecked
+        _log.error("table %s: %s; queries mean what they say", config.typed_name, error)
+        return {}
 
 
 class RouteBuilder:

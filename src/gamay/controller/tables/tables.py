@@ -44,6 +44,7 @@ from gamay.model.table.table_name import TableType, raw_table_name, table_type_o
 from gamay.model.table.tuning import tuned
 from gamay.model.units import parse_period
 from gamay.sql.columns import columns_of, volatile_functions
+from gamay.sql.overrides import read_overrides
 from gamay.storage.deep_store import SCHEME, UPSERT_SNAPSHOTS
 
 _log = logging.getLogger(__name__)
@@ -164,6 +165,7 @@ class TableManager:
             )  # fmt: skip
             _check_ingestion(schema, config)
             _check_star_trees(schema, config)
+            read_overrides(config.query.expression_override_map)
             _check_index_types(schema, config)
             if "UPSERT" not in skipped:
                 self._check_hash_function(config)
