@@ -124,19 +124,23 @@ def test_a_text_beside_objects_is_json_itself():
         result, failed = convert(array, FieldSpec("x", DataType.JSON))
         return [FAILS if failed is not None and failed[i] else v for i, v in enumerate(result.to_pylist())]
 
-    assert of_json({"a": 1}, '{"b": 2}', [3], None, "c", '"d"') == ['{"a":1}', '{"b": 2}', "[3]", None, FAILS, '"d"']
-    assert of_json('{"b": 2}', "c", '"d"') == ['{"b": 2}', FAILS, '"d"']
+    assert of_json({"a": 1}, '{"b": 2}', [3], None, '"d"') == ['{"a":1}', '{"b": 2}', "[3]", None, '"d"']
+    assert of_json('{"b": 2}', '"d"') == ['{"b": 2}', '"d"']
+    assert of_json({"a": 1}, "c") == ['{"a":1}', '"c"']  # which is all that it can be there
 
 
 ITEMS = st.none() | st.integers(-9, 9) | st.sampled_from(["1", "x", "", {"a": 1}, [3]])
 
 
+@pytest.mark.parametrize("single_value", [False, True])
 @given(st.lists(ITEMS | st.lists(ITEMS, max_size=3), min_size=1, max_size=5), st.sampled_from(["INT", "STRING", "DOUBLE"]))
-def test_lists_beside_other_values_are_what_they_are_alone(values, data_type):
+def test_lists_beside_other_values_are_what_they_are_alone(single_value, values, data_type):
     """As rows of JSON files come: what others are in a column makes no difference to a row."""
+    if single_value and data_type == "STRING":
+        return  # which takes the text of a list that has no place there
 
     def multi(rows):
-        field = FieldSpec("x", DataType[data_type], single_value=False)
+        field = FieldSpec("x", DataType[data_type], single_value=single_value)
         result, failed = convert(records_to_batch([{"x": row} for row in rows]).column(0), field)
         return [FAILS if failed is not None and failed[i] else v for i, v in enumerate(result.to_pylist())]
 

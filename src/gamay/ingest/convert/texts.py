@@ -50,12 +50,22 @@ def _has_maps(kind: pa.DataType) -> bool:
     return pa.types.is_nested(kind) and any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def without_quotes(array: pa.Array) -> pa.Array:
-    """Return JSON text with what is a mere JSON string as its characters."""
+def without_quotes(array: pa.Array, *, only_of_json: bool = False) -> pa.Array:
+    """Return JSON text with what is a mere JSON string as its characters; only_of_json: where these are JSON in turn."""
     quoted = pc.starts_with(array, '"').fill_null(False)
     if not pc.any(quoted, min_count=0).as_py():
         return array
-    return pc.replace_with_mask(array, quoted, pa.array(map(orjson.loads, array.filter(quoted).to_pylist()), pa.string()))
+    found = array.filter(quoted).to_pylist()
+    read = [text if only_of_json and not _is_json(orjson.loads(text)) else orjson.loads(text) for text in found]
+    return pc.replace_with_mask(array, quoted, pa.array(read, pa.string()))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def to_json_text(array: pa.Array, is_json: bool) -> pa.Array:

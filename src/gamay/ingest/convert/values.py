@@ -15,11 +15,18 @@ from gamay.ingest.convert import texts, times
 from gamay.ingest.convert.arrays import Mask, convert_each, is_json_text, list_array, null_where, plain, rows_of_values
 from gamay.ingest.convert.maps import to_map_text
 from gamay.ingest.convert.objects import read_json
-from gamay.ingest.convert.typed import lists_column
+from gamay.ingest.convert.typed import typed_column
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 
 _DECIMAL = pa.decimal128(38, 18)
+# of these, JSON text of objects, or of more than one value, is nothing
+_OF_NUMBERS = frozenset(
+    {
+        DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN,
+        DataType.TIMESTAMP,
+    }
+)  # fmt: skip
 
 
 def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None = None) -> tuple[pa.Array, Mask | None]:
@@ -29,11 +36,10 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
     """
     array_is_json = is_json_text(array.type)
     array = plain(array)
-    if array_is_json and not field.single_value:
-        array = lists_column(_read(array), field.data_type)
+    if array_is_json and (not field.single_value or field.data_type in _OF_NUMBERS):
+        array = typed_column(_read(array), field.data_type, multi_value=not field.single_value)
     elif array_is_json:
-        written, array = array, texts.without_quotes(array)
-        array_is_json = array is written  # else some are texts, which are to be JSON in turn where that is asked for
+        array = texts.without_quotes(array, only_of_json=field.data_type is DataType.JSON)
     if field.data_type is DataType.MAP:
         return to_map_text(array, field, convert)
     if not field.single_value:
