@@ -57,6 +57,18 @@ def test_segments_are_pruned_by_the_pruners_that_a_table_names(
             assert 2 - answer.stats.num_segments_pruned_by_broker == expected, where
 
 
+def test_exact_functions_are_approximate_where_the_table_says_so(api: Any, make_segment: Callable[..., Path]) -> None:
+    api.create(conftest.SCHEMA, {**conftest.TABLE, "query": {"useApproximateFunction": True}})
+    api.push(make_segment("trips_0", [1, 2, 3]))
+    sql = "SELECT DISTINCTCOUNT(n), COUNT(DISTINCT n) AS d, PERCENTILE(n, 50), PERCENTILE50(n), SUM(n) FROM trips"
+    table = api.query(sql)["resultTable"]
+    median = "percentilesmarttdigest(n, 50.0)"
+    assert table["dataSchema"]["columnNames"] == ["distinctcountsmarthll(n)", "d", median, median, "sum(n)"]
+    assert table["rows"] == [[3, 3, 2.0, 2.0, 6.0]]
+    api.controller.put("/tables/trips", json=conftest.TABLE)
+    eventually(lambda: api.query(sql)["resultTable"]["dataSchema"]["columnNames"][0] == "distinctcount(n)")
+
+
 def test_expressions_are_read_as_the_table_says(api: Any, make_segment: Callable[..., Path]) -> None:
     def setting(**by: str) -> dict[str, Any]:
         return {**conftest.TABLE, "query": {"expressionOverrideMap": by}}

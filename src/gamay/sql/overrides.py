@@ -1,20 +1,25 @@
-"""Expressions that queries of a table mean by others: `query.expressionOverrideMap` of a table config.
+"""What a table config has queries of the table mean by something else, without the clients' queries being changed.
 
-A column that holds what an expression computes is read in its place, without the clients' queries being changed.
+`query.expressionOverrideMap`: a column that holds what an expression computes is read in its place.
+`query.useApproximateFunction`: numbers of distinct values, and percentiles, are those of sketches where there are many.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from gamay.base.errors import InvalidConfigError, QueryError
-from gamay.functions.expression import Expression, replaced
+from gamay.functions.expression import Call, Expression, Literal, replaced
 from gamay.functions.text import to_text
+from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 from gamay.sql.query import Query, SelectItem
 
 Overrides: TypeAlias = Mapping[Expression, Expression]
 """What is meant, by what is written."""
+
+_PERCENTILE = re.compile(r"percentile(\d*)(?:mv)?")
 
 
 def read_overrides(texts: Mapping[str, str]) -> dict[Expression, Expression]:
@@ -30,10 +35,26 @@ def read_overrides(texts: Mapping[str, str]) -> dict[Expression, Expression]:
 
 def overridden(query: Query, overrides: Overrides) -> Query:
     """Return a query with what is meant in place of what is written; result columns without an alias are named by it."""
+    return _changed(query, lambda expression: replaced(expression, dict(overrides)))
 
-    def meant(expression: Expression) -> Expression:
-        return replaced(expression, dict(overrides))
 
+def approximated(query: Query) -> Query:
+    """Return a query whose DISTINCTCOUNT and PERCENTILE are exact for few values only; named as in `overridden`."""
+    return _changed(query, _approximate)
+
+
+def _approximate(expression: Expression) -> Expression:
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple(map(_approximate, expression.args))
+    if expression.name in ("distinctcount", "distinctcountmv"):
+        return Call("distinctcountsmarthll", args)
+    if found := _PERCENTILE.fullmatch(expression.name):
+        return Call("percentilesmarttdigest", (*args, Literal(int(found[1]), DataType.INT)) if found[1] else args)
+    return expression if args == expression.args else Call(expression.name, args)
+
+
+def _changed(query: Query, meant: Callable[[Expression], Expression]) -> Query:
     return replace(
         query,
         select=tuple(_item(item, meant(item.expression)) for item in query.select),

@@ -23,7 +23,7 @@ from gamay.model.table.table_name import database_of, raw_table_name
 from gamay.query.bind.binder import NO_SCHEMA, BoundQuery, bind
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
-from gamay.sql.overrides import overridden
+from gamay.sql.overrides import approximated, overridden
 from gamay.sql.query import Query
 
 
@@ -55,9 +55,7 @@ class QueryPlanner:
             pending.database = database_of_request(database, query.options)
         if query.table is not None:
             pending.routes = self.routes(query.table, pending.database)
-            maps = [route.overrides for route in pending.routes if route.overrides]
-            if maps and all(each == maps[0] for each in maps):  # halves that contradict each other override nothing
-                query = overridden(query, maps[0])
+            query = _as_tables_say(query, pending.routes)
             if pending.principal is not ANYONE:
                 begun_s = self._clock.monotonic_s()
                 check_may_use(pending.principal, pending.routes)
@@ -144,6 +142,15 @@ class QueryPlanner:
         if not enabled:
             raise QueryError(ErrorCode.TABLE_IS_DISABLED, f"Table '{wanted}' is disabled")
         return enabled
+
+
+def _as_tables_say(query: Query, routes: Sequence[TableRoute]) -> Query:
+    """Return what a query means by its tables' configs; halves that contradict each other change nothing."""
+    maps = [route.overrides for route in routes if route.overrides]
+    if maps and all(each == maps[0] for each in maps):
+        query = overridden(query, maps[0])
+    choices = {route.config.query.use_approximate_function for route in routes} - {None}
+    return approximated(query) if choices == {True} else query
 
 
 def attested(parts: Sequence[Part], turn: Turn, number: int) -> Sequence[Part]:

@@ -74,7 +74,6 @@ NO_EFFECT: Mapping[str, str] = {
     "tableSamplers": _PLAIN,
     "segmentsConfig.timeType": "the schema says the unit of the time column",
     "query.disableGroovy": "there is no Groovy",
-    "query.useApproximateFunction": _PLAIN,
     "task.concurrentSchedulingEnabled": "jobs of a table are made one at a time",
     "tierConfigs.tierBackend": "segments of a tier are on the servers of its serverTag",
     "tierConfigs.tierBackendProperties": "segments of a tier are on the servers of its serverTag",
