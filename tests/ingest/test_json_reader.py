@@ -104,6 +104,13 @@ def test_unknown_keys_are_refused():
         open_reader("x.json", "json", {"header": "a"})
 
 
+@pytest.mark.parametrize("layout", ["{}\n{}\n", "[{}, {}]"])
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30 + 1])
+def test_integers_beyond_64_bits_keep_their_digits(read, layout, number):
+    rows, _, _ = read(layout.format(json.dumps({"a": number, "o": {"b": number}}), '{"a": null, "o": null}'))
+    assert (rows[0]["a"], json.loads(rows[0]["o"])) == (str(number), {"b": number})
+
+
 scalars = st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(st.characters(codec="utf-8"), max_size=6)
 records = st.lists(st.dictionaries(st.sampled_from("abc"), scalars, min_size=1), max_size=12)
 

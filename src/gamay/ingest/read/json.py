@@ -5,6 +5,8 @@ layouts go through `gamay.ingest.read.json_stream`. Nested objects come out as t
 written.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -23,6 +25,7 @@ from gamay.ingest.read.sources import open_bytes
 BLOCK_BYTES = 4 << 20
 _STREAM_ROWS = 8_192
 _EXACT_DOUBLES_BELOW = float(2**53)
+_LONG_INTEGER = re.compile(rb"(?<![\d.])\d{19}")
 
 
 class JsonReader(FileReader):
@@ -74,7 +77,7 @@ class JsonReader(FileReader):
                 return batch
         lines = block.split(b"\n")
         try:
-            records = orjson.loads(b"[" + b",".join(line for line in lines if line.strip()) + b"]")
+            records = _loads(b"[" + b",".join(line for line in lines if line.strip()) + b"]")
             if len(records) == sum(1 for line in lines if line) and set(map(type, records)) == {dict}:
                 if any(not line for line in lines[:-1]):
                     self._expect_lines(lines, first_line)
@@ -121,7 +124,7 @@ class JsonReader(FileReader):
             if not line.strip():
                 continue
             try:
-                record = orjson.loads(line)
+                record = _loads(line)
                 if not isinstance(record, dict):
                     raise ValueError(f"an object is expected, not {line[:80]!r}")
             except ValueError as error:
@@ -172,6 +175,12 @@ def _begins_with_a_line(stream: BinaryIO) -> bool:
             except orjson.JSONDecodeError:
                 return False
     return True
+
+
+def _loads(text: bytes) -> Any:
+    """Read JSON with every digit of its integers, which orjson makes doubles where they do not fit 64 bits."""
+    read = orjson.loads(text)
+    return json.loads(text) if _LONG_INTEGER.search(text) else read
 
 
 def _date_fields(schema: pa.Schema) -> dict[str, pa.DataType]:
