@@ -129,6 +129,22 @@ def test_a_text_beside_objects_is_json_itself():
     assert of_json({"a": 1}, "c") == ['{"a":1}', '"c"']  # which is all that it can be there
 
 
+def test_numbers_beside_true_and_false():
+    def of(data_type, *values, **spec):
+        result, failed = convert(
+            records_to_batch([{"x": value} for value in values]).column(0), FieldSpec("x", data_type, **spec)
+        )
+        assert failed is None
+        return result.to_pylist()
+
+    assert of(DataType.STRING, 1.5, False, None, 2) == ["1.5", "false", None, "2"]
+    assert of(DataType.DOUBLE, 1.5, False, None, 2) == [1.5, 0.0, None, 2.0]
+    assert of(DataType.INT, 1, True) == [1, 1]
+    assert of(DataType.BOOLEAN, 1, True, 0.0) == [True, True, False]
+    assert of(DataType.JSON, 1, True) == ["1", "true"]
+    assert of(DataType.LONG, 1, True, [2], single_value=False) == [[1], [1], [2]]
+
+
 ITEMS = st.none() | st.integers(-9, 9) | st.sampled_from(["1", "x", "", {"a": 1}, [3]])
 
 

@@ -61,13 +61,15 @@ def _no_columns(num_rows: int) -> pa.RecordBatch:
 def values_to_array(values: list[Any]) -> pa.Array:
     """Return values of one column as an Arrow array of the narrowest type that holds them exactly.
 
-    Objects, lists that hold objects or lists, and lists of mixed values or beside others become JSON text; what else has no
-    common type becomes text.
+    Objects, lists that hold objects or lists, and lists of mixed values or beside others, and numbers beside true and
+    false become JSON text; what else has no common type becomes text.
     """
     kinds = {type(v) for v in values}
     kinds.discard(type(None))
     if dict in kinds or (list in kinds and any(_is_nested(v) for v in values)):
         return _json_array(values)
+    if bool in kinds and len(kinds) > 1 and kinds <= {bool, int, float}:
+        return _json_array(values)  # Arrow would make false a 0.0
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
