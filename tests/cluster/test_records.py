@@ -94,7 +94,7 @@ def test_a_lineage_survives_the_round_trip_and_hides_the_right_side() -> None:
     entry = LineageEntry("e", ("a", "b"), ("c",), LineageState.IN_PROGRESS, 5)
     lineage = Lineage("t_OFFLINE").with_entry(entry)
     of_table = lineage.with_entry(LineageEntry("f", (), ("d",), LineageState.IN_PROGRESS, 6, is_of_table=True))
-    for one in (lineage, of_table):
+    for one in (lineage, of_table, of_table.with_custom({"a": "1", "b": "x"}).with_custom({"b": "y"})):
         assert Lineage.from_record(one.to_record()) == Lineage.from_record(one.to_large_record()) == one
     assert lineage.hidden_segments() == {"c"}
     done = LineageEntry("e", ("a", "b"), (), LineageState.COMPLETED, 5)

@@ -270,7 +270,7 @@ def test_replaced_segments_switch_at_once(trips: Any, make_segment: Callable[...
     trips.push(make_segment("old_0", [1]))
     trips.push(make_segment("old_1", [2]))
     params = {"type": "OFFLINE"}
-    body = {"segmentsFrom": ["old_0", "old_1"], "segmentsTo": ["new_0"]}
+    body = {"segmentsFrom": ["old_0", "old_1"], "segmentsTo": ["new_0"], "customMap": {"by": "me", "run": "1"}}
     entry = trips.controller.post("/segments/trips/startReplaceSegments", params=params, json=body).json()
     answer = trips.push(make_segment("new_0", [10, 20, 30]), wait=False)
     assert answer.status_code == 200
@@ -283,7 +283,12 @@ def test_replaced_segments_switch_at_once(trips: Any, make_segment: Callable[...
     assert trips.rows(COUNT) == [[3, 60.0]]
     shown = trips.controller.get("/segments/trips", params={"excludeReplacedSegments": "true"}).json()
     assert shown == [{"OFFLINE": ["new_0"]}]
-    assert trips.controller.post("/segments/trips/revertReplaceSegments", params=end).status_code == 200
+    notes = {"customMap": {"run": "2"}}
+    assert trips.controller.post("/segments/trips/revertReplaceSegments", params=end, json=notes).status_code == 200
+    lineage = trips.controller.get("/segments/trips/lineage", params=params).json()
+    assert lineage["customMap"] == {"by": "me", "run": "2"}
+    noted = {"customMap": ["no map"]}
+    assert trips.controller.post("/segments/trips/endReplaceSegments", params=end, json=noted).status_code == 400
     trips.cluster.core.wait_until_visible("trips_OFFLINE", ["old_0", "old_1"], 60)
     assert trips.rows(COUNT) == [[2, 3.0]]
     unknown = {**params, "segmentLineageEntryId": "nope"}

@@ -294,6 +294,7 @@ class LineageState(Enum):
 _SEGMENT = "segment"
 _WRITER = "writer/"
 _OF_TABLE = "ofTable"
+_NOTE = "custom/"
 _WRITERS_MAX = 1000
 
 
@@ -327,11 +328,15 @@ class WriterBatch:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The replacements of one table, by entry id, and how far its streaming writers have come, by their ids."""
+    """The replacements of one table, by entry id, and how far its streaming writers have come, by their ids.
+
+    custom: what those who replace note beside it.
+    """
 
     table: str
     entries: Mapping[str, LineageEntry] = field(default_factory=dict)
     writers: Mapping[str, WriterBatch] = field(default_factory=dict)
+    custom: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "Lineage":
@@ -350,7 +355,8 @@ class Lineage:
             if key.startswith(_WRITER):
                 number, _, timestamp = text.partition(" ")
                 writers[key.removeprefix(_WRITER)] = WriterBatch(int(number), int(timestamp))
-        return cls(record.id, entries, writers)
+        custom = {key.removeprefix(_NOTE): text for key, text in record.simple.items() if key.startswith(_NOTE)}
+        return cls(record.id, entries, writers, custom)
 
     def to_record(self) -> ZNRecord:
         lists = {
@@ -373,7 +379,8 @@ class Lineage:
     def _simple(self) -> dict[str, str]:
         writers = {f"{_WRITER}{name}": f"{batch.number} {batch.timestamp_ms}" for name, batch in self.writers.items()}
         of_table = ",".join(entry.id for entry in self.entries.values() if entry.is_of_table)
-        return writers | ({_OF_TABLE: of_table} if of_table else {})
+        custom = {f"{_NOTE}{key}": text for key, text in self.custom.items()}
+        return writers | custom | ({_OF_TABLE: of_table} if of_table else {})
 
     def with_entry(self, entry: LineageEntry) -> "Lineage":
         """Return a copy with one entry added or replaced."""
@@ -382,6 +389,10 @@ class Lineage:
     def without(self, entry_ids: frozenset[str]) -> "Lineage":
         """Return a copy without some entries."""
         return replace(self, entries={k: e for k, e in self.entries.items() if k not in entry_ids})
+
+    def with_custom(self, notes: Mapping[str, str]) -> "Lineage":
+        """Return a copy with notes added or replaced."""
+        return replace(self, custom={**self.custom, **notes})
 
     def with_writer(self, name: str, batch: WriterBatch) -> "Lineage":
         """Return a copy with what a writer has shown last; those stay that have shown something most lately."""

@@ -14,6 +14,7 @@ _VIEWS = "there are no materialized views: let a job write the table that you wa
 _WORKLOADS = "there are no query workloads: quotas of tables, databases and applications limit who asks how much"
 _GROOVY = "there is no Groovy, so there is nothing to analyse"
 _DDL = "tables are not changed by SQL: use POST /schemas and POST /tables, or POST /tableConfigs for both"
+_REINGESTED = "a pauseless segment is repaired from another replica, not ingested again"
 _COPY = "tables are not copied between clusters: push the segments to the other one by their metadata"
 
 # what consoles list
@@ -33,6 +34,7 @@ REFUSED = (
     ("DELETE", "/queryWorkloadConfigs/{name}", _WORKLOADS),
     ("GET", "/queryWorkloadConfigs/instance/{name}", _WORKLOADS),
     ("POST", "/queryWorkloadConfigs/{name}/refresh", _WORKLOADS),
+    ("POST", "/segments/reingested", _REINGESTED),
     ("GET", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
     ("POST", "/cluster/configs/groovy/staticAnalyzerConfig", _GROOVY),
     ("GET", "/cluster/configs/groovy/staticAnalyzerConfig/default", _GROOVY),

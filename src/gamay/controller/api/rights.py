@@ -332,6 +332,7 @@ GET    /queryWorkloadConfigs/instance/{name}               NotOffered           
 POST   /queryWorkloadConfigs/{name}/refresh                NotOffered               read        -
 POST   /validateMultiStageQuery                            Query                    read        -
 PUT    /tables/recommender                                 Query                    read        -
+POST   /segments/reingested                               NotOffered               read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -
 POST   /cluster/configs/groovy/staticAnalyzerConfig        NotOffered               read        -
 GET    /cluster/configs/groovy/staticAnalyzerConfig/default NotOffered              read        -

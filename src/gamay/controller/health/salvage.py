@@ -16,6 +16,7 @@ from gamay.cluster.records.records import Lineage, LineageEntry, LineageState, W
 _GZIP_MAGIC = b"\x1f\x8b"
 _FIELDS_MAX = 4
 _WRITER = "writer/"
+_NOTE = "custom/"
 
 
 class UndecidedError(InvalidConfigError):
@@ -64,8 +65,13 @@ def lineage_of(table: str, value: bytes, existing: Collection[str], now_ms: int)
         for key, text in (document.get("simpleFields") or {}).items()
         if key.startswith(_WRITER)
     }
+    notes = {
+        key.removeprefix(_NOTE): text
+        for key, text in (document.get("simpleFields") or {}).items()
+        if key.startswith(_NOTE) and isinstance(text, str)
+    }
     try:
-        return invariants.check(Lineage(table, entries, writers), invariants.LINEAGE)
+        return invariants.check(Lineage(table, entries, writers, notes), invariants.LINEAGE)
     except GamayError as error:
         raise UndecidedError(str(error)) from error
 

@@ -188,7 +188,13 @@ class ReplaceManager:
                 for entry in lineage.entries.values()
             },
             "writers": {name: batch.number for name, batch in lineage.writers.items()},
+            **({"customMap": dict(lineage.custom)} if lineage.custom else {}),
         }
+
+    def note(self, table: str, notes: Mapping[str, str]) -> None:
+        """Keep notes of those who replace beside the lineage, in place of earlier ones under the same keys."""
+        if notes:
+            self.context.registry.update_lineage(table, lambda lineage: lineage.with_custom(notes))
 
     def _entry(self, table: str, entry_id: str) -> LineageEntry:
         entry = self.context.registry.get_lineage(table).entries.get(entry_id)

@@ -152,8 +152,10 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         of_table: Annotated[bool, Query(alias="replacesTable", description="The whole table is, whatever it has")] = False,
     ) -> dict[str, str]:
         typed = tables.resolve_one(table, table_type)
-        sides = [_text_list(body, key) for key in ("segmentsFrom", "segmentsTo")]
-        return {"segmentLineageEntryId": replacements.start(typed, *sides, force=force, of_table=of_table)}
+        sides, notes = [_text_list(body, key) for key in ("segmentsFrom", "segmentsTo")], _custom_map(body)
+        entry = replacements.start(typed, *sides, force=force, of_table=of_table)
+        replacements.note(typed, notes)
+        return {"segmentLineageEntryId": entry}
 
     @router.post("/segments/{table}/endReplaceSegments", summary="Make the new segments visible and hide the old ones")
     def end(
@@ -163,8 +165,9 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         body: Annotated[dict[str, Any], Depends(optional_json_body)],
         clean_up: Annotated[bool, Query(alias="cleanup", description="Delete at once what is replaced")] = False,
     ) -> Response:
-        typed = tables.resolve_one(table, table_type)
+        typed, notes = tables.resolve_one(table, table_type), _custom_map(body)
         replacements.end(typed, entry, _text_list(body, "segmentsTo"), _REPLACE_TIMEOUT_S, services.sleep)
+        replacements.note(typed, notes)
         if clean_up:
             replacements.clean_up(typed, entry)
         return Response(status_code=200)
@@ -182,10 +185,13 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         table: str,
         table_type: RequiredType,
         entry: Annotated[str, Query(alias="segmentLineageEntryId")],
+        body: Annotated[dict[str, Any], Depends(optional_json_body)],
         force: Annotated[bool, Query(alias="forceRevert")] = False,
         unless_ended: Annotated[bool, Query(alias="unlessEnded", description="Refuse to revert one that has ended")] = False,
     ) -> Response:
-        replacements.revert(tables.resolve_one(table, table_type), entry, force=force, unless_ended=unless_ended)
+        typed, notes = tables.resolve_one(table, table_type), _custom_map(body)
+        replacements.revert(typed, entry, force=force, unless_ended=unless_ended)
+        replacements.note(typed, notes)
         return Response(status_code=200)
 
 
@@ -214,6 +220,14 @@ def _deleted(table: str, names: list[str]) -> str:
     if len(names) > _NAMES_SHOWN:
         return f"Deleted {len(names)} segments from table: {table}"
     return f"Deleted segments: [{', '.join(names)}] from table: {table}"
+
+
+def _custom_map(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a request notes beside the lineage. Raises InvalidConfigError."""
+    given = body.get("customMap") or {}
+    if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+        raise InvalidConfigError("'customMap' must be an object of texts")
+    return given
 
 
 def _text_list(body: dict[str, Any], key: str) -> list[str]:
