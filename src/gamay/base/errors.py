@@ -5,6 +5,7 @@ where, and what would be right. Everything else is a defect of Gamay and surface
 """
 
 import difflib
+import itertools
 from collections.abc import Iterable
 from enum import Enum
 
@@ -135,10 +136,26 @@ def nearest(name: str, known: Iterable[str]) -> str:
     " Did you mean 'sortedColumn'?"
     >>> nearest("zzz", ["sortedColumn"])
     ''
+    >>> nearest("summ", ["sumMV", "sum"])
+    " Did you mean 'sum'?"
     """
     by_folded = {k.lower(): k for k in known}
-    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
+    doubled = (k for k in by_folded if _undoubled(k) == _undoubled(name.lower()))
+    close = [*doubled, *difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)]
     return f" Did you mean '{by_folded[close[0]]}'?" if close else ""
+
+
+def _undoubled(name: str) -> str:
+    return "".join(letter for letter, _ in itertools.groupby(name))
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "argument"), counted(2, "argument")
+    ('1 argument', '2 arguments')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def forget_traceback(error: BaseException) -> None:

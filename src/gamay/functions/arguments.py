@@ -1,6 +1,6 @@
 """Errors for arguments that a function does not take."""
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, counted
 
 _ELEMENTS_MAX = 1 << 26
 
@@ -13,8 +13,14 @@ def wrong(name: str, detail: str) -> QueryError:
 def check_count(name: str, count: int, least: int, most: int | None) -> None:
     """Raise QueryError when a function does not take so many arguments."""
     if count < least or (most is not None and count > most):
-        takes = f"{least}" if most == least else f"at least {least}" if most is None else f"{least} to {most}"
-        raise wrong(name, f"{takes} argument(s) are needed, {count} are given")
+        raise wrong(name, f"it takes {arguments(least, most)}, not {count}")
+
+
+def arguments(least: int, most: int | None) -> str:
+    """Return how many arguments a function takes: `1 to 3 arguments`."""
+    if most == least:
+        return counted(least, "argument") if least else "no arguments"
+    return f"at least {counted(least, 'argument')}" if most is None else f"{least} to {counted(most, 'argument')}"
 
 
 def check_elements(name: str, count: int) -> None:

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, QueryError, counted
 from gamay.functions.expression import ITEM, Call, Column, Expression, Literal
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
@@ -25,7 +25,7 @@ def typed_item(args: Sequence[Expression], field: Callable[[str], FieldSpec | No
     resolved. field: gives a column's declaration, None where there is none. Raises QueryError for what is neither.
     """
     if len(args) != _ARGUMENTS:
-        raise _wrong(f"{WRITTEN}; {len(args)} argument(s) are given")
+        raise _wrong(f"{WRITTEN}, not {counted(len(args), 'argument')}")
     column, key = args
     spec = field(column.name) if isinstance(column, Column) else None
     if spec is not None and not spec.single_value:

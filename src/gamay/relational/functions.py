@@ -222,17 +222,20 @@ def _of_lists(call: Call, types: Sequence[ValueType], write: Write) -> str | Non
     if name in _TESTS and name.endswith("null"):
         return f"({write(args[0])} {_TESTS[name]})"
     if name in ("in", "notin", "between", *COMPARED) and types[0][1] and not any(multi for _, multi in types[1:]):
+        if name in ("notequals", "notin"):
+            return f"(NOT {_of_lists(Call('in', args), types, write)})"
         if name == "between":
             test = f"x BETWEEN {write(args[1])} AND {write(args[2])}"
         elif name in COMPARED:
             test = f"x {COMPARED[name]} {write(args[1])}"
         else:
             test = f"x IN ({', '.join(write(arg) for arg in args[1:])})"
-        if name == "notin":
-            return f"(len(list_filter({write(args[0])}, lambda x: {test})) = 0)"
-        if name == "notequals":
-            return f"(len(list_filter({write(args[0])}, lambda x: x = {write(args[1])})) = 0)"
-        return f"(len(list_filter({write(args[0])}, lambda x: {test})) > 0)"
+        values = write(args[0])
+        if all(isinstance(arg, Literal) for arg in args[1:]):
+            return f"(len(list_filter({values}, lambda x: {test})) > 0)"
+        unknown = "CASE WHEN count(*) = 0 THEN FALSE END"
+        any_holds = f"SELECT coalesce(bool_or({test}), {unknown}) FROM (SELECT unnest({values}) AS x)"
+        return f"(CASE WHEN {values} IS NULL THEN NULL ELSE ({any_holds}) END)"
     return None
 
 

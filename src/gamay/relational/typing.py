@@ -13,7 +13,7 @@ from decimal import Decimal
 import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.arguments import check_count
+from gamay.functions.arguments import arguments, check_count
 from gamay.functions.evaluate import evaluate_constant
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced, walk
 from gamay.functions.registry import (
@@ -39,12 +39,9 @@ ORDERED = "ordered(within group)"
 """The function that `agg(x) WITHIN GROUP (ORDER BY y DESC)` is: of the aggregate, then for each key the key, whether it
 descends and whether nulls come last, as literals. No query can name it."""
 
-COMPARISONS = frozenset(
-    {
-        *("equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"),
-        *("isdistinctfrom", "isnotdistinctfrom"),
-    }
-)
+_DISTINCT = frozenset({"isdistinctfrom", "isnotdistinctfrom"})
+COMPARISONS = _DISTINCT | {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"}
+_NULL = Literal(None, DataType.UNKNOWN)
 WHOLE_ARITHMETIC = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod", "divide": "longdivide"}
 _EACH_COMPARED: dict[str, tuple[tuple[str, ...], str]] = {
     "in": (("equals",), "or"),
@@ -119,7 +116,7 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
     if exact is not None and not first[1]:
         wanted = 2 if call.name.startswith("covar") else 1
         if len(args) != wanted:
-            raise _invalid(f"{call.name.upper()} takes {wanted} argument(s), not {len(args)}")
+            raise _invalid(f"{call.name.upper()} takes {arguments(wanted, wanted)}, not {len(args)}")
         if call.name in _OF_NUMBERS:
             call = _of_numbers(call, [arg_types[arg] for arg in args if arg in arg_types])
             first = (_AS_NUMBERS.get(first[0], first[0]), False)
@@ -153,8 +150,7 @@ def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
     args, arg_types = _resolved_args(call.args, types)
     low, high = _WINDOW_ARGS.get(call.name, (0, 0))
     if not low <= len(args) <= high:
-        wanted = str(low) if low == high else f"{low} to {high}"
-        raise _invalid(f"{call.name.upper()} takes {wanted} argument(s), not {len(args)}")
+        raise _invalid(f"{call.name.upper()} takes {arguments(low, high)}, not {len(args)}")
     if call.name in ("percentrank", "cumedist"):
         return call, DOUBLE
     if call.name == "ntile" and arg_types[0] not in (INT, LONG):
@@ -248,7 +244,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
         check_count(function.name, len(types), function.min_args, function.max_args)
     if name in _CONNECTORS:
         args = [_condition(arg, arg_type) for arg, arg_type in zip(call.args, types, strict=True)]
-        return Call(name, tuple(args)), BOOLEAN
+        return (_negated(args[0]) if name == "not" else Call(name, tuple(args))), BOOLEAN
     if name in _CONDITIONS:
         return call, BOOLEAN
     if name == SUBQUERY:  # whose sides are brought to one type where they are written
@@ -280,9 +276,20 @@ def _condition(arg: Expression, arg_type: ValueType) -> Expression:
     raise _invalid(f"{{}} is no condition: it is {type_name(arg_type)}, not BOOLEAN", arg)
 
 
-def _compared(call: Call, types: list[ValueType]) -> Call:
-    """Bring the sides of a comparison to one type; a list is compared value by value."""
+def _negated(condition: Expression) -> Expression:
+    """Return the negation of a condition. Tables without null handling take unknown for false, so no NOT is above a NULL."""
+    if isinstance(condition, Call) and condition.name in _CONNECTORS and any(part == _NULL for part in walk(condition)):
+        if condition.name == "not":
+            return condition.args[0]
+        return Call("and" if condition.name == "or" else "or", tuple(_negated(arg) for arg in condition.args))
+    return condition if condition == _NULL else Call("not", (condition,))
+
+
+def _compared(call: Call, types: list[ValueType]) -> Expression:
+    """Bring the sides of a comparison to one type; a list is compared value by value, and NULL with nothing."""
     (left, right), (left_type, right_type) = call.args, types
+    if call.name not in _DISTINCT and _NULL in call.args:
+        return _NULL
     to = _comparable(left_type[0], right_type[0])
     if to is None or (left_type[1] and right_type[1]):
         raise _invalid(
@@ -340,21 +347,24 @@ def _comparable(left: DataType, right: DataType) -> DataType | None:
     return None
 
 
-def _among(call: Call, types: list[ValueType]) -> Call:
+def _among(call: Call, types: list[ValueType]) -> Expression:
     """Bring the values of IN or BETWEEN to the type of what they are compared with."""
-    known = [place for place, arg in enumerate(call.args) if not (isinstance(arg, Literal) and arg.value is None)]
-    if call.name != "between" and 1 < len(known) < len(call.args) and known[0] == 0:
-        # a NULL in the list: where no other value decides, the answer is unknown
+    known = [place for place, arg in enumerate(call.args) if arg != _NULL]
+    if any(multi_value for _, multi_value in types[1:]):
+        return _one_by_one(call, types)
+    if len(known) < len(call.args):  # where no value that is known decides, the answer is unknown
+        if call.name == "between":
+            return _one_by_one(call, types)
+        if len(known) < 2 or known[0] != 0:
+            return _NULL
         found = _among(Call(call.name, tuple(call.args[place] for place in known)), [types[place] for place in known])
-        return Call("or" if call.name == "in" else "and", (found, Literal(None, DataType.UNKNOWN)))
+        return Call("or" if call.name == "in" else "and", (found, _NULL))
     equal = [place for place, arg in enumerate(call.args) if place == 0 or _may_equal(arg, types[0][0])]
     if call.name != "between" and 1 < len(equal) < len(call.args):
         return _among(Call(call.name, tuple(call.args[place] for place in equal)), [types[place] for place in equal])
     wanted = {_comparable(types[0][0], data_type) for data_type, _ in types[1:]}
     if len({types[0][0] if to is DataType.UNKNOWN else to for to in wanted}) > 1:  # there is no one type for all
-        names, connector = _EACH_COMPARED[call.name]
-        each = zip(names * len(types), call.args[1:], types[1:], strict=False)
-        return Call(connector, tuple(_compared(Call(name, (call.args[0], arg)), [types[0], of]) for name, arg, of in each))
+        return _one_by_one(call, types)
     args = [call.args[0]]
     for arg, arg_type in zip(call.args[1:], types[1:], strict=True):
         to = _comparable(types[0][0], arg_type[0])
@@ -369,6 +379,13 @@ def _among(call: Call, types: list[ValueType]) -> Call:
         kept = to is DataType.UNKNOWN
         args.append(_at_home(arg, arg_type, types[0][0]) if kept else converted(arg, arg_type, to))
     return Call(call.name, tuple(args))
+
+
+def _one_by_one(call: Call, types: list[ValueType]) -> Call:
+    """Return IN or BETWEEN as the comparisons that it stands for."""
+    names, connector = _EACH_COMPARED[call.name]
+    each = zip(names * len(types), call.args[1:], types[1:], strict=False)
+    return Call(connector, tuple(_compared(Call(name, (call.args[0], arg)), [types[0], of]) for name, arg, of in each))
 
 
 def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.base.errors import ErrorCode, QueryError, counted, nearest
 from gamay.broker.routes.route import TableRoute
 from gamay.functions.expression import LOOKUP, Call, Expression, Literal
 from gamay.model.schema.schema import FieldSpec
@@ -20,7 +20,7 @@ def looked_up(call: Call, routes_of: Callable[[str], Sequence[TableRoute]]) -> E
     """
     args = call.args
     if len(args) < 4 or len(args) % 2:
-        raise _wrong(f"{len(args)} argument(s) are given; write {_FORM}")
+        raise _wrong(f"it cannot have {counted(len(args), 'argument')}; write {_FORM}")
     table, column = _text(args[0], 1), _text(args[1], 2)
     route = next((one for one in routes_of(table) if one.config.is_dim_table), None)
     if route is None:
