@@ -29,3 +29,17 @@ def test_rows_are_those_of_duckdb(twins: Twins, sql: str, duck_sql: str) -> None
 def test_generated_queries(twins: Twins, numbers: range) -> None:
     for number in numbers:
         twins.check(Generator(random.Random(number)).query())
+
+
+@pytest.mark.parametrize("kind", ["", "NOT "])
+def test_long_lists_of_constants(twins: Twins, kind: str) -> None:
+    joined = "FROM sales a LEFT JOIN shops b ON a.shop = b.shop"
+    numbers = ", ".join(map(str, range(0, 1200, 2)))
+    twins.check(
+        f"SELECT a.id, b.area {joined} WHERE a.qty + b.area {kind}IN ({numbers}, NULL) OR a.item {kind}IN ({numbers})"
+    )
+    twins.check(f"SELECT a.id, a.qty + b.area {kind}IN ({numbers}) AS held {joined} AND b.area - a.qty {kind}IN ({numbers})")
+    texts = [f"'{number}'" for number in range(300)]
+    for ends in (["'s1Lyon'", "'it''s'", "''"], ["'s1Lyon'", "'\x1f'"]):
+        listed = ", ".join(texts + ends)
+        twins.check(f"SELECT a.id {joined} WHERE (a.shop || b.city) {kind}IN ({listed})")

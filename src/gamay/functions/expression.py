@@ -109,17 +109,25 @@ def walk(expression: Expression) -> Iterator[Expression]:
     yield expression
     if isinstance(expression, Call):
         for arg in expression.args:
-            yield from walk(arg)
+            if isinstance(arg, Call):
+                yield from walk(arg)
+            else:
+                yield arg
 
 
 def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
     """Return an expression with parts of it, outermost first, in place of others."""
-    found = by.get(expression)
+    return _replaced(expression, by, any(isinstance(part, Literal) for part in by)) if by else expression
+
+
+def _replaced(expression: Expression, by: dict[Expression, Expression], literals: bool) -> Expression:
+    """Do what `replaced` says. literals: whether constants are among what is replaced; lists of them may be long."""
+    found = by.get(expression) if literals or not isinstance(expression, Literal) else None
     if found is not None:
         return found
     if not isinstance(expression, Call):
         return expression
-    return Call(expression.name, tuple(replaced(arg, by) for arg in expression.args))
+    return Call(expression.name, tuple([_replaced(arg, by, literals) for arg in expression.args]))
 
 
 def column_names(expression: Expression) -> tuple[str, ...]:

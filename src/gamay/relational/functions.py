@@ -59,6 +59,8 @@ _TESTS = {
 }
 _DISTINCT_FROM = {"isdistinctfrom": "IS DISTINCT FROM", "isnotdistinctfrom": "IS NOT DISTINCT FROM"}
 DECIMAL_DIGITS = 38
+_MANY = 200
+_BETWEEN = "\x1f"
 _PLACES_LEAST = 10
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
 _WIDER = {
@@ -141,7 +143,7 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
         return f"({write(args[0])} {_TESTS[name]})"
     if name in ("in", "notin"):
         word = "IN" if name == "in" else "NOT IN"
-        return f"({write(args[0])} {word} ({', '.join(write(arg) for arg in args[1:])}))"
+        return f"({write(args[0])} {word} ({_many(args[1:]) or ', '.join(write(arg) for arg in args[1:])}))"
     if name == "between":
         return f"({write(args[0])} BETWEEN {write(args[1])} AND {write(args[2])})"
     if name == "cast":
@@ -149,6 +151,19 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
     if name == "longtoint":
         return f"CAST({write(args[0])} AS INTEGER)"
     return _part_of_moment(call, types, write, own) or _computed(call, types, write)
+
+
+def _many(constants: Sequence[Expression]) -> str | None:
+    """Return many whole numbers or texts as rows, for DuckDB binds an expression to each constant; None where it is to."""
+    values = [each.value for each in constants if isinstance(each, Literal)]
+    if len(values) < max(len(constants), _MANY):
+        return None
+    if all(type(value) is int for value in values):
+        return f"SELECT unnest(CAST(string_split('{','.join(map(str, values))}', ',') AS BIGINT[]))"
+    texts = [value for value in values if isinstance(value, str) and _BETWEEN not in value]
+    if len(texts) < len(values):
+        return None
+    return f"SELECT unnest(string_split({literal_sql(Literal(_BETWEEN.join(texts), DataType.STRING), '')}, '{_BETWEEN}'))"
 
 
 def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | None:
