@@ -127,3 +127,6 @@ SELECT s.shop, DISTINCTCOUNT(i.kind), MODE(s.item), DISTINCTCOUNTHLL(s.ts) > 0 F
 ==> SELECT shop, n, min(item), TRUE FROM (SELECT s.shop, s.item, COUNT(*) c, MAX(COUNT(*)) OVER (PARTITION BY s.shop) m, MAX(k) n FROM sales s JOIN items i USING (item) JOIN (SELECT s.shop, COUNT(DISTINCT i.kind) k FROM sales s JOIN items i USING (item) GROUP BY s.shop) d ON d.shop IS NOT DISTINCT FROM s.shop GROUP BY s.shop, s.item) WHERE c = m GROUP BY 1, 2
 SELECT dateTrunc('DAY', s.ts) d, p.city, COUNT(*) FROM sales s JOIN shops p USING (shop) GROUP BY d, p.city
 ==> SELECT s.ts - s.ts % 86400000 d, p.city, COUNT(*) FROM sales s JOIN shops p USING (shop) GROUP BY d, p.city
+SELECT i.item, q.n FROM items i LEFT JOIN (SELECT shop, COUNT(*) AS n FROM sales GROUP BY shop) q ON i.name = q.shop WHERE i.item IN (q.n, i.item)
+SELECT i.item, s.area FROM items i LEFT JOIN shops s ON i.name = s.shop WHERE s.area IN (i.item, 3) OR i.item IN (s.area, i.item, 5)
+SELECT i.item, s.area FROM items i FULL JOIN shops s ON i.name = s.shop WHERE 3 IN (s.area, i.item)

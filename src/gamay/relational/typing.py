@@ -41,7 +41,7 @@ descends and whether nulls come last, as literals. No query can name it."""
 
 _DISTINCT = frozenset({"isdistinctfrom", "isnotdistinctfrom"})
 COMPARISONS = _DISTINCT | {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal"}
-_NULL = Literal(None, DataType.UNKNOWN)
+NULL = Literal(None, DataType.UNKNOWN)
 WHOLE_ARITHMETIC = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod", "divide": "longdivide"}
 _EACH_COMPARED: dict[str, tuple[tuple[str, ...], str]] = {
     "in": (("equals",), "or"),
@@ -212,7 +212,9 @@ def common_type(types: Sequence[ValueType], what: str) -> ValueType:
 
 def converted(expression: Expression, source: ValueType, to: DataType) -> Expression:
     """Return an expression as another type; constants are converted at once. Raises QueryError 700."""
-    if source[0] is to or source[0] is DataType.UNKNOWN or (source[0].is_text and to is DataType.STRING):
+    if source == UNKNOWN:
+        return NULL
+    if source[0] is to or (source[0].is_text and to is DataType.STRING):
         return expression
     if isinstance(expression, Literal) and source[0] is DataType.INT and to is DataType.LONG:
         return Literal(expression.value, DataType.LONG)
@@ -260,7 +262,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
     if name in _SAME:
         common = common_type(types, name.upper())
         if name == "nullif":
-            return call, types[0]
+            return call.args[0] if UNKNOWN in types else call, types[0]
         args = [converted(arg, arg_type, common[0]) for arg, arg_type in zip(call.args, types, strict=True)]
         return Call(name, tuple(args)), common
     if name in _KEEPS and types[0][0] in _WIDTH and not types[0][1]:
@@ -278,18 +280,21 @@ def _condition(arg: Expression, arg_type: ValueType) -> Expression:
 
 def _negated(condition: Expression) -> Expression:
     """Return the negation of a condition. Tables without null handling take unknown for false, so no NOT is above a NULL."""
-    if isinstance(condition, Call) and condition.name in _CONNECTORS and any(part == _NULL for part in walk(condition)):
+    if isinstance(condition, Call) and condition.name in _CONNECTORS and any(part == NULL for part in walk(condition)):
         if condition.name == "not":
             return condition.args[0]
         return Call("and" if condition.name == "or" else "or", tuple(_negated(arg) for arg in condition.args))
-    return condition if condition == _NULL else Call("not", (condition,))
+    return condition if condition == NULL else Call("not", (condition,))
 
 
 def _compared(call: Call, types: list[ValueType]) -> Expression:
     """Bring the sides of a comparison to one type; a list is compared value by value, and NULL with nothing."""
     (left, right), (left_type, right_type) = call.args, types
-    if call.name not in _DISTINCT and _NULL in call.args:
-        return _NULL
+    if UNKNOWN in types and call.name in _DISTINCT:
+        test = "isnotnull" if call.name == "isdistinctfrom" else "isnull"
+        return Call(test, (right if left_type == UNKNOWN else left,))
+    if UNKNOWN in types:
+        return NULL
     to = _comparable(left_type[0], right_type[0])
     if to is None or (left_type[1] and right_type[1]):
         raise _invalid(
@@ -349,16 +354,16 @@ def _comparable(left: DataType, right: DataType) -> DataType | None:
 
 def _among(call: Call, types: list[ValueType]) -> Expression:
     """Bring the values of IN or BETWEEN to the type of what they are compared with."""
-    known = [place for place, arg in enumerate(call.args) if arg != _NULL]
+    known = [place for place, value_type in enumerate(types) if value_type != UNKNOWN]
     if any(multi_value for _, multi_value in types[1:]):
         return _one_by_one(call, types)
     if len(known) < len(call.args):  # where no value that is known decides, the answer is unknown
         if call.name == "between":
             return _one_by_one(call, types)
         if len(known) < 2 or known[0] != 0:
-            return _NULL
+            return NULL
         found = _among(Call(call.name, tuple(call.args[place] for place in known)), [types[place] for place in known])
-        return Call("or" if call.name == "in" else "and", (found, _NULL))
+        return Call("or" if call.name == "in" else "and", (found, NULL))
     equal = [place for place, arg in enumerate(call.args) if place == 0 or _may_equal(arg, types[0][0])]
     if call.name != "between" and 1 < len(equal) < len(call.args):
         return _among(Call(call.name, tuple(call.args[place] for place in equal)), [types[place] for place in equal])
@@ -401,6 +406,9 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
             kinds[place] = other
         elif kind not in _WIDTH and kind not in (DataType.TIMESTAMP, DataType.UNKNOWN):
             raise _invalid(f"{{}} computes with {{}}, which is {kind.value} and no number", call, args[place])
+    if DataType.UNKNOWN in kinds:
+        known = [(DataType.LONG if kind is DataType.TIMESTAMP else kind, False) for kind in kinds]
+        return NULL, common_type(known, name)
     call = Call(name, tuple(args))
     if all(kind in _WHOLE for kind in kinds):
         if name == "divide" and len(args) != 2:
@@ -408,8 +416,7 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
         is_int = all(kind is DataType.INT for kind in kinds) or (name == "mod" and kinds[-1] is DataType.INT)
         whole = folded(Call(WHOLE_ARITHMETIC[name], tuple(args)))
         return (_as_int(whole, call), INT) if is_int else (whole, LONG)
-    known = [kind for kind in kinds if kind is not DataType.UNKNOWN]
-    if known and all(kind in (DataType.INT, DataType.FLOAT) for kind in known) and name != "mod":
+    if all(kind in (DataType.INT, DataType.FLOAT) for kind in kinds) and name != "mod":
         return call, (DataType.FLOAT, False)
     return call, DOUBLE
 
@@ -418,6 +425,8 @@ def _as_int(whole: Expression, call: Call) -> Expression:
     """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 200."""
     if not isinstance(whole, Literal):
         return Call("longtoint", (whole,))
+    if whole.value is None:
+        return whole
     assert isinstance(whole.value, int)
     if not -(1 << 31) <= whole.value < 1 << 31:
         raise QueryError(

@@ -235,8 +235,9 @@ class _RelationalTokens(TokenConverter):
 
     def _literal(self, lexeme: Lexeme) -> None:
         """A text where a table stands is the name of a file."""
-        before = self.tokens[-1].token_type if self.tokens else None
-        if lexeme.kind is TokenKind.STRING and before in (TokenType.FROM, TokenType.JOIN):
+        before = [token.token_type for token in self.tokens[-2:]]
+        of_table = before[-1:] in ([TokenType.FROM], [TokenType.JOIN]) and before[0] is not TokenType.DISTINCT
+        if lexeme.kind is TokenKind.STRING and of_table:  # not of IS DISTINCT FROM
             self.files.append(lexeme.literal)
             self._emit(TokenType.IDENTIFIER, lexeme.text, lexeme)
         else:

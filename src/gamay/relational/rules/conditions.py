@@ -28,7 +28,7 @@ from gamay.relational.plan import (
     with_plans,
 )
 from gamay.relational.rules.disjunctions import conjuncts, implied
-from gamay.relational.typing import COMPARISONS, resolved
+from gamay.relational.typing import COMPARISONS, NULL, resolved
 
 _COMPARING = COMPARISONS | {"in", "notin", "between"}
 # conditions that a null makes null, so that a row without a partner does not pass
@@ -99,11 +99,11 @@ class _Pushdown:
         return ids_in(condition).isdisjoint(self._subqueries) and is_deterministic(condition)
 
     def _through_project(self, node: Project, conditions: Sequence[Expression]) -> Node:
-        """Conditions on what is computed become conditions on what it is computed from."""
+        """Conditions on what is computed become conditions on what it is computed from; tables refuse NULL."""
         by: dict[Expression, Expression] = {
             made.column: expression
             for made, expression in zip(node.fields, node.expressions, strict=True)
-            if self._moves(expression)
+            if self._moves(expression) and expression != NULL
         }
         own = {made.id for made in node.fields}
         below: list[Expression] = []
@@ -200,7 +200,8 @@ def _rejects(condition: Expression, fields: Iterable[Field]) -> bool:
     if not isinstance(condition, Call) or condition.name not in _REJECT_NULL:
         return False
     ids = {each.id for each in fields}
-    return any(isinstance(arg, Column) and arg.name in ids for arg in condition.args)
+    args = condition.args[:1] if condition.name == "in" else condition.args  # x IN (NULL, x) holds
+    return any(isinstance(arg, Column) and arg.name in ids for arg in args)
 
 
 def _split(conditions: Iterable[Expression], fields: Iterable[Field]) -> tuple[list[Expression], list[Expression]]:
