@@ -31,6 +31,9 @@ _COMPARED: dict[type[exp.Expr], str] = {
 }
 
 
+_SAME_OF_DISTINCT = frozenset({"min", "max", "booland", "boolor"})
+
+
 @dataclass(frozen=True, slots=True)
 class PendingWindow:
     """A window function as written; its id is a column until the SELECT is bound."""
@@ -71,6 +74,11 @@ class ExpressionBinder(Translator):
         if found.name == "jsonextractscalar" and self.context.null_handling:
             return with_null_defaults(found)
         return self._item(node, found) if found.name == "item" else found
+
+    def _distinct_aggregate(self, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Expression:
+        if name in _SAME_OF_DISTINCT and len(parts) == 1 and len(parts[0].expressions) == 1:
+            return Call(name, (self.expression(parts[0].expressions[0]),))
+        return Translator._distinct_aggregate(self, node, name, parts)
 
     def error(self, node: exp.Expr, message: str) -> QueryError:
         return self.context.error(node, message)

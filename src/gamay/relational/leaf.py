@@ -89,14 +89,8 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
     vector = to_vector(convert(column, to), len(column)) if column.type is not to else column
     mask = vector.nulls
     if to is DataType.BIG_DECIMAL:
-        values = pa.array([None if mask is not None and vector.offsets is None and mask[row] else each
-                           for row, each in enumerate(vector.values)])  # fmt: skip
-        if len(values) == 0 or pa.types.is_null(values.type):
-            values = values.cast(pa.decimal128(1))
-        if pa.types.is_decimal256(values.type):
-            raise QueryError(
-                ErrorCode.QUERY_EXECUTION, "a BIG_DECIMAL of more than 38 digits cannot be joined or computed with"
-            )
+        values = _decimals([None if mask is not None and vector.offsets is None and mask[row] else each
+                            for row, each in enumerate(vector.values)])  # fmt: skip
         mask = mask if vector.offsets is not None else None
     elif isinstance(vector.values, np.ndarray):
         plain = mask if vector.offsets is None else None
@@ -110,6 +104,18 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
     if mask is not None and mask.any():
         return pc.if_else(pa.array(~mask), values, pa.scalar(None, values.type))
     return values
+
+
+def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
+    """Return BIG_DECIMALs as decimals of one scale. Raises QueryError 200."""
+    try:
+        found = pa.array(values)
+    except pa.ArrowInvalid:  # beyond 76 digits
+        found = None
+    if found is None or pa.types.is_decimal256(found.type):
+        message = "a BIG_DECIMAL of more than 38 digits cannot be joined or computed with"
+        raise QueryError(ErrorCode.QUERY_EXECUTION, message)
+    return found.cast(pa.decimal128(1)) if len(found) == 0 or pa.types.is_null(found.type) else found
 
 
 def vector_of(array: pa.Array, data_type: DataType, multi_value: bool) -> Vector:

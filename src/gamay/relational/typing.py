@@ -239,8 +239,15 @@ def _resolved_args(args: Sequence[Expression], types: Types) -> tuple[list[Expre
     return [arg for arg, _ in pairs], [arg_type for _, arg_type in pairs]
 
 
+def _unknown(args: Sequence[Expression], types: Sequence[ValueType]) -> list[bool]:
+    """Return for each of some values whether it is NULL in every row."""
+    return [arg == NULL or value_type == UNKNOWN for arg, value_type in zip(args, types, strict=True)]
+
+
 def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
     name = call.name
+    if name == "cast" and len(types) > 2:
+        call, types = Call(name, (call.args[0], _decimal(call.args[2:]))), types[:2]
     function = scalar_function(name)
     if function is not None and name != SUBQUERY:
         check_count(function.name, len(types), function.min_args, function.max_args)
@@ -262,7 +269,7 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
     if name in _SAME:
         common = common_type(types, name.upper())
         if name == "nullif":
-            return call.args[0] if UNKNOWN in types else call, types[0]
+            return call.args[0] if any(_unknown(call.args, types)) else call, types[0]
         args = [converted(arg, arg_type, common[0]) for arg, arg_type in zip(call.args, types, strict=True)]
         return Call(name, tuple(args)), common
     if name in _KEEPS and types[0][0] in _WIDTH and not types[0][1]:
@@ -270,6 +277,16 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
     function = must_get_scalar(name)
     with _told_of(call):
         return call, function.result_type(call, types)
+
+
+def _decimal(digits: Sequence[Expression]) -> Literal:
+    """Return the name of the type that DECIMAL(digits) or DECIMAL(digits, behind the point) is."""
+    precision, scale = [*(each.value for each in digits if isinstance(each, Literal)), 0][:2]
+    if len(digits) > 2 or not (isinstance(precision, int) and isinstance(scale, int) and precision >= scale):
+        raise _invalid("DECIMAL takes the number of digits, and of those behind the point, as in DECIMAL(10, 2)")
+    types = ((10, DataType.INT), (38, DataType.LONG)) if scale == 0 else ((30, DataType.DOUBLE),)
+    found = next((data_type for most, data_type in types if precision <= most), DataType.BIG_DECIMAL)
+    return Literal(found.value, DataType.STRING)
 
 
 def _condition(arg: Expression, arg_type: ValueType) -> Expression:
@@ -290,10 +307,10 @@ def _negated(condition: Expression) -> Expression:
 def _compared(call: Call, types: list[ValueType]) -> Expression:
     """Bring the sides of a comparison to one type; a list is compared value by value, and NULL with nothing."""
     (left, right), (left_type, right_type) = call.args, types
-    if UNKNOWN in types and call.name in _DISTINCT:
-        test = "isnotnull" if call.name == "isdistinctfrom" else "isnull"
-        return Call(test, (right if left_type == UNKNOWN else left,))
-    if UNKNOWN in types:
+    unknown = _unknown(call.args, types)
+    if any(unknown) and call.name in _DISTINCT:
+        return Call("isnotnull" if call.name == "isdistinctfrom" else "isnull", (right if unknown[0] else left,))
+    if any(unknown):
         return NULL
     to = _comparable(left_type[0], right_type[0])
     if to is None or (left_type[1] and right_type[1]):
@@ -354,7 +371,7 @@ def _comparable(left: DataType, right: DataType) -> DataType | None:
 
 def _among(call: Call, types: list[ValueType]) -> Expression:
     """Bring the values of IN or BETWEEN to the type of what they are compared with."""
-    known = [place for place, value_type in enumerate(types) if value_type != UNKNOWN]
+    known = [place for place, is_null in enumerate(_unknown(call.args, types)) if not is_null]
     if any(multi_value for _, multi_value in types[1:]):
         return _one_by_one(call, types)
     if len(known) < len(call.args):  # where no value that is known decides, the answer is unknown
@@ -406,7 +423,7 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
             kinds[place] = other
         elif kind not in _WIDTH and kind not in (DataType.TIMESTAMP, DataType.UNKNOWN):
             raise _invalid(f"{{}} computes with {{}}, which is {kind.value} and no number", call, args[place])
-    if DataType.UNKNOWN in kinds:
+    if any(_unknown(args, types)):
         known = [(DataType.LONG if kind is DataType.TIMESTAMP else kind, False) for kind in kinds]
         return NULL, common_type(known, name)
     call = Call(name, tuple(args))
@@ -425,8 +442,6 @@ def _as_int(whole: Expression, call: Call) -> Expression:
     """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 200."""
     if not isinstance(whole, Literal):
         return Call("longtoint", (whole,))
-    if whole.value is None:
-        return whole
     assert isinstance(whole.value, int)
     if not -(1 << 31) <= whole.value < 1 << 31:
         raise QueryError(

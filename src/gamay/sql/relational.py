@@ -6,7 +6,7 @@ Precedence and clause structure are those of sqlglot; functions, types and liter
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import Dialect, exp
 from sqlglot.errors import ParseError
@@ -184,7 +184,7 @@ def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme
 
 def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[int, ...]]:
     """Parse a statement, `lexemes` up to END; return it with the literals that name files. Raises QueryError."""
-    converter = _RelationalTokens(text, lexemes)
+    converter = _RelationalTokens(text, _with_limits(lexemes))
     tokens = converter.run()
     try:
         nodes = Parser(dialect=_Dialect()).parse(tokens, text)
@@ -196,6 +196,23 @@ def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[i
     if len(nodes) != 1 or not isinstance(node, exp.Query | exp.Values):
         raise syntax_error(text, lexemes[0].start, "expected one SELECT statement")
     return node, tuple(converter.files)  # type: ignore[return-value]
+
+
+def _with_limits(lexemes: Sequence[Lexeme]) -> list[Lexeme]:
+    """Return lexemes with `LIMIT n` for each `FETCH FIRST n ROWS ONLY`, and `OFFSET n` for each `OFFSET n ROWS`."""
+    found: list[Lexeme] = []
+    for lexeme in lexemes:
+        found.append(lexeme)
+        match found:
+            case [*_, fetch, first, number, rows, only] if (
+                fetch.is_word("FETCH") and first.is_word("FIRST", "NEXT") and number.kind is TokenKind.NUMBER
+            ) and (rows.is_word("ROW", "ROWS") and only.is_word("ONLY")):
+                found[-5:] = [replace(fetch, text="LIMIT"), number]
+            case [*_, offset, number, rows] if (
+                offset.is_word("OFFSET") and number.kind is TokenKind.NUMBER and rows.is_word("ROW", "ROWS")
+            ):
+                found.pop()
+    return found
 
 
 def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryError:
@@ -229,6 +246,12 @@ class _RelationalTokens(TokenConverter):
         self._emit(TokenType.STRING, CONSTANT_MARK + to.value, text)
         self._emit(TokenType.R_PAREN, ")", text)
         self.position += 1
+
+    def limit_type(self, name: str, precision: Sequence[Lexeme]) -> None:
+        """The digits of a DECIMAL say which type it is."""
+        for number in precision if name == DataType.BIG_DECIMAL.value else ():
+            self._emit(TokenType.COMMA, ",", number)
+            self._literal(number)
 
     def _names_file(self, lexeme: Lexeme) -> bool:
         return lexeme.kind is TokenKind.STRING

@@ -19,6 +19,8 @@ from gamay.model.zones import parse_timestamp
 
 TYPE_NAMES: dict[str, DataType] = {
     "INT": DataType.INT,
+    "TINYINT": DataType.INT,
+    "SMALLINT": DataType.INT,
     "INTEGER": DataType.INT,
     "LONG": DataType.LONG,
     "BIGINT": DataType.LONG,
@@ -28,14 +30,17 @@ TYPE_NAMES: dict[str, DataType] = {
     "DECIMAL": DataType.BIG_DECIMAL,
     "BIG_DECIMAL": DataType.BIG_DECIMAL,
     "BIGDECIMAL": DataType.BIG_DECIMAL,
+    "NUMERIC": DataType.BIG_DECIMAL,
     "BOOL": DataType.BOOLEAN,
     "BOOLEAN": DataType.BOOLEAN,
     "TIMESTAMP": DataType.TIMESTAMP,
     "STRING": DataType.STRING,
     "VARCHAR": DataType.STRING,
+    "CHAR": DataType.STRING,
     "JSON": DataType.JSON,
     "BYTES": DataType.BYTES,
     "VARBINARY": DataType.BYTES,
+    "BINARY": DataType.BYTES,
     "UUID": DataType.UUID,
     # unsigned ones, in the narrowest type that holds all their values
     "UTINYINT": DataType.INT,

@@ -21,7 +21,7 @@ from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.coerce import Coerced, coerced
 from gamay.functions.scalar.define import type_of
 from gamay.functions.scalar.types import common_type
-from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, union_nulls
+from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take_rows, union_nulls
 from gamay.kernels.rows.filter import mark_among, mark_id_range
 from gamay.model.types import DataType
 
@@ -310,7 +310,8 @@ def _register(names: Sequence[str], least: int, most: int | None, compute: Calla
         result_type(call, [type_of(arg) for arg in args])
         return compute(args, num_rows)
 
-    register_scalar(names, ScalarFunction(names[0], least, most, result_type, checked))
+    has_several = most != 2  # of which one may decide although another is null
+    register_scalar(names, ScalarFunction(names[0], least, most, result_type, checked, accepts_nulls=has_several))
 
 
 def _comparison(name: str) -> Callable[[Sequence[Operand], int], Operand]:
@@ -326,7 +327,42 @@ for _name in _COMPARE:
     _register((_name,), 2, 2, _comparison(_name))
 
 
+_OUTSIDE = ("lessthan", "greaterthan")
+
+
+def _nulls_decide(args: Sequence[Operand]) -> bool:
+    """Whether single values, some null, are compared with several that are no constants: one may decide all the same."""
+    if any(not isinstance(arg, Scalar) and arg.offsets is not None for arg in args):
+        return False
+    if all(isinstance(arg, Scalar) and arg.value is not None for arg in args[1:]):
+        return False
+    return any(arg.value is None if isinstance(arg, Scalar) else arg.nulls is not None for arg in args)
+
+
+def _any_of(names: Sequence[str], args: Sequence[Operand], num_rows: int, *, negated: bool = False) -> Operand:
+    """Tell whether any comparison of the first argument with another holds: null where none does, and one is unknown."""
+    rows = 1 if all(isinstance(arg, Scalar) for arg in args) else num_rows
+    holds, unknown = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
+    for name, other in zip(names, args[1:], strict=True):
+        if any(isinstance(arg, Scalar) and arg.value is None for arg in (args[0], other)):
+            unknown[:] = True
+            continue
+        nulls = union_nulls((args[0], other))
+        if nulls is not None:
+            unknown |= nulls
+        known = np.arange(rows) if nulls is None else np.flatnonzero(~nulls)
+        # what stands at the place of a null need not be a value that can be compared
+        holds[known] |= compare(name, take_rows(args[0], known), take_rows(other, known), len(known))
+    unknown &= ~holds
+    if rows == 1 and isinstance(args[0], Scalar):
+        return Scalar(None if unknown[0] else bool(holds[0]) != negated, BOOLEAN)
+    return Vector(BOOLEAN, holds ^ negated, None, unknown if unknown.any() else None)
+
+
 def _between(args: Sequence[Operand], num_rows: int) -> Operand:
+    if _nulls_decide(args):
+        return _any_of(_OUTSIDE, args, num_rows, negated=True)
+
     def test(parts: Sequence[Operand]) -> Mask:
         low = compare("greaterthanorequal", parts[0], parts[1], num_rows)
         return low & compare("lessthanorequal", parts[0], parts[2], num_rows)
@@ -335,10 +371,14 @@ def _between(args: Sequence[Operand], num_rows: int) -> Operand:
 
 
 def _in(args: Sequence[Operand], num_rows: int) -> Operand:
+    if _nulls_decide(args):
+        return _any_of(("equals",) * (len(args) - 1), args, num_rows)
     return condition(args, num_rows, lambda parts: _among(parts, num_rows))
 
 
 def _not_in(args: Sequence[Operand], num_rows: int) -> Operand:
+    if _nulls_decide(args):
+        return _any_of(("equals",) * (len(args) - 1), args, num_rows, negated=True)
     return condition(args, num_rows, lambda parts: ~_among(parts, num_rows), negative=True)
 
 

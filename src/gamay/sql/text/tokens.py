@@ -412,11 +412,14 @@ class TokenConverter:
             while (part := self.lexemes[self.position]).is_name and not part.source.startswith("'"):
                 words.append(part.name.upper())
                 self.position += 1
+            precision: list[Lexeme] = []
             if words and part.is_op("("):
-                part = self._past_precision()
+                precision, part = self._past_precision()
             if not words or not part.is_op(")"):
                 raise syntax_error(self.text, part.start, f"expected a type name after AS, found {part.shown}")
-            self._emit(TokenType.STRING, CONSTANT_MARK + plain_type_name("_".join(words)), lexeme)
+            name = plain_type_name("_".join(words))
+            self._emit(TokenType.STRING, CONSTANT_MARK + name, lexeme)
+            self.limit_type(name, precision)
             return True
         if lexeme.text in _SEPARATED.get(form, ()):
             following = self.lexemes[self.position]
@@ -431,16 +434,21 @@ class TokenConverter:
             return True
         return False
 
-    def _past_precision(self) -> Lexeme:
-        """Step over the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`: no type here is limited by one."""
+    def limit_type(self, name: str, precision: Sequence[Lexeme]) -> None:
+        """Emit the length or precision of a type, its numbers: no type is limited by one here."""
+
+    def _past_precision(self) -> tuple[list[Lexeme], Lexeme]:
+        """Step over the length or precision of a type, `VARCHAR(20)` or `DECIMAL(10, 2)`; return it, and what follows."""
         self.position += 1
+        precision: list[Lexeme] = []
         while self.lexemes[self.position].kind is TokenKind.NUMBER or self.lexemes[self.position].is_op(","):
+            precision += [self.lexemes[self.position]] if self.lexemes[self.position].kind is TokenKind.NUMBER else []
             self.position += 1
         closing = self.lexemes[self.position]
         if not closing.is_op(")"):
             raise syntax_error(self.text, closing.start, f"expected the length of the type and ), found {closing.shown}")
         self.position += 1
-        return self.lexemes[self.position]
+        return precision, self.lexemes[self.position]
 
     def _operator(self, lexeme: Lexeme) -> None:
         if lexeme.text == "(":
