@@ -84,7 +84,8 @@ def to_arrow(table: ResultTable, fields: Sequence[Field]) -> pa.Table:
 
 def array_of_vector(column: Vector, to: DataType) -> pa.Array:
     """Return values as an Arrow array, nulls and lists included."""
-    if DataType.UNKNOWN in (column.type, to):
+    is_null = column.type is not to and column.nulls is not None and bool(column.nulls.all())  # a NULL, of whichever type
+    if is_null or DataType.UNKNOWN in (column.type, to):
         return pa.nulls(len(column), ARROW_TYPES.get(to, pa.int32()))
     vector = to_vector(convert(column, to), len(column)) if column.type is not to else column
     mask = vector.nulls

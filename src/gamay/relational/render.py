@@ -167,7 +167,9 @@ class _Renderer:
         keys = [self.expression(key) for key in node.keys]
         items = [f"{key} AS {quoted(made.id)}" for key, made in zip(keys, node.fields, strict=False)]
         made = node.fields[num_keys:]
-        items += [f"{self.aggregate(call)} AS {quoted(each.id)}" for call, each in zip(node.aggregates, made, strict=False)]
+        items += [
+            f"{self.aggregate(call, each)} AS {quoted(each.id)}" for call, each in zip(node.aggregates, made, strict=False)
+        ]
         asked = node.fields[num_keys + len(node.aggregates) :]
         for places, each in zip(node.groupings, asked, strict=True):
             items.append(f"GROUPING({', '.join(keys[place] for place in places)}) AS {quoted(each.id)}")
@@ -204,13 +206,13 @@ class _Renderer:
             parts.append(self._frame(window.frame))
         over = f" OVER ({' '.join(parts)})"
         if call.name in AGGREGATES or call.name in (FILTERED, ORDERED):
-            return self.aggregate(call, over)
+            return self.aggregate(call, made, over)
         name = _WINDOW_NAMES.get(call.name, call.name)
         args = ", ".join(self.expression(arg) for arg in call.args)
         nulls = " IGNORE NULLS" if window.ignores_nulls else ""
         if call.name in _WINDOW_NAMES or call.name in ("rank", "ntile", "lag", "lead"):
             return f"CAST({name}({args}{nulls}){over} AS {self._calls.sql_type(made.type)})"
-        return self.aggregate(call, over)
+        return self.aggregate(call, made, over)
 
     def _frame(self, frame: Frame) -> str:
         exclude = f" EXCLUDE {frame.exclude}" if frame.exclude else ""
@@ -345,10 +347,10 @@ class _Renderer:
             return f"({left} IN ({body}))"
         return f"({left} {COMPARED[subquery.operator]} {subquery.kind} ({body}))"
 
-    def aggregate(self, call: Call, over: str = "") -> str:
+    def aggregate(self, call: Call, made: Field, over: str = "") -> str:
         """Return an aggregate as SQL, with what comes behind it."""
         condition, order = "", ""
-        result_type = self._aggregate_type(call)
+        result_type = made.type
         if call.name == FILTERED:
             condition = f" FILTER (WHERE {self.expression(call.args[1])})"
             call = call.args[0]  # type: ignore[assignment]
@@ -367,11 +369,6 @@ class _Renderer:
             return f"CAST({write(args, order)}{condition}{over} AS {self._calls.sql_type(result_type)})"
         types = [(arg, self._type(arg)) for arg in call.args if not isinstance(arg, Star)]
         return self._calls.aggregate(call, types, result_type, self.expression, condition, over)
-
-    def _aggregate_type(self, call: Call) -> ValueType:
-        from gamay.relational.typing import resolved_aggregate
-
-        return resolved_aggregate(call, self._plan.types)[1]
 
 
 def _value(expression: Expression) -> object:

@@ -450,7 +450,7 @@ def _as_int(whole: Expression, call: Call) -> Expression:
     return Literal(whole.value, DataType.INT)
 
 
-def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
+def _case(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
     args = list(call.args)
     if len(args) < 3 or len(args) % 2 == 0:
         raise _invalid(f"{call.name.upper()} takes pairs of a condition and a value, then what stands for all other rows")
@@ -460,7 +460,18 @@ def _case(call: Call, types: list[ValueType]) -> tuple[Call, ValueType]:
         args[place] = _condition(args[place], types[place])
     for place in values:
         args[place] = converted(args[place], types[place], common[0])
-    return Call(call.name, tuple(args)), common
+    return _of_constants(Call(call.name, tuple(args))), common
+
+
+def _of_constants(case: Call) -> Expression:
+    """Return a CASE without the branches of which constants tell that they are never taken."""
+    kept: list[Expression] = []
+    for condition, value in zip(case.args[:-1:2], case.args[1::2], strict=True):
+        if isinstance(condition, Literal) and condition.value is True:
+            return Call(case.name, (*kept, value)) if kept else value
+        if not isinstance(condition, Literal):
+            kept += condition, value
+    return Call(case.name, (*kept, case.args[-1])) if kept else case.args[-1]
 
 
 def _of_numbers(call: Call, types: list[ValueType]) -> Call:
