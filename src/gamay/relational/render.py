@@ -164,7 +164,7 @@ class _Renderer:
 
     def _aggregate(self, node: Aggregate) -> str:
         num_keys = len(node.keys)
-        keys = [self.expression(key) for key in node.keys]
+        keys = [self._key(key) for key in node.keys]
         items = [f"{key} AS {quoted(made.id)}" for key, made in zip(keys, node.fields, strict=False)]
         made = node.fields[num_keys:]
         items += [
@@ -181,6 +181,11 @@ class _Renderer:
             return f"SELECT {', '.join(items)} FROM {source}"
         by_place = ", ".join(str(place + 1) for place in range(num_keys))
         return self._groups(node, f"SELECT {', '.join(items)} FROM {source} GROUP BY {by_place}")
+
+    def _key(self, key: Expression) -> str:
+        """Return a key of groups; a whole number alone would be a place in the SELECT list."""
+        written = self.expression(key)
+        return f"CAST({written} AS {self._calls.sql_type(self._type(key))})" if isinstance(key, Literal) else written
 
     def _groups(self, node: Aggregate, groups: str) -> str:
         return self._bounded(GROUPS, node.fields, f"({groups})") if GROUPS in self._bounds else groups

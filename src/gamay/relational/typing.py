@@ -112,6 +112,9 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
         arg_types[one] = arg_type
     call = Call(call.name, tuple(args))
     first = next(iter(arg_types.values()), UNKNOWN)
+    if call.name in _OF_NULLS and len(args) == 1 and (first == UNKNOWN or args[0] == NULL):
+        name, value_type = _OF_NULLS[call.name]
+        return Call(name, tuple(args)), value_type
     exact = _EXACT.get(call.name)
     if exact is not None and not first[1]:
         wanted = 2 if call.name.startswith("covar") else 1
@@ -495,6 +498,10 @@ _OF_NUMBERS = frozenset(
         *("stddevpop", "stddevsamp", "varpop", "varsamp"),
     }
 )
+
+
+_OF_NULLS = {"distinctcount": ("count", LONG), "booland": ("min", BOOLEAN), "boolor": ("min", BOOLEAN)}
+"""What aggregates that need a type are of nothing but NULLs."""
 
 
 def _summed(call: Call, first: ValueType) -> ValueType:
