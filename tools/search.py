@@ -52,6 +52,7 @@ GENERATED = (
             "tests/oracle/test_generated_queries.py",
             "tests/oracle/test_generated_flights.py",
             "tests/oracle/test_few_groups.py",
+            "tests/relational/test_against_duckdb.py",
         )
     ),
     Family(("tests/upsert/test_histories.py", "tests/simulation/test_rebalance_steps.py")),

@@ -7,12 +7,12 @@ which rows are shown ends with what is unique.
 import random
 from dataclasses import dataclass
 
-_COLUMNS = {
+COLUMNS = {
     "sales": {"id": "int", "shop": "text", "item": "int", "qty": "int", "price": "float", "ts": "int", "paid": "bool"},
     "shops": {"shop": "text", "city": "text", "area": "int"},
     "items": {"item": "int", "name": "text", "kind": "text"},
 }
-_TEXTS = ("'s1'", "'s2'", "'s9'", "'Lyon'", "'ale'", "'food'", "''")
+TEXTS = ("'s1'", "'s2'", "'s9'", "'Lyon'", "'ale'", "'food'", "''")
 _JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 
 
@@ -55,8 +55,8 @@ class Generator:
         if depth and self._rng.random() < 0.25:
             sql, columns = self._rows(depth - 1) if self._rng.random() < 0.5 else self._groups(depth - 1)
             return Source(f"({sql}) {alias}", {f"{alias}.{name}": kind for name, kind in columns.items()})
-        name = self._rng.choice(list(_COLUMNS))
-        return Source(f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in _COLUMNS[name].items()})
+        name = self._rng.choice(list(COLUMNS))
+        return Source(f"{name} {alias}", {f"{alias}.{column}": kind for column, kind in COLUMNS[name].items()})
 
     def _source(self, depth: int) -> Source:
         source = self._table(depth)
@@ -103,8 +103,8 @@ class Generator:
         forms.append(f"{self._number(columns, 0)} BETWEEN {rng.randrange(4)} AND {rng.randrange(3, 12)}")
         forms.append(f"{self._number(columns, 0)} IN ({', '.join(str(rng.randrange(9)) for _ in range(3))})")
         if text is not None:
-            forms += [f"{text} {rng.choice(('=', '<>', '<', '>='))} {rng.choice(_TEXTS)}", f"{text} IS NULL"]
-            forms.append(f"{text} IN ({', '.join(rng.sample(_TEXTS, 3))})")
+            forms += [f"{text} {rng.choice(('=', '<>', '<', '>='))} {rng.choice(TEXTS)}", f"{text} IS NULL"]
+            forms.append(f"{text} IN ({', '.join(rng.sample(TEXTS, 3))})")
         if flag is not None:
             forms += [flag, f"{flag} IS NOT TRUE"]
         column = self._column(columns)
@@ -114,8 +114,8 @@ class Generator:
     def _subquery_condition(self, columns: dict[str, str]) -> str:
         rng = self._rng
         alias = self._alias()
-        table = rng.choice(list(_COLUMNS))
-        inner = {f"{alias}.{name}": kind for name, kind in _COLUMNS[table].items()}
+        table = rng.choice(list(COLUMNS))
+        inner = {f"{alias}.{name}": kind for name, kind in COLUMNS[table].items()}
         pairs = [(a, b) for a, kind in columns.items() for b, of in inner.items() if kind == of and kind in ("int", "text")]
         if not pairs:
             return self._condition(columns, 1)

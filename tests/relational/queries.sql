@@ -130,3 +130,5 @@ SELECT dateTrunc('DAY', s.ts) d, p.city, COUNT(*) FROM sales s JOIN shops p USIN
 SELECT i.item, q.n FROM items i LEFT JOIN (SELECT shop, COUNT(*) AS n FROM sales GROUP BY shop) q ON i.name = q.shop WHERE i.item IN (q.n, i.item)
 SELECT i.item, s.area FROM items i LEFT JOIN shops s ON i.name = s.shop WHERE s.area IN (i.item, 3) OR i.item IN (s.area, i.item, 5)
 SELECT i.item, s.area FROM items i FULL JOIN shops s ON i.name = s.shop WHERE 3 IN (s.area, i.item)
+SELECT q.k, q.n FROM (SELECT CAST(NULL AS VARCHAR) AS k, COUNT(*) AS n FROM sales GROUP BY CAST(NULL AS VARCHAR)) q WHERE q.k IN (SELECT shop FROM shops) OR q.n > 3
+SELECT q.k, q.n FROM (SELECT CAST(NULL AS VARCHAR) AS k, MAX(s.qty) AS n FROM sales s JOIN items i ON s.item = i.item GROUP BY CAST(NULL AS VARCHAR)) q WHERE q.k NOT IN (SELECT shop FROM shops WHERE shop IS NOT NULL) OR q.n > 3

@@ -38,7 +38,7 @@ from gamay.relational.plan import (
     Window,
     WindowCall,
 )
-from gamay.relational.typing import ORDERED, compared_type, converted, resolved
+from gamay.relational.typing import NULL, ORDERED, compared_type, converted, resolved
 
 _ASOF = {"lessthan": "<", "lessthanorequal": "<=", "greaterthan": ">", "greaterthanorequal": ">="}
 # which give no more rows than their left side has
@@ -157,14 +157,18 @@ class _Renderer:
 
     def _project(self, node: Project) -> str:
         items = ", ".join(
-            f"{self.expression(expression)} AS {quoted(made.id)}"
-            for made, expression in zip(node.fields, node.expressions, strict=True)
+            f"{self._typed(value, made.type) if value == NULL else self.expression(value)} AS {quoted(made.id)}"
+            for made, value in zip(node.fields, node.expressions, strict=True)
         )
         return f"SELECT {items} FROM {self._from(node.child)}"
 
     def _aggregate(self, node: Aggregate) -> str:
         num_keys = len(node.keys)
-        keys = [self._key(key) for key in node.keys]
+        # a whole number alone would be a place in the SELECT list
+        keys = [
+            self._typed(key, made.type) if isinstance(key, Literal) else self.expression(key)
+            for key, made in zip(node.keys, node.fields, strict=False)
+        ]
         items = [f"{key} AS {quoted(made.id)}" for key, made in zip(keys, node.fields, strict=False)]
         made = node.fields[num_keys:]
         items += [
@@ -181,11 +185,6 @@ class _Renderer:
             return f"SELECT {', '.join(items)} FROM {source}"
         by_place = ", ".join(str(place + 1) for place in range(num_keys))
         return self._groups(node, f"SELECT {', '.join(items)} FROM {source} GROUP BY {by_place}")
-
-    def _key(self, key: Expression) -> str:
-        """Return a key of groups; a whole number alone would be a place in the SELECT list."""
-        written = self.expression(key)
-        return f"CAST({written} AS {self._calls.sql_type(self._type(key))})" if isinstance(key, Literal) else written
 
     def _groups(self, node: Aggregate, groups: str) -> str:
         return self._bounded(GROUPS, node.fields, f"({groups})") if GROUPS in self._bounds else groups
