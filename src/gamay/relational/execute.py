@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Column, Literal, walk
+from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
@@ -54,6 +55,8 @@ AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
 _CONDITION_SHARE = 0.2
 # of a table that becomes a condition of another
 _SEMI_JOIN_ROWS = 1 << 18
+# what result columns are told to be, as by Pinot's multi-stage engine, which knows no type for JSON
+_TOLD_AS = {DataType.JSON: DataType.STRING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +272,6 @@ def _no_rows(fields: tuple[Field, ...]) -> ResultTable:
 
 
 def _result(found: pa.Table, fields: tuple[Field, ...]) -> ResultTable:
-    columns = tuple(vector_of(found.column(each.id), *each.type) for each in fields)
-    types = tuple(wire_type(*each.type) for each in fields)
-    return ResultTable(tuple(each.name for each in fields), types, columns)
+    types = [(_TOLD_AS.get(data_type, data_type), multi_value) for data_type, multi_value in (each.type for each in fields)]
+    columns = tuple(vector_of(found.column(each.id), *told) for each, told in zip(fields, types, strict=True))
+    return ResultTable(tuple(each.name for each in fields), tuple(wire_type(*told) for told in types), columns)
