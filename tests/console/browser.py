@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Locator, Page
 
 _AXE = Path(__file__).resolve().parents[2] / "console/node_modules/axe-core/axe.min.js"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -40,6 +40,16 @@ def launched() -> "Iterator[Browser]":
         browser = playwright.chromium.launch(executable_path=_chromium(), args=list(_WITHOUT_SANDBOX))
         yield browser
         browser.close()
+
+
+def rewrite(editor: "Locator", text: str) -> None:
+    """Replace what an editor has, which is emptied by itself first.
+
+    Where Chromium replaces coloured text it may keep the colour as a style of the new one, against the policy of the page.
+    """
+    editor.press("ControlOrMeta+a")
+    editor.press("Delete")
+    editor.fill(text)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from playwright.sync_api import expect
-from tests.console.browser import assert_accessible
+from tests.console.browser import assert_accessible, rewrite
 from tests.console.conftest import FIRST_ID, ROWS
 
 import gamay
@@ -297,7 +297,7 @@ def test_unsaved_changes_of_a_config_stay_while_others_are_looked_at(
     page.route("**/tables/pay", lambda route: route.fulfill(json=stored))
     page.goto(f"{own.controller_url}/#/tables/pay/config")
     editor, half_shown = page.get_by_label("Table config"), page.get_by_label("Half of the table")
-    editor.fill("{}")
+    rewrite(editor, "{}")
     expect(page.get_by_text("Changed, but not saved")).to_be_visible()
     half_shown.select_option("REALTIME")
     expect(editor).to_contain_text("stream")
@@ -339,16 +339,16 @@ def test_a_config_is_checked_and_its_changes_shown_before_it_is_stored(watched: 
     expect(editor).to_contain_text("tableIndexConfig")
     watch.allowed.append("400")
     config = httpx.get(f"{own.controller_url}/tables/pay").json()["OFFLINE"]
-    editor.fill(json.dumps(config | {"isDimTable": []}, indent=2))
+    rewrite(editor, json.dumps(config | {"isDimTable": []}, indent=2))
     expect(page.locator(".cm-lint-marker-error")).to_have_count(1)
     config["tableIndexConfig"]["invertedIndexColumns"] = ["nothing"]
-    editor.fill(json.dumps(config, indent=2))
+    rewrite(editor, json.dumps(config, indent=2))
     expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("alert")).to_contain_text("nothing")
     config["tableIndexConfig"]["invertedIndexColumns"] = ["n"]
     config["tableIndexConfig"]["noSuchKey"] = 1
-    editor.fill(json.dumps(config, indent=2))
+    rewrite(editor, json.dumps(config, indent=2))
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("dialog")).to_contain_text("invertedIndexColumns")
     expect(page.get_by_role("list", name="Remarks")).to_contain_text("/tableIndexConfig/noSuchKey means nothing here")
@@ -363,7 +363,7 @@ def test_a_config_offers_the_names_that_it_may_have(watched: Any, own: EmbeddedC
     page.on("dialog", lambda dialog: dialog.accept())
     editor = page.get_by_label("Table config")
     expect(editor).to_contain_text("tableIndexConfig")
-    editor.fill('{"tableIndexConfig": {')
+    rewrite(editor, '{"tableIndexConfig": {')
     editor.press("Control+End")
     editor.press_sequentially('"inverted')
     expect(page.get_by_role("option").first).to_have_text('"invertedIndexColumns"')
@@ -377,7 +377,7 @@ def test_a_config_keeps_whole_numbers_beyond_those_of_javascript(watched: Any, o
     editor = page.get_by_label("Table config")
     expect(editor).to_contain_text(str(FIRST_ID + 1))
     config["query"]["maxQueryResponseSizeBytes"] = FIRST_ID + 3
-    editor.fill(json.dumps(config))
+    rewrite(editor, json.dumps(config))
     page.get_by_role("button", name="Save…").click()
     expect(page.get_by_role("dialog")).to_contain_text(str(FIRST_ID + 3))
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
