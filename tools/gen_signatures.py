@@ -18,7 +18,10 @@ KERNELS = FILE.parents[1]
 
 
 def main() -> None:
-    (folder,) = map(Path, sys.argv[1:])
+    folders = [Path(argument) for argument in sys.argv[1:]]
+    if len(folders) != 1 or not (folders[0] / "kernels").is_dir():
+        raise SystemExit(f"Name the folder that was GAMAY_CACHE_DIR:\n{__doc__}")
+    folder = folders[0]
     entries: set[Entry] = set()
     modules = {path.stem: ".".join(path.relative_to(KERNELS).with_suffix("").parts) for path in KERNELS.rglob("*.py")}
     for path in (folder / "kernels").rglob("*.nbi"):
