@@ -31,6 +31,10 @@ class Twins:
         assert _same(mine, theirs), f"{sql}\ngamay:  {mine[:20]}\nduckdb: {theirs[:20]}"
         return mine
 
+    def plan(self, sql: str) -> str:
+        """Return what EXPLAIN tells of a query."""
+        return str(self.db.sql(f"EXPLAIN PLAN FOR {sql}").rows()[0][1])
+
 
 def _plain(cell: Any) -> Any:
     if isinstance(cell, Decimal):

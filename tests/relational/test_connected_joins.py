@@ -9,15 +9,11 @@ TABLES = ("sales s", "items i", "shops p", "items j")
 LINKS = "s.item = i.item AND s.shop = p.shop AND j.item = s.item AND j.kind = i.kind AND p.area + i.item > j.item"
 
 
-def plan_of(twins: Twins, sql: str) -> str:
-    return str(twins.db.sql(f"EXPLAIN PLAN FOR {sql}").rows()[0][1])
-
-
 @pytest.mark.parametrize("order", list(itertools.permutations(TABLES)))
 def test_no_step_pairs_all_rows_with_all_rows(twins: Twins, order: tuple[str, ...]) -> None:
     sql = f"SELECT s.id, i.kind, p.city, j.item FROM {', '.join(order)} WHERE {LINKS} LIMIT 100000"
     assert twins.check(sql)
-    plan = plan_of(twins, sql)
+    plan = twins.plan(sql)
     assert plan.count("Join(type=[inner]") == 3
     assert "cross" not in plan
 
@@ -29,7 +25,7 @@ def test_columns_keep_the_order_of_the_statement(twins: Twins) -> None:
     sql = f"SELECT * {joined}"
     columns = "i.item, i.kind, i.name, i.tags, p.area, p.city, p.shop, s.big, s.id, s.item, s.paid, s.price, s.qty"
     assert twins.check(sql, f"SELECT {columns}, s.shop, s.ts {joined}")
-    assert "cross" not in plan_of(twins, sql)
+    assert "cross" not in twins.plan(sql)
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,13 @@ from gamay.relational.reduction import Edge, Reducer
 INT = (DataType.INT, False)
 
 
-def plan_of(twins: Twins, sql: str) -> str:
-    return str(twins.db.sql(f"EXPLAIN PLAN FOR {sql}").rows()[0][1])
-
-
 def test_an_or_of_two_tables_filters_each(twins: Twins) -> None:
     sql = (
         "SELECT s.id FROM sales s, items i WHERE (s.item = i.item AND s.qty = 1 AND i.kind = 'food' AND s.paid) "
         "OR (i.kind = 'drink' AND s.item = i.item AND s.qty BETWEEN 2 AND 4 AND s.paid)"
     )
     assert twins.check(sql)
-    plan = plan_of(twins, sql)
+    plan = twins.plan(sql)
     assert "Join(type=[inner], condition=[equals(sales.item,items.item)" in plan
     assert "where=[sales.paid AND or(equals(sales.qty,'1'),between(sales.qty,'2','4'))]" in plan
     assert "where=[or(equals(items.kind,'food'),equals(items.kind,'drink'))]" in plan
@@ -58,7 +54,7 @@ def test_generated_disjunctions(twins: Twins, seed: int) -> None:
 def test_exists_reads_the_columns_that_it_compares(twins: Twins, negation: str) -> None:
     sql = f"SELECT item FROM items i WHERE {negation}EXISTS (SELECT * FROM sales s WHERE s.item = i.item AND s.qty < 2)"
     assert twins.check(sql)
-    assert "Scan(table=[sales], columns=[item], where=" in plan_of(twins, sql)
+    assert "Scan(table=[sales], columns=[item], where=" in twins.plan(sql)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +63,7 @@ def test_exists_reads_the_columns_that_it_compares(twins: Twins, negation: str) 
 def test_having_is_asked_of_the_table(twins: Twins, condition: str) -> None:
     sql = f"SELECT p.city FROM shops p WHERE p.shop IN (SELECT shop FROM sales GROUP BY shop HAVING {condition})"
     twins.check(sql)
-    assert "having=[" in plan_of(twins, sql)
+    assert "having=[" in twins.plan(sql)
 
 
 def test_the_same_rows_are_read_once(twins: Twins) -> None:

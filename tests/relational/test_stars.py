@@ -85,10 +85,6 @@ def stars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
         yield Twins(db, duck)
 
 
-def plan_of(twins: Twins, sql: str) -> str:
-    return str(twins.db.sql(f"EXPLAIN PLAN FOR {sql}").rows()[0][1])
-
-
 JOINS = (
     ("JOIN ints ON i = ik", ("iname", "inum", "ik")),
     ("JOIN longs ON lk = l", ("lname", "flag")),
@@ -135,7 +131,7 @@ def test_generated_queries(stars: Twins, numbers: range) -> None:
     for number in numbers:
         sql = query(random.Random(number))
         stars.check(sql)
-        num_stars += "StarGroups" in plan_of(stars, sql)
+        num_stars += "StarGroups" in stars.plan(sql)
     assert num_stars > len(numbers) // 2
 
 
@@ -167,13 +163,13 @@ def test_generated_queries(stars: Twins, numbers: range) -> None:
 )
 def test_which_queries_are_stars(stars: Twins, sql: str, is_star: bool) -> None:
     stars.check(sql)
-    assert ("StarGroups" in plan_of(stars, sql)) is is_star
+    assert ("StarGroups" in stars.plan(sql)) is is_star
 
 
 def test_no_rows_of_the_big_table_travel(stars: Twins) -> None:
     result = stars.db.sql("SELECT iname, SUM(n) FROM fact JOIN ints ON i = ik WHERE inum = 2 GROUP BY iname")
     assert len(result.rows()) > 1
-    plan = plan_of(stars, "SELECT iname, SUM(n) FROM fact JOIN ints ON i = ik WHERE inum = 2 GROUP BY iname")
+    plan = stars.plan("SELECT iname, SUM(n) FROM fact JOIN ints ON i = ik WHERE inum = 2 GROUP BY iname")
     assert "LeafQuery(table=[fact], select=[ints.iname, sumlong(n)], where=[in(i,keys of ints.ik)]" in plan
     assert "Lookup(type=[inner], condition=[fact.i = ints.ik], columns=[ints.iname])" in plan
 
@@ -182,7 +178,7 @@ def test_without_null_handling_what_is_null_is_a_default(stars: Twins) -> None:
     text = "SELECT iname, COUNT(*), SUM(inum) FROM fact JOIN ints ON i = ik GROUP BY iname ORDER BY iname"
     found = stars.db.sql(text, enableNullHandling=False).rows()
     apart = "SELECT iname, COUNT(*), SUM(inum) FROM fact JOIN ints ON i = ik AND i >= ik GROUP BY iname ORDER BY iname"
-    assert "StarGroups" not in plan_of(stars, apart)
+    assert "StarGroups" not in stars.plan(apart)
     assert found == stars.db.sql(apart, enableNullHandling=False).rows()
 
 

@@ -55,8 +55,8 @@ AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
 _CONDITION_SHARE = 0.2
 # of a table that becomes a condition of another
 _SEMI_JOIN_ROWS = 1 << 18
-# what result columns are told to be, as by Pinot's multi-stage engine, which knows no type for JSON
-_TOLD_AS = {DataType.JSON: DataType.STRING}
+# types of result columns that are not those of their values: Pinot's multi-stage engine has no type for JSON
+_RESULT_TYPES = {DataType.JSON: DataType.STRING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +272,8 @@ def _no_rows(fields: tuple[Field, ...]) -> ResultTable:
 
 
 def _result(found: pa.Table, fields: tuple[Field, ...]) -> ResultTable:
-    types = [(_TOLD_AS.get(data_type, data_type), multi_value) for data_type, multi_value in (each.type for each in fields)]
-    columns = tuple(vector_of(found.column(each.id), *told) for each, told in zip(fields, types, strict=True))
-    return ResultTable(tuple(each.name for each in fields), tuple(wire_type(*told) for told in types), columns)
+    types = [
+        (_RESULT_TYPES.get(data_type, data_type), multi_value) for data_type, multi_value in (each.type for each in fields)
+    ]
+    columns = tuple(vector_of(found.column(each.id), *shown) for each, shown in zip(fields, types, strict=True))
+    return ResultTable(tuple(each.name for each in fields), tuple(wire_type(*shown) for shown in types), columns)

@@ -60,7 +60,7 @@ _TESTS = {
 _DISTINCT_FROM = {"isdistinctfrom": "IS DISTINCT FROM", "isnotdistinctfrom": "IS NOT DISTINCT FROM"}
 DECIMAL_DIGITS = 38
 _MANY = 200
-_BETWEEN = "\x1f"
+_SEPARATOR = "\x1f"
 _PLACES_LEAST = 10
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
 _WIDER = {
@@ -154,16 +154,18 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
 
 
 def _many(constants: Sequence[Expression]) -> str | None:
-    """Return many whole numbers or texts as rows, for DuckDB binds an expression to each constant; None where it is to."""
+    """Return many whole numbers or texts as the rows of a query: DuckDB takes long to bind an IN of thousands; else None."""
     values = [each.value for each in constants if isinstance(each, Literal)]
     if len(values) < max(len(constants), _MANY):
         return None
     if all(type(value) is int for value in values):
         return f"SELECT unnest(CAST(string_split('{','.join(map(str, values))}', ',') AS BIGINT[]))"
-    texts = [value for value in values if isinstance(value, str) and _BETWEEN not in value]
+    texts = [value for value in values if isinstance(value, str) and _SEPARATOR not in value]
     if len(texts) < len(values):
         return None
-    return f"SELECT unnest(string_split({literal_sql(Literal(_BETWEEN.join(texts), DataType.STRING), '')}, '{_BETWEEN}'))"
+    return (
+        f"SELECT unnest(string_split({literal_sql(Literal(_SEPARATOR.join(texts), DataType.STRING), '')}, '{_SEPARATOR}'))"
+    )
 
 
 def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | None:

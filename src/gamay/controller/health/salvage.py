@@ -60,16 +60,9 @@ def lineage_of(table: str, value: bytes, existing: Collection[str], now_ms: int)
     for entry_id, fields in lists.items():
         if (entry := _entry_of(entry_id, fields, existing, now_ms)) is not None:
             entries[entry_id] = entry
-    writers = {
-        key.removeprefix(_WRITER): _writer_of(key, text, now_ms)
-        for key, text in (document.get("simpleFields") or {}).items()
-        if key.startswith(_WRITER)
-    }
-    notes = {
-        key.removeprefix(_NOTE): text
-        for key, text in (document.get("simpleFields") or {}).items()
-        if key.startswith(_NOTE) and isinstance(text, str)
-    }
+    simple = (document.get("simpleFields") or {}).items()
+    writers = {key.removeprefix(_WRITER): _writer_of(key, text, now_ms) for key, text in simple if key.startswith(_WRITER)}
+    notes = {key.removeprefix(_NOTE): text for key, text in simple if key.startswith(_NOTE) and isinstance(text, str)}
     try:
         return invariants.check(Lineage(table, entries, writers, notes), invariants.LINEAGE)
     except GamayError as error:

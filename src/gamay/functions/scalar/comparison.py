@@ -327,11 +327,12 @@ for _name in _COMPARE:
     _register((_name,), 2, 2, _comparison(_name))
 
 
+# x BETWEEN a AND b does not hold where x < a or x > b
 _OUTSIDE = ("lessthan", "greaterthan")
 
 
-def _nulls_decide(args: Sequence[Operand]) -> bool:
-    """Whether single values, some null, are compared with several that are no constants: one may decide all the same."""
+def _is_three_valued(args: Sequence[Operand]) -> bool:
+    """Whether a single value is compared with several, and some may be null: those that are not may decide all the same."""
     if any(not isinstance(arg, Scalar) and arg.offsets is not None for arg in args):
         return False
     if all(isinstance(arg, Scalar) and arg.value is not None for arg in args[1:]):
@@ -360,7 +361,7 @@ def _any_of(names: Sequence[str], args: Sequence[Operand], num_rows: int, *, neg
 
 
 def _between(args: Sequence[Operand], num_rows: int) -> Operand:
-    if _nulls_decide(args):
+    if _is_three_valued(args):
         return _any_of(_OUTSIDE, args, num_rows, negated=True)
 
     def test(parts: Sequence[Operand]) -> Mask:
@@ -371,13 +372,13 @@ def _between(args: Sequence[Operand], num_rows: int) -> Operand:
 
 
 def _in(args: Sequence[Operand], num_rows: int) -> Operand:
-    if _nulls_decide(args):
+    if _is_three_valued(args):
         return _any_of(("equals",) * (len(args) - 1), args, num_rows)
     return condition(args, num_rows, lambda parts: _among(parts, num_rows))
 
 
 def _not_in(args: Sequence[Operand], num_rows: int) -> Operand:
-    if _nulls_decide(args):
+    if _is_three_valued(args):
         return _any_of(("equals",) * (len(args) - 1), args, num_rows, negated=True)
     return condition(args, num_rows, lambda parts: ~_among(parts, num_rows), negative=True)
 

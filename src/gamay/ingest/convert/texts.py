@@ -55,8 +55,11 @@ def without_quotes(array: pa.Array, *, only_of_json: bool = False) -> pa.Array:
     quoted = pc.starts_with(array, '"').fill_null(False)
     if not pc.any(quoted, min_count=0).as_py():
         return array
-    found = array.filter(quoted).to_pylist()
-    read = [text if only_of_json and not _is_json(orjson.loads(text)) else orjson.loads(text) for text in found]
+    quotes = array.filter(quoted).to_pylist()
+    read = [
+        quote if only_of_json and not _is_json(text) else text
+        for quote, text in zip(quotes, map(orjson.loads, quotes), strict=True)
+    ]
     return pc.replace_with_mask(array, quoted, pa.array(read, pa.string()))
 
 

@@ -179,7 +179,7 @@ class Resolver:
                     return self.nothing()
             if not isinstance(resolved, Indexed):
                 scans.append(resolved.scan if isinstance(resolved, Narrowed) else resolved)
-        scans = _once_a_column(scans)
+        scans = _merged_by_column(scans)
         if any(isinstance(scan, IdScan) and scan.is_empty for scan in scans):
             return self.nothing()
         if not scans and not searches:
@@ -400,8 +400,8 @@ class Resolver:
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
 
 
-def _once_a_column(scans: Iterable[Scan]) -> list[Scan]:
-    """Return scans of which all must hold, those of ids of the same column as one."""
+def _merged_by_column(scans: Iterable[Scan]) -> list[Scan]:
+    """Return scans of which all must hold, with those that test ids of the same column merged into one."""
     out: list[Scan] = []
     for scan in scans:
         for place, other in enumerate(out):

@@ -5,7 +5,7 @@ DuckDB orders joins by what it knows of its own tables; of leaves it knows the n
 pairs of all days and customers where that is what the statement has written.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gamay.functions.expression import Expression
 from gamay.relational.plan import Join, Node, Plan, ids_in, with_children, with_plans
@@ -39,21 +39,17 @@ def _joins(node: Node) -> Iterator[Join]:
 
 def _joined(relations: Sequence[Node], conditions: Sequence[Expression]) -> Node:
     """Return relations joined in the order written, but for those of which no condition tells how yet."""
-    inside = {field.id for each in relations for field in each.fields}
-    pending = [(condition, ids_in(condition) & inside) for condition in conditions]  # other columns are of a query around
-    joined, *left = relations
+    place_of = {field.id: place for place, each in enumerate(relations) for field in each.fields}
+    # the places of the relations that each condition reads; other columns are of a query around this one
+    pending = [(each, {place_of[name] for name in ids_in(each) if name in place_of}) for each in conditions]
+    joined, known, left = relations[0], {0}, set(range(1, len(relations)))
     while left:
-        known = {field.id for field in joined.fields}
-        chosen = next((each for each in left if _are_linked(known, each, [ids for _, ids in pending])), left[0])
-        left = [each for each in left if each is not chosen]
-        known |= {field.id for field in chosen.fields}
-        here = tuple(condition for condition, ids in pending if ids <= known)
-        pending = [(condition, ids) for condition, ids in pending if not ids <= known]
-        joined = Join("INNER" if here else "CROSS", joined, chosen, here)
+        missing = [places - known for _, places in pending if places & known]
+        linked = [place for places in missing if len(places) == 1 for place in places]
+        chosen = min(linked or left)
+        known.add(chosen)
+        left.remove(chosen)
+        here = tuple(condition for condition, places in pending if places <= known)
+        pending = [(condition, places) for condition, places in pending if not places <= known]
+        joined = Join("INNER" if here else "CROSS", joined, relations[chosen], here)
     return joined
-
-
-def _are_linked(known: set[str], relation: Node, conditions: Iterable[set[str]]) -> bool:
-    """Whether a condition, by the columns that it reads, joins a relation with those of known columns."""
-    own = {field.id for field in relation.fields}
-    return any(ids & known and ids & own and ids <= known | own for ids in conditions)
