@@ -29,6 +29,7 @@ from gamay.model.schema.schema import Schema
 from gamay.query.answer.response import BrokerResponse, encode_short
 from gamay.query.prepared.statements import Statements
 from gamay.query.wire.known import KnownQuery
+from gamay.query.wire.request import ReceivedStatements
 from gamay.server.answering.executor import QueryExecutor
 from gamay.server.answering.listener import QueryListener
 from gamay.sql.options.option_values import NULLS_ON
@@ -472,7 +473,7 @@ def test_a_server_that_does_not_know_a_shape_any_more_is_told(filled: Database) 
         far.start(port)  # a new process knows nothing, and the connection is made again by the ordinary way
         assert any(far.check(sql.format(7), expected) for _ in range(50))
         assert shown(far.runner.run(sql.format(8))) == shown(ordinary(filled._cluster.runner, sql.format(8)))
-        far.listener._statements._templates.clear()  # so many others came meanwhile
+        far.listener._statements = ReceivedStatements()  # so many others came meanwhile
         assert not far.check(sql.format(9), shown(ordinary(filled._cluster.runner, sql.format(9))))
     finally:
         far.close()

@@ -97,10 +97,24 @@ def test_an_ordinal_belongs_to_the_plan() -> None:
 
 
 def test_the_oldest_template_leaves_first() -> None:
-    plans = PlanCache(templates_max=2)
+    plans = PlanCache(weight_max=1100)  # two short texts, each 500 more than its length
     for column in "abc":
         parse_query(f"SELECT {column} FROM t", plans=plans)
     assert len(plans) == 2
+
+
+def test_nothing_is_kept_of_a_long_text() -> None:
+    plans = PlanCache()
+    text = "SELECT a FROM t WHERE " + " OR ".join(f"b = {number}" for number in range(3000))
+    assert parse_query(text, plans=plans).shape is None
+    assert len(plans) == 0
+
+
+def test_texts_of_clients_are_kept_up_to_a_bound() -> None:
+    plans = PlanCache()
+    for number in range(150):
+        parse_query(f"SELECT {', '.join(f'c{number}_{place}' for place in range(1000))} FROM t", plans=plans)
+    assert 50 < len(plans) < 150
 
 
 def test_a_text_that_imitates_a_template_does_not_get_its_plan() -> None:

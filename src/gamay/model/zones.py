@@ -2,10 +2,10 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.recently_used import remembered
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -23,7 +23,7 @@ def parse_offset(text: str) -> tzinfo:
     return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def time_zone(text: str) -> tzinfo:
     """Return the zone of an IANA name (`America/Chicago`, `UTC`) or an offset (`+05:30`).
 

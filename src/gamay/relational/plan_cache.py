@@ -4,11 +4,10 @@ Binding and optimizing take as long as a join of small tables does, and dashboar
 """
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 
+from gamay.base.recently_used import RecentlyUsed
 from gamay.functions.expression import Call, Expression
 from gamay.functions.registry import ValueType
 from gamay.model.schema.schema import Schema
@@ -16,7 +15,9 @@ from gamay.model.types import DataType
 from gamay.relational.names import Catalog, Frame
 from gamay.relational.plan import Plan
 
-_PLANS_MAX = 256
+# Of the plans that are kept, each as heavy as its text is long, and more.
+_WEIGHT_MAX = 1 << 18
+_WEIGHT_LEAST = 1000
 # of a longer one, parts of the plan may be as long
 _TEXT_MAX = 1 << 14
 # what may be a constant of the moment, as names of functions are compared: without underscores
@@ -27,8 +28,7 @@ class PlanCache:
     """The plans that were made last; may be used from any thread."""
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[Hashable, tuple[Plan, _Recorder]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._plans: RecentlyUsed[Hashable, tuple[Plan, _Recorder]] = RecentlyUsed(_WEIGHT_MAX)
 
     def plan(self, text: str, key: Hashable, catalog: Catalog, make: Callable[[Catalog], Plan]) -> Plan:
         """Return what `make` returns, or returned for the same key and a catalog that says the same. Raises QueryError.
@@ -37,19 +37,13 @@ class PlanCache:
         """
         if len(text) > _TEXT_MAX or _OF_THE_MOMENT.search(text.lower().replace("_", "")):
             return make(catalog)
-        with self._lock:
-            known = self._plans.get(key)
-            if known is not None:
-                self._plans.move_to_end(key)
+        known = self._plans.get(key)
         if known is not None and known[1].agrees(catalog):
             return _own(known[0])
         recorder = _Recorder(catalog)
         plan = make(recorder)
         if recorder.forget():
-            with self._lock:
-                self._plans[key] = _own(plan), recorder
-                if len(self._plans) > _PLANS_MAX:
-                    self._plans.popitem(last=False)
+            self._plans.put(key, (_own(plan), recorder), _WEIGHT_LEAST + len(text))
         return plan
 
 

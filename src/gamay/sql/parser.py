@@ -15,14 +15,13 @@
 """
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import RecentlyUsed
 from gamay.functions.conditions import use_parser
 from gamay.functions.expression import Expression, Literal
 from gamay.sql.gapfill import parse_gapfill
@@ -39,7 +38,9 @@ from gamay.sql.translate.expressions import canonical
 from gamay.sql.translate.fold import Folder
 from gamay.sql.translate.statement import parse_single_expression
 
-CACHED_TEMPLATES_MAX = 2000
+TEMPLATES_WEIGHT_MAX = 1 << 20
+"""Of the templates that are kept; with what is bound of them, a unit takes 60 to 160 bytes."""
+
 _CACHED_TEXT_MAX = 20_000
 _GROOVY = re.compile(r"\s*groovy\s*\(", re.IGNORECASE)
 
@@ -48,49 +49,40 @@ _Key: TypeAlias = tuple[str, tuple[int, ...] | None]
 
 
 class PlanCache:
-    """The templates used last; safe to share between threads. relational: queries of one table are read as of several."""
+    """The templates used last; safe to share between threads. relational: queries of one table are read as of several.
 
-    def __init__(self, templates_max: int = CACHED_TEMPLATES_MAX, *, relational: bool = False) -> None:
+    weight_max: bounds what `Template.weight` is in all.
+    """
+
+    def __init__(self, weight_max: int = TEMPLATES_WEIGHT_MAX, *, relational: bool = False) -> None:
         self.relational = relational
-        self._templates: OrderedDict[_Key | tuple[_Key, tuple[str, ...]], Template] = OrderedDict()
-        self._templates_max = templates_max
-        self._lock = threading.Lock()
+        self._templates: RecentlyUsed[_Key | tuple[_Key, tuple[str, ...]], Template] = RecentlyUsed(weight_max)
 
     def __len__(self) -> int:
         return len(self._templates)
 
     def get(self, key: _Key, sources: Sequence[str]) -> Template | None:
         """Return the template of texts that have the key, and these literals where plans depend on them."""
-        with self._lock:
-            place = self._place(key, sources)
-            template = self._templates.get(place)
-            if template is not None:
-                self._templates.move_to_end(place)
-            return template
+        return self._templates.get(self._place(key, sources))
 
     def put(self, key: _Key, sources: Sequence[str], template: Template) -> None:
-        with self._lock:
-            place = self._place(key, sources)
-            self._templates[place] = template
-            self._templates.move_to_end(place)
-            if len(self._templates) > self._templates_max:
-                self._templates.popitem(last=False)
+        self._templates.put(self._place(key, sources), template, template.weight)
 
     def peek(self, key: _Key, sources: Sequence[str]) -> Template | None:
         """Do what `get` does, in less time; the template counts as used no later than before."""
-        first = self._templates.get(key)
-        return first if first is None or not first.ordinals else self._templates.get(self._place(key, sources))
+        first = self._templates.peek(key)
+        return first if first is None or not first.ordinals else self._templates.peek(self._place(key, sources))
 
     def _place(self, key: _Key, sources: Sequence[str]) -> _Key | tuple[_Key, tuple[str, ...]]:
         """Return where a template is: behind the first of its key with the literals that plans depend on."""
-        first = self._templates.get(key)
+        first = self._templates.peek(key)
         if first is None or first.has_ordinals(sources):
             return key
         return key, tuple([sources[i] for i, _ in first.ordinals])
 
 
 _shared_plans = PlanCache()
-_level_plans = PlanCache(100)
+_level_plans = PlanCache(TEMPLATES_WEIGHT_MAX // 16)
 _relational_plans = PlanCache(relational=True)
 
 
@@ -130,7 +122,8 @@ def parse_query(
     if query.relational is None:
         if limits is not STANDARD_LIMITS:
             query = with_limits(query, limits)
-        if not query.asks_broker:  # what such a query is in the end, its answers decide
+        # What a query that asks the broker is in the end, its answers decide; of a long text nothing is kept.
+        if not query.asks_broker and len(body) <= _CACHED_TEXT_MAX:
             query.shape = template.shape(lifted.sources, limits)
     if not options and not trailing and template.fill_options is None:
         return query

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gamay.functions.expression import Expression
 from gamay.model.schema.datetime_format import DateTimeFormat
@@ -59,6 +59,13 @@ class Gapfill:
     offset: int
 
 
+class Weighed(Hashable, Protocol):
+    """Thing that caches keep by identity. weight: what it counts there for."""
+
+    @property
+    def weight(self) -> int: ...
+
+
 class Shape(NamedTuple):
     """What queries have in common that differ in the literals of WHERE alone.
 
@@ -66,7 +73,7 @@ class Shape(NamedTuple):
     cluster's settings that were put into them. added: what was ANDed to WHERE since.
     """
 
-    template: Hashable
+    template: Weighed
     fixed: Hashable = None
     limits: Hashable = None
     log2m: int | None = None

@@ -19,6 +19,7 @@ from gamay.sql.translate.rewrite import Rewritten, named, rewrite
 from gamay.sql.translate.statement import Item, Statement, parse_statement
 
 _DIGITS_SHOWN = 40
+_WEIGHT_LEAST = 500
 
 Literals: TypeAlias = Sequence[Literal]
 
@@ -30,9 +31,11 @@ class Template:
     ordinals: literals that the plan depends on, by number, with the text they had. fill: makes the query, without options
     and shape. fill_options: makes the options that SET gave.
     table: that FROM names. where: the condition with its slots. is_plain: whether a query is known by the literals of WHERE
-    and those that `fixed` picks, which stand elsewhere; None picks none.
+    and those that `fixed` picks, which stand elsewhere; None picks none. weight: what it weighs in caches: the length of its
+    text, and something for the rest.
     """
 
+    weight: int
     num_literals: int
     ordinals: tuple[tuple[int, str], ...]
     fill: Callable[[Literals], Query]
@@ -71,6 +74,7 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
     rows = [slot.index for slot in (statement.limit, statement.offset) if isinstance(slot, Slot)]
     fixed = [] if elsewhere is None else sorted({*rows, *rewritten.ordinals, *elsewhere})
     return Template(
+        weight=_WEIGHT_LEAST + len(text),
         num_literals=len(lifted.sources),
         ordinals=ordinals,
         fill=_marked(fill) if asks else fill,
@@ -95,7 +99,8 @@ def _relational(statement: RelationalStatement, sources: Sequence[str]) -> Templ
     has_options = bool(hints or statement.set_options)
     slots = [slot for slot in (statement.literals[place] for place in statement.files) if isinstance(slot, Slot)]
     named = tuple((slot.index, sources[slot.index]) for slot in slots)
-    return Template(len(sources), named, fill, (lambda literals: of_set(literals) | hints) if has_options else None)
+    weight = _WEIGHT_LEAST + len(statement.text)
+    return Template(weight, len(sources), named, fill, (lambda literals: of_set(literals) | hints) if has_options else None)
 
 
 def _plain(expression: Expression) -> Literal:

@@ -8,12 +8,13 @@ and flags in the middle (`a(?i)b`). Where a pattern needs look-ahead for that, R
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from gamay.base.recently_used import remembered
 
 _POSIX_CLASSES = {
     "Lower": "a-z",
@@ -64,7 +65,7 @@ _QUANTIFIER = re.compile(r"\{(?:\d+(?:,\d*)?|,\d+)\}")
 _SPECIAL_IN_CLASS = frozenset(r"[]&~|^-\\")
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def java_regex(pattern: str, *, for_re2: bool = False) -> str:
     """Return a pattern of Java's in the syntax of Python's `re`, or of RE2 for conditions (a match may reach further there).
 
@@ -318,7 +319,7 @@ def _intersection(sets: "list[_Set]") -> _Set:
     return _Set("", (f"(?:{ahead}{sets[-1].text})",)) if sets else _Set("")
 
 
-@cache
+@remembered()
 def _ranges_of(members: str) -> tuple[tuple[int, int], ...]:
     """Return the ranges of code points that members of a class of RE2 stand for; raises ArrowInvalid when it knows none."""
     codes = np.delete(np.arange(_HIGHEST + 1, dtype=np.uint32), _SURROGATES)

@@ -9,7 +9,7 @@ import re
 import re._constants as _ops  # type: ignore[import-not-found]
 import re._parser as _parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.regex.java_syntax import has_unicode_flag, java_regex
 
 Match: TypeAlias = Any
@@ -146,13 +147,13 @@ def _repeats_nothing(operator: Any, argument: Any) -> bool:
     return operator in _REPEATS and argument[2].getwidth()[0] == 0
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def compiled(pattern: str, ignore_case: bool = False) -> JavaPattern:
     """Return a Java pattern to match texts one by one with; raises QueryError 150 where it is no pattern."""
     return JavaPattern(pattern, ignore_case)
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def re2_condition(pattern: str, ignore_case: bool) -> str | None:
     """Return the pattern for Arrow that finds the same texts, or None where RE2 does not know it or reads it differently."""
     if re.search(r"[*+?}]\+", pattern) or not (pattern.isascii() or ignore_case):
@@ -165,7 +166,7 @@ def re2_condition(pattern: str, ignore_case: bool) -> str | None:
     return translated
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def re2_matches(pattern: str, ignore_case: bool, group: int = 0) -> str | None:
     """Return the pattern for Arrow whose matches and groups are the same, too; None where that is not certain.
 
@@ -181,7 +182,7 @@ def re2_matches(pattern: str, ignore_case: bool, group: int = 0) -> str | None:
     return f"(?i:{translated})" if ignore_case else translated
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def re2_counted(pattern: str) -> str | None:
     """Return the pattern for Arrow that it counts the same matches of; None where that is not certain.
 

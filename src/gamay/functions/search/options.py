@@ -4,10 +4,10 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from gamay.base.errors import nearest
+from gamay.base.recently_used import remembered
 from gamay.functions.arguments import wrong
 from gamay.functions.search.words import STOP_WORDS, Analysis
 
@@ -99,7 +99,7 @@ _OPTIONS: Mapping[str, tuple[str, Any]] = {
 _BY_FOLDED = {name.lower(): name for name in _OPTIONS}
 
 
-@lru_cache(maxsize=256)
+@remembered()
 def search_options(options: str, settings: str) -> SearchOptions:
     """Return how to search, by the third argument of TEXT_MATCH and by the column's settings (`of_column`).
 

@@ -7,9 +7,9 @@ clause := ["+" | "-" | "!" | "NOT"] [field ":"] (word | phrase | range | regex |
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from gamay.base.errors import QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.arguments import wrong
 from gamay.functions.search.options import EDITS_DEFAULT, NAME, SearchOptions
 from gamay.functions.search.patterns import regex_pattern, wildcard
@@ -59,7 +59,7 @@ class _Lexeme:
     bounds: tuple[str, str] = ("", "")
 
 
-@lru_cache(maxsize=256)
+@remembered()
 def search_query(text: str, options: SearchOptions, column: str) -> SearchQuery:
     """Return what a query searches. column: the name that may stand before a colon. Raises QueryError where it is none."""
     if not text.strip():

@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import Enum
-from functools import lru_cache
 
 from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.recently_used import remembered
 from gamay.model.schema.joda import JodaPattern, joda_pattern
 from gamay.model.units import TimeUnit
 from gamay.model.zones import EPOCH, parse_timestamp, time_zone, zone_id
@@ -151,7 +151,7 @@ def _parse_iso(text: str, zone: tzinfo) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=zone)) - EPOCH) // timedelta(milliseconds=1)
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def _parse_format(text: str) -> DateTimeFormat:
     stripped = text.strip()
     colon = stripped[:1].isdigit()

@@ -22,9 +22,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
 
 from gamay.base.errors import InvalidConfigError
+from gamay.base.recently_used import remembered
 from gamay.model.zones import EPOCH, parse_offset, time_zone, zone_id
 
 _MONTHS = (
@@ -192,7 +192,7 @@ class JodaPattern:
         return f"'{text}' does not match the pattern '{self.pattern}': the text goes on after position {position}"
 
 
-@lru_cache(maxsize=1024)
+@remembered()
 def joda_pattern(pattern: str) -> JodaPattern:
     """Return the compiled pattern, from a cache."""
     return JodaPattern(pattern)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from enum import Enum
-from functools import lru_cache
 
 from gamay.base.errors import InvalidConfigError
 
@@ -17,6 +16,9 @@ class TableType(Enum):
     REALTIME = "REALTIME"
 
 
+_SUFFIXES = tuple(f"_{table_type.value}" for table_type in TableType)
+
+
 def table_type_of(name: str) -> TableType | None:
     """Return the type that the name's suffix says, None for a raw name.
 
@@ -26,11 +28,12 @@ def table_type_of(name: str) -> TableType | None:
     return next((t for t in TableType if name.endswith(f"_{t.value}")), None)
 
 
-@lru_cache(maxsize=4096)
 def raw_table_name(name: str) -> str:
     """Return the name without its type suffix, if it has one."""
-    table_type = table_type_of(name)
-    return name if table_type is None else name.removesuffix(f"_{table_type.value}")
+    for suffix in _SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
 
 
 def typed_table_name(name: str, table_type: TableType) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeAlias
 
+from gamay.base.recently_used import RecentlyUsed
 from gamay.model.schema.schema import Schema
 from gamay.model.table.search_settings import NO_SETTINGS, SearchSettings
 from gamay.query.bind.binder import BoundQuery, bind, bind_like, where_pattern
@@ -20,7 +21,9 @@ from gamay.query.prepared.lookup import COLUMNS_MAX, PreparedLookup
 from gamay.sql.query import Query, Shape
 from gamay.sql.template import Template
 
-STATEMENTS_MAX = 1000
+STATEMENTS_WEIGHT_MAX = 1 << 20
+"""Of the statements of one table, each as heavy as its template."""
+
 LIGHT_ROWS_MAX = 1 << 18
 LIGHT_NS_MAX = 2_000_000
 # what is worth a thread of its own where long queries have taken the others
@@ -117,17 +120,16 @@ class Statements:
     """The prepared statements of one table and schema, by shape and options; safe to share between threads.
 
     settings: how the table's columns are searched; a server needs none, for what a broker sends it says so.
-    A lost entry is only made again, so no lock is needed.
     """
 
     def __init__(self, schema: Schema, settings: SearchSettings = NO_SETTINGS) -> None:
         self._schema = schema
         self._settings = settings
-        self._known: dict[_Key, PreparedStatement] = {}
+        self._known: RecentlyUsed[_Key, PreparedStatement] = RecentlyUsed(STATEMENTS_WEIGHT_MAX)
 
     def find(self, shape: Shape, options: Mapping[str, str]) -> PreparedStatement | None:
         """Return the statement of the queries of a shape with these options; None when there was none."""
-        return self._known.get((shape, frozenset(options.items()) if options else None))
+        return self._known.peek((shape, frozenset(options.items()) if options else None))
 
     def bind(self, query: Query) -> tuple[PreparedStatement, BoundQuery]:
         """Bind a query as `gamay.query.bind.binder.bind` does, and return its statement, too; raises what that raises."""
@@ -139,8 +141,5 @@ class Statements:
             return statement, statement.bind(query)
         statement = PreparedStatement(bind(query, self._schema), self._schema)
         if query.shape is not None:
-            if len(self._known) >= STATEMENTS_MAX:
-                for older in list(self._known)[: STATEMENTS_MAX // 2]:
-                    self._known.pop(older, None)
-            self._known[key] = statement
+            self._known.put(key, statement, query.shape.template.weight)
         return statement, statement.bound

@@ -6,6 +6,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from gamay.base.errors import GamayError
+from gamay.base.recently_used import remembered
 from gamay.functions.expression import LiteralValue
 from gamay.model.types import DataType
 from gamay.segment.encode.partition import PartitionFunction, partition_function
@@ -13,7 +14,7 @@ from gamay.segment.encode.value_text import value_text
 from gamay.segment.spi import PartitionScheme
 
 
-@lru_cache(maxsize=4096)
+@remembered()
 def partition_of(scheme: PartitionScheme, value: LiteralValue, data_type: DataType) -> int | None:
     """Return the partition of a value of a column's type; None when it cannot be told."""
     try:

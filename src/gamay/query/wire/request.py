@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import RecentlyUsed
 from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue, Star, column_names
 from gamay.model.schema.default_null import null_value_from_json, null_value_to_json
 from gamay.model.schema.field_spec import FieldSpec
@@ -34,7 +35,7 @@ from gamay.query.bind.predicate import Filter
 from gamay.query.bind.scope import Scope
 from gamay.query.limits.budget import Budget, ProcessBudget, ScanLimits
 from gamay.query.limits.deadline import Deadline
-from gamay.query.prepared.statements import STATEMENTS_MAX, PreparedStatement, Statements
+from gamay.query.prepared.statements import STATEMENTS_WEIGHT_MAX, PreparedStatement, Statements
 from gamay.query.wire.known import KnownQuery, digest_of, packed, unpacked
 from gamay.sql.query import OrderBy, Query, SelectItem, Shape
 
@@ -74,6 +75,7 @@ _TYPES = tuple(DataType)
 _TYPE_NUMBERS = {data_type: number for number, data_type in enumerate(_TYPES)}
 _TEMPLATE, _DIGEST = "template", "digest"  # where `BoundQuery.shared` keeps them
 _TEMPLATE_BYTES_MAX = 100_000  # larger ones are not kept
+_WEIGHT_LEAST = 500
 _ASKED_BYTES_MAX = 4000
 _LITERALS: dict[DataType, tuple[type, ...]] = {  # in their plain form; numbers that are too large are texts
     DataType.INT: (int, str), DataType.LONG: (int, str), DataType.FLOAT: (int, float), DataType.DOUBLE: (int, float),
@@ -304,6 +306,7 @@ class _Template:
     """A template that was read: what queries of it have in common, and their plans."""
 
     def __init__(self, data: bytes) -> None:
+        self.weight = _WEIGHT_LEAST + len(data)
         sent = _decode_template(data)
         self.statements = Statements(Schema(sent.schema, tuple(_field(*column) for column in sent.columns)))
         self._where = _filler(sent.where[0]) if sent.where else None
@@ -344,11 +347,11 @@ class _Template:
 class ReceivedStatements:
     """The statements of the queries that a server was sent, by the digests of their templates.
 
-    Safe to share between threads, as a lost entry is only made again.
+    Safe to share between threads.
     """
 
     def __init__(self) -> None:
-        self._templates: dict[bytes, _Template] = {}
+        self._templates: RecentlyUsed[bytes, _Template] = RecentlyUsed(STATEMENTS_WEIGHT_MAX)
 
     def bind(self, template: bytes, values: bytes) -> tuple[PreparedStatement, BoundQuery]:
         """Return a query with its statement; raises QueryError: 450 for what is none, and what binding it raises."""
@@ -357,10 +360,8 @@ class ReceivedStatements:
             known = self._templates.get(digest)
             if known is None:
                 known = _Template(template)
-                if len(self._templates) >= STATEMENTS_MAX:
-                    self._templates.clear()
                 if len(template) <= _TEMPLATE_BYTES_MAX:
-                    self._templates[digest] = known
+                    self._templates.put(digest, known, known.weight)
             query = known.query(values)
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, StopIteration) as error:
             raise QueryError(ErrorCode.INTERNAL, f"The broker sent what is no query: {error!r}") from error
@@ -368,7 +369,7 @@ class ReceivedStatements:
 
     def known(self, query: KnownQuery) -> tuple[PreparedStatement, BoundQuery]:
         """Return a query of known shape and its statement; raises QueryError 450 when it is not known (any more)."""
-        template, filter_ = self._templates.get(query.digest), unpacked(query.filter)
+        template, filter_ = self._templates.peek(query.digest), unpacked(query.filter)
         statement = None if template is None else template.known(query.limit, query.offset)
         if statement is None or not statement.takes(filter_):
             raise QueryError(ErrorCode.INTERNAL, "The server does not know the query; it has to be sent as a whole")

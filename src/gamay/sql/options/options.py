@@ -6,9 +6,9 @@ are kept, for clients send options of their own. Values are text.
 """
 
 import re
-from functools import lru_cache
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import remembered
 from gamay.sql.options.option_values import option_name
 from gamay.sql.text.lexer import COMMENT, NUMBER, QUOTED, STRING
 
@@ -16,7 +16,7 @@ _TRAILING_OPTION = re.compile(rf"(?:\b|{NUMBER})(?P<clause>option\s*\((?P<option
 _COMMENT_OR_QUOTED = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}")
 
 
-@lru_cache(maxsize=256)
+@remembered()
 def _parsed(text: str, separator: str) -> tuple[tuple[str, str], ...]:
     options: dict[str, str] = {}
     for part in text.split(separator):

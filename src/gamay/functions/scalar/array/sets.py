@@ -1,12 +1,12 @@
 """Arrays as sets and sequences: places of elements, overlap, intersection, union, removal, and elements that fit."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gamay.base.errors import QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.conditions import parse_condition
 from gamay.functions.convert import convert, to_vector
@@ -134,7 +134,7 @@ def is_equal_set(a: Vector, b: Vector) -> Vector:
 # -- filterMv
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def _element_condition(text: str) -> Expression:
     """Return a condition on `v`, the element; raises QueryError."""
     condition = _renamed(parse_condition("filterMv", text))

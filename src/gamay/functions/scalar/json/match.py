@@ -9,7 +9,6 @@ booleans as JSON writes them, doubles as Java prints them; ranges whose bounds a
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.conditions import parse_condition
 from gamay.functions.convert import convert, to_vector
@@ -105,7 +105,7 @@ class JsonFilter:
         return flags
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def json_filter(function: str, text: str) -> JsonFilter:
     """Return the filter that a text stands for; raises QueryError where it is none."""
     expression = parse_condition(function, text)

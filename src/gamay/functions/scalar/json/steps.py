@@ -14,12 +14,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import orjson
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.regex.matching import JavaPattern, compiled
 
 Step: TypeAlias = tuple[str, Any]
@@ -53,7 +53,7 @@ _STEP = re.compile(
 _AFTER_DEEP = re.compile(rf"\*|{_NAME}")
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def path_steps(path: str) -> tuple[Step, ...]:
     """Return the steps of a path, whose `$` may be left out; raises QueryError for what is none."""
     text = path.strip()

@@ -6,13 +6,13 @@ Patterns run in Arrow (RE2) on whole columns where RE2 knows what they use, else
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.convert import by_dictionary, by_distinct, convert, to_vector
@@ -46,7 +46,7 @@ _RARE = 3
 # -- syntax
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def needed_parts(pattern: str) -> "LikeParts | None":
     """Return what every match of a Java pattern contains as it is, one after the other; None without any.
 
@@ -98,7 +98,7 @@ def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
     return by_distinct(values, lambda text: search(text) is not None, BOOLEAN)
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def like_pattern(pattern: str) -> str:
     r"""Return the RE2 pattern of a LIKE pattern: % any run, _ one character, a backslash escapes these two.
 
@@ -168,7 +168,7 @@ def like(values: Values, pattern: str) -> Any:
     return found
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def like_parts(pattern: str) -> LikeParts | None:
     """Return the parts of a pattern of ASCII text and %; None for others."""
     if not pattern.isascii() or "_" in pattern or "\\" in pattern or "%" not in pattern:

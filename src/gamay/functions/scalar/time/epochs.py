@@ -1,12 +1,12 @@
 """Times between units and formats: epoch counts, patterns, and the conversions of date-time columns."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.arguments import check_count, wrong
 from gamay.functions.convert import array_of, by_distinct, convert, to_vector
 from gamay.functions.expression import Call, Literal
@@ -189,7 +189,7 @@ def time_convert(values: Any, in_unit: str, out_unit: str) -> Any:
 # -- dateTimeConvert
 
 
-@lru_cache(maxsize=256)
+@remembered()
 def parse_format(text: str) -> DateTimeFormat:
     """Return a format such as `1:DAYS:EPOCH`, from a cache; raises QueryError."""
     try:
@@ -198,7 +198,7 @@ def parse_format(text: str) -> DateTimeFormat:
         raise QueryError(ErrorCode.QUERY_VALIDATION, str(error)) from None
 
 
-@lru_cache(maxsize=256)
+@remembered()
 def parse_granularity(text: str) -> Granularity:
     """Return a granularity such as `15:MINUTES`, from a cache; raises QueryError."""
     try:

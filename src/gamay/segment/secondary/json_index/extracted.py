@@ -7,12 +7,12 @@ is converted is left to the function: for numbers there are candidates, for text
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import QueryError
+from gamay.base.recently_used import remembered
 from gamay.functions.convert import to_vector
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Call, Column, Expression, Literal
@@ -56,7 +56,7 @@ class Comparison:
         return fits
 
 
-@lru_cache(maxsize=512)
+@remembered()
 def comparison(condition: Call, column: Column) -> Comparison | None:
     """Return what a condition compares; None where it is another, or compares what the index does not know."""
     extraction = _extraction(condition.args[0], column) if condition.args else None
