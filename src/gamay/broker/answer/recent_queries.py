@@ -74,7 +74,7 @@ class RecentQueries:
         now_ms: int,
         application: str = "",
     ) -> None:
-        """Keep a query that has ended; its text is cut after `TEXT_MAX` characters, and its rows are not kept."""
+        """Keep a query that has ended; its texts are cut after `TEXT_MAX` characters, and its rows are not kept."""
         kept = self._of_console if application == CONSOLE else self._kept
         kept.append(
             RecentQuery(
@@ -87,7 +87,7 @@ class RecentQueries:
                 response.reduce_time_ms,
                 response.stats,
                 tuple([code for code, _ in response.exceptions]) if response.exceptions else (),
-                application,
+                application[:TEXT_MAX],
             )
         )
 

@@ -15,6 +15,8 @@ from gamay.client.literals import filled, placeholders
 from gamay.cluster.access.principals import Principal
 
 STATEMENTS_MAX = 10_000
+SIZE_MAX = 1 << 26
+"""Of the statements in all, with the values that are bound, in characters; the last one may be larger alone."""
 UNUSED_S = 3600.0
 ROWS_MAX = 1000
 # what is taken for parameters that have no value yet; most places of a query take one of them
@@ -23,13 +25,21 @@ _STAND_INS = (0, "", "00", "1970-01-01")
 
 @dataclass(slots=True)
 class Statement:
-    """A query with a `?` for each parameter. rows: the values that are bound, a list for each time that it is to run."""
+    """A query with a `?` for each parameter. rows: the values that are bound, a list for each time that it is to run.
+
+    size: of its text and values, about, in characters.
+    """
 
     sql: str
     owner: str
     num_parameters: int
     used_s: float
     rows: Sequence[Sequence[Any]] = field(default_factory=tuple)
+
+    @property
+    def size(self) -> int:
+        values = (value for row in self.rows for value in row)
+        return len(self.sql) + sum(len(value) if isinstance(value, str | bytes) else 1 for value in values)
 
     def parameter_schema(self) -> pa.Schema:
         """Return the parameters: text, which Gamay turns into what it is compared with; values of other types are fine."""
@@ -62,6 +72,7 @@ class Statements:
         self._ids = ids
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, Statement] = OrderedDict()
+        self._size = 0
 
     def create(self, sql: str, principal: Principal) -> tuple[bytes, Statement]:
         """Return a new statement and its handle."""
@@ -70,9 +81,16 @@ class Statements:
         handle = self._ids.new().encode()
         with self._lock:
             self._known[handle] = made
-            while len(self._known) > STATEMENTS_MAX or next(iter(self._known.values())).used_s < now_s - UNUSED_S:
-                self._known.popitem(last=False)
+            self._size += made.size
+            self._make_room()
         return handle, made
+
+    def _make_room(self) -> None:
+        oldest_s = self._clock.monotonic_s() - UNUSED_S
+        while len(self._known) > 1 and (
+            len(self._known) > STATEMENTS_MAX or self._size > SIZE_MAX or next(iter(self._known.values())).used_s < oldest_s
+        ):
+            self._size -= self._known.popitem(last=False)[1].size
 
     def get(self, handle: bytes, principal: Principal) -> Statement:
         """Return a principal's statement. Raises NotFoundError."""
@@ -97,11 +115,16 @@ class Statements:
                 )
         if len(rows) > ROWS_MAX:
             raise InvalidConfigError(f"more than {ROWS_MAX} rows of parameters are bound; ask with IN, or in parts")
-        statement.rows = rows
+        with self._lock:
+            if handle in self._known:  # it was used last, so the others make room for its values
+                self._size -= statement.size
+                statement.rows = rows
+                self._size += statement.size
+                self._make_room()
 
     def close(self, handle: bytes, principal: Principal) -> None:
         """Forget a statement; one that there is not is fine."""
         with self._lock:
             found = self._known.get(handle)
             if found is not None and found.owner == principal.name:
-                del self._known[handle]
+                self._size -= self._known.pop(handle).size
