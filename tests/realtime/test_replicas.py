@@ -169,4 +169,5 @@ def test_replicas_agree(
     eventually(lambda: sorted(replicas.states()) == wanted)
     eventually(lambda: len(replicas.crcs(SERVERS[0])) == committed == len(replicas.crcs(SERVERS[1])))
     assert replicas.crcs(SERVERS[0]) == replicas.crcs(SERVERS[1])
-    assert counts() == dict(enumerate(source.sent))
+    # one replica of a consuming segment may be behind the other, whichever is asked; in the end neither is
+    eventually(lambda: all(counts() == dict(enumerate(source.sent)) for _ in range(2 * len(SERVERS))))
