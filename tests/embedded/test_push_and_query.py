@@ -17,7 +17,7 @@ from tests.waiting import eventually
 from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
 from gamay.roles.settings import read_access, read_storage
-from gamay.storage.archive import pack
+from gamay.storage.archive import pack, unpack
 from gamay.storage.settings import StorageSettings
 
 COUNT = "SELECT count(*), sum(n) FROM trips"
@@ -151,15 +151,20 @@ def corrupt_variants(archive: bytes) -> dict[str, bytes]:
 def test_damaged_uploads_are_refused_and_leave_nothing(
     trips: Any, make_segment: Callable[..., Path], tmp_path: Path
 ) -> None:
-    content = make_segment("trips_0", list(range(500))).read_bytes()
+    archive = make_segment("trips_0", list(range(500)))
+    edited = unpack(archive, tmp_path / "edited")
+    metadata = edited / "metadata.json"
+    metadata.write_text(metadata.read_text().replace("500", "501"))
+    variants = corrupt_variants(archive.read_bytes()) | {"edited": pack(edited, tmp_path / "of_edited.tar.gz").read_bytes()}
     before = files_below(trips.data_dir / "deepstore")
-    for what, damaged in corrupt_variants(content).items():
+    for what, damaged in variants.items():
         path = tmp_path / f"{what}.tar.gz"
         path.write_bytes(damaged)
         answer = trips.push(path)
         assert answer.status_code == 400, (what, answer.text)
         assert answer.json()["code"] == 400
         assert "Traceback" not in answer.text
+        assert str(trips.data_dir) not in answer.text
     assert trips.controller.get("/segments/trips").json() == [{"OFFLINE": []}]
     assert files_below(trips.data_dir / "deepstore") == before
     assert list((trips.data_dir / "tmp").iterdir()) == []

@@ -39,7 +39,11 @@ def verify_archive(archive: Path, folder: Path) -> VerifiedSegment:
 
     Raises CorruptSegmentError, InvalidConfigError.
     """
-    return verify_folder(unpack(archive, folder))
+    unpacked = unpack(archive, folder)
+    try:
+        return verify_folder(unpacked)
+    except CorruptSegmentError as error:  # whoever sent the archive does not know the folder
+        raise CorruptSegmentError(str(error).replace(f"{unpacked}/", "")) from error
 
 
 def verify_folder(folder: Path) -> VerifiedSegment:
