@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -132,28 +133,28 @@ print(os.read(read, 10_000).decode(), db.sql("SELECT a FROM t")[0], memory.sql("
     assert told.endswith("(1,) (2,)")
 
 
-def left_in_memory() -> set[Path]:
+def left_in_memory(pid: str | int) -> list[Path]:
     from gamay.embedded.opened import _place_in_memory
 
-    return set(_place_in_memory().glob("gamay-memory-*"))
+    return list(_place_in_memory().glob(f"gamay-memory-{pid}-*"))
 
 
 def test_what_is_in_memory_is_gone_at_the_end() -> None:
-    before = left_in_memory()
+    before = len(left_in_memory(os.getpid()))
     with gamay.connect(":memory:", threads=1) as one, gamay.connect(":memory:", threads=1) as other:
         one.create_table("t", {"a": [1]})
         assert (one.tables(), other.tables()) == (["t"], [])
-        assert len(left_in_memory() - before) == 2
+        assert len(left_in_memory(os.getpid())) == before + 2
         assert "in memory" in repr(one)
     with pytest.raises(gamay.ClosedError, match="its tables are gone"):
         one.tables()
+    assert len(left_in_memory(os.getpid())) == before
     opened = "import gamay, os; db = gamay.connect(':memory:', threads=1); db.create_table('t', {'a': [1]})"
-    child(opened)
-    assert left_in_memory() <= before
-    child(f"{opened}; os.kill(os.getpid(), 9)", kill=True)
-    assert len(left_in_memory() - before) == 1
+    assert left_in_memory(child(f"{opened}; print(os.getpid())")) == []
+    killed = child(f"{opened}; print(os.getpid(), flush=True); os.kill(os.getpid(), 9)", kill=True)
+    assert len(left_in_memory(killed)) == 1
     gamay.connect(":memory:", threads=1).close()
-    assert left_in_memory() <= before
+    assert left_in_memory(killed) == []
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_overwrite_replaces_all_rows_or_those_of_a_condition(spark, cluster, wri
 
 def test_readers_never_see_a_mix(spark, cluster, write):
     write(frame(spark, 0, 50), "atomic", createTable="true", timeColumn="ts")
+    settles(cluster, "atomic", sums(range(50)))
     seen, stop = set(), threading.Event()
 
     def poll() -> None:

@@ -24,7 +24,7 @@ _Answer = TypeVar("_Answer")
 class BrokerError(GamayError):
     """A broker that does not answer in time."""
 
-    http_status = 500
+    http_status = 503
 
 
 class HungUpError(GamayError):
@@ -80,6 +80,8 @@ class Brokers:
         url = f"{broker.url}{path}"
         try:
             return await self._client.request(method, url, params=dict(params), headers=headers, timeout=timeout_ms / 1000)
+        except httpx.TimeoutException as error:
+            raise BrokerError(f"broker {broker.id} does not answer within {timeout_ms} ms") from error
         except httpx.HTTPError as error:
             raise BrokerError(f"broker {broker.id} does not answer: {error!r}") from error
 
