@@ -75,7 +75,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="gamay-cold-"))
     shown = report.Report("cold_start", SHAPES["cold_start"])
     try:
-        built = _build(folder / "built", 0)
+        built = built_segment(folder / "built", 0)
         stores: dict[str, Callable[[], MetadataStore]] = {
             _EMBEDDED: lambda: EmbeddedStore.open(folder / "routes.db", SYSTEM_CLOCK)
         }
@@ -83,8 +83,8 @@ def main() -> int:
             address = ZooKeeperAddress(f"{arguments.zk}/cold-{RANDOM_IDS.new()}", patience_s=120)
             stores[_ZOOKEEPER] = lambda: ZooKeeperStore.open(address)
         for name, open_store in stores.items():
-            _write_table(open_store, built, arguments.segments)
-            taken = _route(open_store, arguments.segments)
+            write_table(open_store, built, arguments.segments)
+            taken = [f"{seconds:.2f}" for seconds in route_s(open_store, arguments.segments)]
             if name == _EMBEDDED:
                 shown.add(name, *taken)
             else:
@@ -96,7 +96,7 @@ def main() -> int:
     return 0
 
 
-def _build(folder: Path, number: int) -> SegmentRecord:
+def built_segment(folder: Path, number: int) -> SegmentRecord:
     """Build a segment of some rows in `folder`, and return its record."""
     schema, config = Schema.from_json(SCHEMA).value, TableConfig.from_json(CONFIG).value
     rows = pa.table(
@@ -115,7 +115,8 @@ def _build(folder: Path, number: int) -> SegmentRecord:
     return record_of(read_metadata(made), f"{SCHEME}{TABLE}/{made.name}", 1).with_changes(push_time_ms=1)
 
 
-def _write_table(open_store: Callable[[], MetadataStore], built: SegmentRecord, segments: int) -> None:
+def write_table(open_store: Callable[[], MetadataStore], built: SegmentRecord, segments: int) -> None:
+    """Write the records of a table of so many segments like the one that was built."""
     store = open_store()
     registry = Registry(store)
     servers = [f"Server_s{i}_8098" for i in range(SERVERS)]
@@ -139,14 +140,15 @@ def _write_table(open_store: Callable[[], MetadataStore], built: SegmentRecord, 
     store.close()
 
 
-def _route(open_store: Callable[[], MetadataStore], segments: int) -> tuple[str, str]:
+def route_s(open_store: Callable[[], MetadataStore], segments: int) -> tuple[float, float]:
+    """Build the routes of the table, and return how long that took by the clock and of the processor."""
     store = open_store()
     for i in range(SERVERS):
         announce(store, f"Server_s{i}_8098")
     routing = RoutingTables(Registry(store))
     started, started_cpu = time.perf_counter(), time.process_time()
     routing.start()
-    took = f"{time.perf_counter() - started:.2f}", f"{time.process_time() - started_cpu:.2f}"
+    took = time.perf_counter() - started, time.process_time() - started_cpu
     assert len(routing.find("visits")[0].segments) == segments
     routing.stop()
     store.close()
@@ -162,7 +164,7 @@ def _load(folder: Path, count: int) -> tuple[str, str]:
     copies.mkdir(parents=True)
     records = []
     for number in range(count):
-        record = _build(folder / "scratch" / str(number), number)
+        record = built_segment(folder / "scratch" / str(number), number)
         (folder / "scratch" / str(number) / record.name).rename(copies / f"{record.name}__{record.crc}")
         records.append(record)
     ideal = Assignment.new_table(TABLE, 1).with_segments({record.name: {name: ONLINE} for record in records})

@@ -1,6 +1,6 @@
 """What it costs a query that its server is another process.
 
-    python -m benchmarks.rpc [--queries 2000]
+    python -m benchmarks.rpc [--queries 2000] [--busy-poll-us N]
 
 The same small queries, asked in turn of a server in this process and of one in another that has the same segments, over its
 query port on this machine. Both answer on an event loop, as a broker does. For each query: the median of the times from
@@ -31,6 +31,7 @@ from gamay.broker.routes.routing import RoutingTables
 from gamay.broker.scatter.remote import QueryConnections
 from gamay.embedded.core import LocalCluster
 from gamay.query.answer.response import encode_short
+from gamay.rpc.peer import BUSY_POLL_US
 from gamay.server.answering.executor import QueryExecutor
 from gamay.server.answering.listener import QueryListener
 
@@ -57,21 +58,23 @@ def main() -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--queries", type=int, default=2000)
+    parser.add_argument("--busy-poll-us", type=int, default=BUSY_POLL_US, help="how long event loops stay awake; 0 is never")
     parser.add_argument("--serve", metavar="FOLDER", help="be the other process, for a data folder")
     arguments = report.arguments_of(parser)
     if arguments.serve:
-        serve(Path(arguments.serve))
+        serve(Path(arguments.serve), arguments.busy_poll_us)
         return 0
     with tempfile.TemporaryDirectory() as scratch:
         here, there = Path(scratch) / "here", Path(scratch) / "there"
         make_table(here)
         shutil.copytree(here, there)
-        command = [sys.executable, "-m", "benchmarks.rpc", "--serve", str(there)]
+        polls = arguments.busy_poll_us
+        command = [sys.executable, "-m", "benchmarks.rpc", "--serve", str(there), "--busy-poll-us", str(polls)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline())
-            uvloop.run(measure(here, port, psutil.Process(process.pid), arguments.queries)).finish(
+            uvloop.run(measure(here, port, psutil.Process(process.pid), arguments.queries, polls)).finish(
                 writes=arguments.write_docs
             )
         finally:
@@ -89,23 +92,23 @@ def make_table(folder: Path) -> None:
         )
 
 
-def serve(folder: Path) -> None:
+def serve(folder: Path, busy_poll_us: int) -> None:
     """Answer queries until this process is ended; prints the port."""
     cluster = LocalCluster(folder)
     cluster.prepare()
     cluster.start()
-    listener = QueryListener(cluster.server.id, QueryExecutor(cluster.server, 1), SYSTEM_CLOCK)
+    listener = QueryListener(cluster.server.id, QueryExecutor(cluster.server, 1), SYSTEM_CLOCK, busy_poll_us=busy_poll_us)
     listener.start()
     print(listener.port, flush=True)
     sys.stdin.read()
 
 
-async def measure(folder: Path, port: int, other: psutil.Process, queries: int) -> report.Report:
+async def measure(folder: Path, port: int, other: psutil.Process, queries: int, busy_poll_us: int) -> report.Report:
     """Ask both servers in turn, and return what it took."""
     cluster = LocalCluster(folder, threads=1)
     cluster.prepare()
     cluster.start()
-    servers = QueryConnections("Broker_bench_1", lambda _: ("127.0.0.1", port), SYSTEM_CLOCK)
+    servers = QueryConnections("Broker_bench_1", lambda _: ("127.0.0.1", port), SYSTEM_CLOCK, busy_poll_us=busy_poll_us)
     routing = RoutingTables(cluster.registry)  # of its own, as another broker's: it holds what is known of queries
     routing.start()
     remote = QueryRunner("Broker_bench_1", routing, servers, SYSTEM_CLOCK)
