@@ -91,11 +91,15 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     assert [
         "comparisonColumns, deleteRecordColumn: servers of an upsert table follow when" in w for w in forced["warnings"]
     ] == [True]
-    document["offline"] = upserting(comparisonColumns=["total"])
+    document["offline"] = upserting(comparisonColumn="total")
     error = refused("comparisonColumns", "deleteRecordColumn", flag="forceTableSchemaUpdate")
     assert said(api.put("/tableConfigs/orders", json=document)) == error
-    forced = api.put("/tableConfigs/orders", params={"forceTableSchemaUpdate": True}, json=document)
-    assert forced.status_code == 200
+    forced = api.put("/tableConfigs/orders", params={"forceTableSchemaUpdate": True}, json=document).json()
+    assert [sentence.partition(";")[0] for sentence in forced["warnings"]] == [
+        "offline: upsertConfig.comparisonColumn is deprecated",
+        "offline: comparisonColumns, deleteRecordColumn: servers of an upsert table follow when they are started again, and "
+        "stored rows stay as they are",
+    ]
     assert api.get("/tables/orders").json()["OFFLINE"]["upsertConfig"]["comparisonColumns"] == ["total"]
 
     other_key = {**SCHEMA, "primaryKeyColumns": ["id", "gone"]}

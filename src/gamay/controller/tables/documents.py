@@ -1,14 +1,14 @@
 """A schema and its tables as one document, changed together."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.cluster.access.principals import Principal
 from gamay.controller.context import ControllerContext
 from gamay.controller.tables.schemas import SchemaManager
-from gamay.controller.tables.tables import TableManager, passed_over, refuse_changes
+from gamay.controller.tables.tables import TableManager, refuse_changes
 from gamay.model.parse import Parsed
 from gamay.model.rules.upsert_changes import forbidden_changes
 from gamay.model.schema.schema import Schema, check_backward_compatible
@@ -27,11 +27,8 @@ class TableDocument:
     schema: Parsed[Schema]
     configs: Mapping[TableType, Parsed[TableConfig]]
     unrecognized: Mapping[str, Any]
-
-    def warnings(self) -> list[str]:
-        """Return what the table configs say without effect."""
-        schema, slots = self.schema.value, {slot: t for slot, t in _SLOTS.items() if t in self.configs}
-        return [f"{slot}: {told}" for slot, t in slots.items() for told in passed_over(self.configs[t].value, schema)]
+    warnings: Sequence[str]
+    """What whoever stores it is told: what has no effect, deprecated keys, and changes that servers follow late."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the document with every part in its full form."""
@@ -75,6 +72,7 @@ class TableDocuments:
         unrecognized = {f"/{key}": value for key, value in document.items() if key not in _KEYS}
         unrecognized |= {f"/schema{pointer}": value for pointer, value in schema.unrecognized.items()}
         configs: dict[TableType, Parsed[TableConfig]] = {}
+        warnings: list[str] = []
         for slot, table_type in _SLOTS.items():
             part = document.get(slot)
             if part is None:
@@ -84,9 +82,10 @@ class TableDocuments:
                 raise InvalidConfigError(f"tableConfigs '{name}': '{slot}' is the config of '{parsed.value.typed_name}'")
             unrecognized |= {f"/{slot}{pointer}": value for pointer, value in parsed.unrecognized.items()}
             configs[table_type] = parsed
+            warnings += [f"{slot}: {told}" for told in self.tables.notices(parsed.value, part, schema.value)]
         if not configs:
             raise InvalidConfigError(f"tableConfigs '{name}': it has neither 'offline' nor 'realtime'")
-        return TableDocument(name, schema, configs, unrecognized)
+        return TableDocument(name, schema, configs, unrecognized, warnings)
 
     def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> TableDocument:
         """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""
@@ -139,12 +138,17 @@ class TableDocuments:
                 refuse_changes(table, changed, "forceTableSchemaUpdate")
         replaced = [typed_table_name(name, table_type) for table_type in parsed.configs]
         self.schemas.add(parsed.schema.value.to_json(), force=True, replaced_tables=replaced)
-        for table_type, config in parsed.configs.items():
+        warnings = list(parsed.warnings)
+        for slot, table_type in _SLOTS.items():
+            if table_type not in parsed.configs:
+                continue
+            config = parsed.configs[table_type].value
             if table_type in existing:
-                self.tables.replace(config.value.typed_name, config.value.to_json(), skip, by=by, force=force_schema)
+                _, late = self.tables.replace(config.typed_name, config.to_json(), skip, by=by, force=force_schema)
+                warnings += [f"{slot}: {told}" for told in late]
             else:
-                self.tables.add(config.value.to_json(), skip, by=by)
-        return parsed
+                self.tables.add(config.to_json(), skip, by=by)
+        return replace(parsed, warnings=warnings)
 
     def delete(self, name: str) -> bool:
         """Delete the tables and the schema of a raw name; return whether there was anything."""

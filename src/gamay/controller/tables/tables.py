@@ -117,9 +117,13 @@ class TableManager:
         """Return the schema of a raw or typed table. Raises NotFoundError."""
         return self.schemas.get(raw_table_name(name))
 
-    def notices(self, config: TableConfig, document: Mapping[str, Any]) -> list[str]:
-        """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given."""
-        return [*passed_over(config, self.known_schema(config)), *deprecated_keys(TableConfig.from_json(document).value)]
+    def notices(self, config: TableConfig, document: Mapping[str, Any], schema: Schema | None = None) -> list[str]:
+        """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given.
+
+        schema: of the table, unless it is the stored one.
+        """
+        known = self.known_schema(config) if schema is None else schema
+        return [*_passed_over(config, known), *deprecated_keys(TableConfig.from_json(document).value)]
 
     def known_schema(self, config: TableConfig) -> Schema | None:
         """Return the schema of a table, None where there is none."""
@@ -371,7 +375,7 @@ def refuse_changes(table: str, changed: Sequence[str], flag: str = "force") -> N
         )
 
 
-def passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
+def _passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
     """Return a sentence for each part of a config that has no effect, and for each value in whose place another is taken.
 
     schema: of the table, None where it is not known.
@@ -421,5 +425,5 @@ def _check_classes(config: TableConfig, schema: Schema) -> None:
 
 
 def _log_warnings(config: TableConfig, schema: Schema | None) -> None:
-    for sentence in passed_over(config, schema):
+    for sentence in _passed_over(config, schema):
         _log.warning("table %s: %s", config.typed_name, sentence)

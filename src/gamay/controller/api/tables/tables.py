@@ -177,14 +177,14 @@ def table_documents_router(services: Services) -> GuardedRouter:
 
 
 def _written(document: TableDocument, text: str) -> dict[str, Any]:
-    return {"unrecognizedProperties": dict(document.unrecognized), **status(text), **with_warnings(document.warnings())}
+    return {"unrecognizedProperties": dict(document.unrecognized), **status(text), **with_warnings(document.warnings)}
 
 
 def _checked(document: TableDocument) -> dict[str, Any]:
     return {
         **document.to_json(),
         "unrecognizedProperties": dict(document.unrecognized),
-        **with_warnings(document.warnings()),
+        **with_warnings(document.warnings),
     }
 
 
