@@ -26,8 +26,9 @@ from gamay.minion.on_spark import SparkBuilder
 from gamay.minion.purgers import PurgeFactories
 from gamay.minion.spark_settings import SparkSettings
 from gamay.model.table.upsert_defaults import ServerDefaults
+from gamay.roles.cluster_keys import AUTO_JOIN, cluster_keys
 from gamay.roles.listeners import listener_prefixes
-from gamay.roles.membership import AUTO_JOIN, claim_instance_id, join, set_shutting_down
+from gamay.roles.membership import claim_instance_id, join, set_shutting_down
 from gamay.roles.settings import (
     RoleSettings,
     key_forms,
@@ -184,6 +185,34 @@ def test_a_file_with_the_older_keys(tmp_path: Path, caplog: pytest.LogCaptureFix
     controller = load_settings(Role.CONTROLLER, file, {})
     assert (controller.data_dir, controller.url) == (Path("/nfs/deep"), "http://vip:9000")
     assert "controller.vip.host" in key_forms(Role.CONTROLLER)
+
+
+def test_a_setting_of_the_cluster_in_a_file_is_told_where_it_belongs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.conf"
+    shared = sorted(cluster_keys())
+    assert {
+        "pinot.server.consuming.segment.consistency.mode", "pinot.broker.query.log.maxRatePerSecond", AUTO_JOIN
+    } < set(shared)  # fmt: skip
+    for role in Role:
+        assert not set(shared) & set(key_forms(role))
+    file.write_text("".join(f"{key}=1\n" for key in shared))
+    load_settings(Role.SERVER, file, {**ZK, "data_dir": Path("/d")})
+    told = "is a setting of the cluster, which no file changes: send it to POST /cluster/configs of a controller"
+    assert [record.getMessage() for record in caplog.records] == [f"{file}: '{key}' {told}" for key in shared]
+    caplog.clear()
+    read_access(file)
+    assert [record.getMessage() for record in caplog.records] == [f"{file}: '{key}' {told}" for key in shared]
+    caplog.clear()
+    file.write_text(
+        "pinot.server.instance.realtime.alloc.offheap=true\npinot.server.instance.realtime.max.parallel.segment.build=1\n"
+    )
+    load_settings(Role.SERVER, file, {**ZK, "data_dir": Path("/d")})
+    assert [record.getMessage().partition(" means nothing to ")[2] for record in caplog.records] == [
+        "a server.",
+        "a server. Did you mean 'pinot.server.instance.realtime.max.parallel.segment.builds'?",
+    ]
 
 
 @pytest.mark.parametrize("role", Role)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 _DETAIL_MAX = 2000
+_CLOSE = 0.6  # how much of two names must be the same for one to be proposed in place of the other
 
 
 class ErrorCode(Enum):
@@ -138,11 +139,24 @@ def nearest(name: str, known: Iterable[str]) -> str:
     ''
     >>> nearest("summ", ["sumMV", "sum"])
     " Did you mean 'sum'?"
+    >>> nearest("server.instance.heap", ["server.instance.dataDir"])
+    ''
     """
-    by_folded = {k.lower(): k for k in known}
-    doubled = (k for k in by_folded if _undoubled(k) == _undoubled(name.lower()))
-    close = [*doubled, *difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)]
+    by_folded, folded = {k.lower(): k for k in known}, name.lower()
+    doubled = (k for k in by_folded if _undoubled(k) == _undoubled(folded))
+    similar = difflib.get_close_matches(folded, by_folded, cutoff=_CLOSE)
+    close = [*doubled, *(k for k in similar if _is_close_where_it_differs(folded, k))]
     return f" Did you mean '{by_folded[close[0]]}'?" if close else ""
+
+
+def _is_close_where_it_differs(name: str, known: str) -> bool:
+    """Return whether two names are close without the parts, up to a dot, that both begin with."""
+    parts, known_parts = name.split("."), known.split(".")
+    pairs = zip(parts, known_parts, strict=False)
+    shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    rest, known_rest = ".".join(parts[shared:]), ".".join(known_parts[shared:])
+    is_longer_only = not rest or not known_rest
+    return not shared or is_longer_only or difflib.SequenceMatcher(None, known_rest, rest).ratio() >= _CLOSE
 
 
 def _undoubled(name: str) -> str:

@@ -16,6 +16,7 @@ from gamay.cluster.store.store import MetadataStore, StoreUnavailableError
 from gamay.cluster.store.znrecord import decode
 from gamay.cluster.store.zookeeper_store import ZooKeeperAddress, ZooKeeperStore
 from gamay.model.table.sections import DEFAULT_TENANT
+from gamay.roles.cluster_keys import AUTO_JOIN
 from gamay.roles.settings import RoleSettings
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,6 @@ _log = logging.getLogger(__name__)
 _ATTEMPT_S = 5.0
 _POLL_S = 0.2
 _MARGIN_S = 5.0  # what ZooKeeper may take, beyond the timeout, to end a session
-AUTO_JOIN = "allowParticipantAutoJoin"
 
 
 def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool]) -> ZooKeeperStore:

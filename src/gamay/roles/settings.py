@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gamay.base.errors import InvalidConfigError, nearest
+from gamay.base.errors import InvalidConfigError
 from gamay.base.logs import LogFormat
 from gamay.base.properties import parse_properties
 from gamay.base.tls import TlsSettings
@@ -29,6 +29,7 @@ from gamay.cluster.store.paths import CLUSTER_NAME
 from gamay.minion.purgers import MODIFIERS, NO_FACTORIES, PURGERS, PurgeFactories
 from gamay.minion.spark_settings import BUILDS, MASTER, STAGING_URI, SparkSettings
 from gamay.model.table.upsert_defaults import DEFAULT_KEYS, DEFAULTS, ServerDefaults
+from gamay.roles.cluster_keys import unknown_key
 from gamay.roles.listeners import listener_prefixes, read_listeners, with_options
 from gamay.rpc.peer import SECRET_KEY
 from gamay.storage.files import local_path
@@ -287,7 +288,7 @@ def key_families(role: Role) -> tuple[str, ...]:
 def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]) -> RoleSettings:
     """Return the settings of a process. given: what the command line says, None for what it does not.
 
-    A key of the file that means nothing here is logged, with the one that was probably meant.
+    A key of the file that means nothing here is logged, with the one that was probably meant or where it belongs.
     Raises InvalidConfigError for a value that cannot be, or when something is missing.
     """
     in_file = {} if config_file is None else _read(role, config_file)
@@ -350,7 +351,7 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
         del properties[key]
     for key, text in properties.items():
         if key not in keys:
-            _log.warning("%s: '%s' means nothing to a %s.%s", config_file, key, role.value.lower(), nearest(key, keys))
+            _log.warning("%s: %s", config_file, unknown_key(key, f"a {role.value.lower()}", keys))
             continue
         if text:  # what is empty is not set
             found[keys[key][0]] = _value(config_file, key, text, keys[key][1])
@@ -380,7 +381,7 @@ def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
     known = {*_LIMITS, PURGERS, MODIFIERS, *_LOG_DIRS.values(), *chain(*of_storage, *of_access)}
     for key in properties:
         if key not in known:
-            _log.warning("%s: '%s' means nothing to an embedded cluster", config_file, key)
+            _log.warning("%s: %s", config_file, unknown_key(key, "an embedded cluster", known))
     return found
 
 
