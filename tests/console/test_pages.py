@@ -34,7 +34,7 @@ def assets(client: httpx.Client) -> list[str]:
     return re.findall(r'(?:src|href)="(/console/assets/[^"]+)"', client.get("/").text)
 
 
-@pytest.mark.parametrize("path", ["/", "/index.html", "/console", "/console/"])
+@pytest.mark.parametrize("path", ["/", "/index.html", "/console", "/console/", "/query", "/query/"])
 def test_the_page_may_do_only_what_it_is_meant_to_do(path: str, client: httpx.Client) -> None:
     first, second = client.get(path), client.get(path)
     assert first.headers["content-type"].startswith("text/html")

@@ -212,7 +212,7 @@ def test_what_is_not_offered_says_why(plain: EmbeddedCluster) -> None:
     api = httpx.Client(base_url=plain.controller_url)
     for path in ("/logicalTables", "/materializedViews", "/timeseries/languages"):
         assert api.get(path).json() == []
-    for method, path in (("POST", "/sql/ddl"), ("GET", "/logicalTables/x")):
+    for method, path in (("POST", "/sql/ddl"), ("GET", "/logicalTables/x"), ("PUT", "/dataresources")):
         refused = api.request(method, path, json={})
         assert (refused.status_code, refused.json()["error"].startswith("This is not offered: ")) == (501, True), path
 

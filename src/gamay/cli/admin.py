@@ -7,9 +7,10 @@ import typer
 
 from gamay.cli import realtime, tasks, upsert
 from gamay.cli.json_file import read_json
+from gamay.cli.pinot_commands import PinotAware
 from gamay.cli.provisioning import realtime_provisioning
 
-app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True)
+app = typer.Typer(help="Administer a cluster over its REST interface.", no_args_is_help=True, cls=PinotAware)
 app.add_typer(realtime.app, name="realtime")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(upsert.app, name="upsert")

@@ -7,9 +7,11 @@ from typing import Annotated, Optional
 import typer
 
 from gamay.cli import admin, index, spark, startree
+from gamay.cli.pinot_commands import PinotAware
 
 app = typer.Typer(
     name="gamay",
+    cls=PinotAware,
     help="A realtime distributed OLAP datastore.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

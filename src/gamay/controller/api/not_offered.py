@@ -15,6 +15,7 @@ _WORKLOADS = "there are no query workloads: quotas of tables, databases and appl
 _GROOVY = "there is no Groovy, so there is nothing to analyse"
 _DDL = "tables are not changed by SQL: use POST /schemas and POST /tables, or POST /tableConfigs for both"
 _REINGESTED = "a pauseless segment is repaired from another replica, not ingested again"
+_RESOURCES = "there are no data resources: POST /tables creates a table, and POST /tenants tags brokers and servers for it"
 _COPY = "tables are not copied between clusters: push the segments to the other one by their metadata"
 
 # what consoles list
@@ -48,6 +49,8 @@ REFUSED = (
         "/tables/{table}/copy",
         _COPY,
     ),
+    ("POST", "/dataresources", _RESOURCES),
+    ("PUT", "/dataresources", _RESOURCES),
 )
 
 

@@ -288,6 +288,7 @@ PUT    /loggers/{name}                                     UpdateLogger         
 _CONSOLE = """
 GET    /                                                   GetConsole               open        -
 GET    /index.html                                         GetConsole               open        -
+GET    /query                                              GetConsole               open        -
 GET    /console                                            GetConsole               open        -
 GET    /console/assets/{name}                              GetConsole               open        -
 GET    /auth/session                                       GetAuth                  open        -
@@ -338,6 +339,8 @@ POST   /cluster/configs/groovy/staticAnalyzerConfig        NotOffered           
 GET    /cluster/configs/groovy/staticAnalyzerConfig/default NotOffered              read        -
 POST   /sql/ddl                                            NotOffered               read        -
 POST   /tables/{table}/copy                                NotOffered               read        -
+POST   /dataresources                                      NotOffered               read        -
+PUT    /dataresources                                      NotOffered               read        -
 """
 
 CONTROLLER_RIGHTS = read_rights(

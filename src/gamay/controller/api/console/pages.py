@@ -26,6 +26,7 @@ def page_router() -> GuardedRouter:
 
     @router.get("/", summary="Show the web console", include_in_schema=False)
     @router.get("/index.html", summary="Show the web console", include_in_schema=False)
+    @router.get("/query", summary="Show the web console", include_in_schema=False)  # where older versions have theirs
     @router.get("/console", summary="Show the web console")
     def show() -> Response:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
