@@ -163,6 +163,17 @@ def test_expressions_are_looked_into_when_they_are_stored_and_slips_are_named(ap
     assert answer.status_code == 400
     assert "upper((" in answer.json()["error"]
     slip = {"schemaName": "s", "dimensionFeildSpecs": [], "dimensionFieldSpecs": [{"name": "a", "dataType": "STRING"}]}
-    assert api.controller.post("/schemas", json=slip).json()["suggestions"] == {
-        "/dimensionFeildSpecs": "dimensionFieldSpecs"
-    }
+    named = {"/dimensionFeildSpecs": "dimensionFieldSpecs"}
+    assert api.controller.post("/schemas/validate", json=slip).json()["suggestions"] == named
+    assert api.controller.post("/schemas", json=slip).json()["suggestions"] == named
+
+    table: dict[str, Any] = {"tableName": "s", "tableType": "OFFLINE", "segmentsConfig": {"replication": "1"}, "tenants": {}}
+    table["tableIndexConfig"] = {"sortedColum": "a"}
+    column = {"/tableIndexConfig/sortedColum": "sortedColumn"}
+    for path in ("/tables/validate", "/tables"):
+        assert api.controller.post(path, json=table).json()["suggestions"] == column, path
+    document = {"tableName": "s", "schema": slip, "offline": table}
+    in_parts = {f"/schema{pointer}": key for pointer, key in named.items()}
+    in_parts |= {f"/offline{pointer}": key for pointer, key in column.items()}
+    assert api.controller.post("/tableConfigs/validate", json=document).json()["suggestions"] == in_parts
+    assert api.controller.put("/tableConfigs/s", json=document).json()["suggestions"] == in_parts

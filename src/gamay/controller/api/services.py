@@ -22,7 +22,7 @@ from gamay.controller.segments.reload import ReloadManager
 from gamay.controller.segments.segments import SegmentManager
 from gamay.controller.segments.uploads import UploadManager
 from gamay.controller.segments.writer import TableWriter
-from gamay.controller.tables.documents import TableDocuments
+from gamay.controller.tables.documents import TableDocument, TableDocuments
 from gamay.controller.tables.schemas import SchemaManager
 from gamay.controller.tables.tables import TableManager
 from gamay.controller.tasks.manager import TaskManager
@@ -110,21 +110,16 @@ def status(text: str) -> dict[str, Any]:
     return {"status": text}
 
 
-def written(parsed: Parsed[Any], text: str, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the answer of a successful change of a config, with the keys that mean nothing to Gamay.
+def told_of(document: Parsed[Any] | TableDocument, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the part of an answer that tells of a document that was sent: the keys that mean nothing to Gamay.
 
-    Those that look like a slip come with the key that was probably meant, as `suggestions`: JSON pointer -> key.
-    warnings: what was stored although it has no effect.
+    Those that look like a slip come with the key that was probably meant, as `suggestions`: JSON pointer -> key. That part
+    and the warnings, of what has no effect, are there only where there are some, so that answers stay as clients know them.
     """
-    answer: dict[str, Any] = {"unrecognizedProperties": dict(parsed.unrecognized), "status": text}
-    if parsed.suggestions:
-        answer["suggestions"] = dict(parsed.suggestions)
-    return answer | with_warnings(warnings)
-
-
-def with_warnings(warnings: Sequence[str]) -> dict[str, Any]:
-    """Return the part of an answer that holds warnings; empty without any, so that answers stay as clients know them."""
-    return {"warnings": list(warnings)} if warnings else {}
+    answer: dict[str, Any] = {"unrecognizedProperties": dict(document.unrecognized)}
+    if document.suggestions:
+        answer["suggestions"] = dict(document.suggestions)
+    return answer | ({"warnings": list(warnings)} if warnings else {})
 
 
 def body_docs(description: str, example: Any = None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class TableDocument:
     schema: Parsed[Schema]
     configs: Mapping[TableType, Parsed[TableConfig]]
     unrecognized: Mapping[str, Any]
+    suggestions: Mapping[str, str]
     warnings: Sequence[str]
     """What whoever stores it is told: what has no effect, deprecated keys, and changes that servers follow late."""
 
@@ -71,6 +72,7 @@ class TableDocuments:
             raise InvalidConfigError(f"tableConfigs '{name}': the schema is named '{schema.value.name}'")
         unrecognized = {f"/{key}": value for key, value in document.items() if key not in _KEYS}
         unrecognized |= {f"/schema{pointer}": value for pointer, value in schema.unrecognized.items()}
+        suggestions = {f"/schema{pointer}": key for pointer, key in schema.suggestions.items()}
         configs: dict[TableType, Parsed[TableConfig]] = {}
         warnings: list[str] = []
         for slot, table_type in _SLOTS.items():
@@ -81,11 +83,12 @@ class TableDocuments:
             if parsed.value.typed_name != typed_table_name(name, table_type):
                 raise InvalidConfigError(f"tableConfigs '{name}': '{slot}' is the config of '{parsed.value.typed_name}'")
             unrecognized |= {f"/{slot}{pointer}": value for pointer, value in parsed.unrecognized.items()}
+            suggestions |= {f"/{slot}{pointer}": key for pointer, key in parsed.suggestions.items()}
             configs[table_type] = parsed
             warnings += [f"{slot}: {told}" for told in self.tables.notices(parsed.value, part, schema.value)]
         if not configs:
             raise InvalidConfigError(f"tableConfigs '{name}': it has neither 'offline' nor 'realtime'")
-        return TableDocument(name, schema, configs, unrecognized, warnings)
+        return TableDocument(name, schema, configs, unrecognized, suggestions, warnings)
 
     def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> TableDocument:
         """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.segments.multipart import stream_single
-from gamay.controller.api.services import Services, body_docs, json_body, listed_for, named_in_database, status, written
+from gamay.controller.api.services import Services, body_docs, json_body, listed_for, named_in_database, status, told_of
 from gamay.model.parse import load_json
 from gamay.model.schema.default_null import COLUMN_TYPES, METRIC_TYPES, default_null_value
 from gamay.model.types import DataType, FieldRole
@@ -54,14 +54,14 @@ def schema_router(services: Services) -> GuardedRouter:
     )
     def validate_schema(body: Body) -> dict[str, Any]:
         parsed = schemas.parse(body)
-        return {**parsed.value.to_json(), "unrecognizedProperties": dict(parsed.unrecognized)}
+        return {**parsed.value.to_json(), **told_of(parsed)}
 
     @router.post("/schemas", summary="Add a schema, or replace it", openapi_extra=body_docs("A schema", _EXAMPLE))
     def add_schema(
         body: Annotated[dict[str, Any], Depends(schema_body)], override: bool = True, force: bool = False
     ) -> dict[str, Any]:
         parsed = schemas.add(body, override=override, force=force)
-        return written(parsed, f"{parsed.value.name} successfully added")
+        return {**status(f"{parsed.value.name} successfully added"), **told_of(parsed)}
 
     @router.get("/schemas/{name}", summary="Show a schema")
     def get_schema(name: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def schema_router(services: Services) -> GuardedRouter:
         services.reloads.check(users)  # before anything is stored
         parsed = schemas.replace(name, body, force=force)
         services.reloads.follow(users)
-        return written(parsed, f"{name} successfully added")
+        return {**status(f"{name} successfully added"), **told_of(parsed)}
 
     @router.delete("/schemas/{name}", summary="Delete a schema that no table uses")
     def delete_schema(name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fastapi import Depends, Query, Request
 
 from gamay.base.errors import GamayError, InvalidConfigError
 from gamay.controller.api.guarded_router import GuardedRouter
-from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, with_warnings, written
+from gamay.controller.api.services import Services, body_docs, json_body, listed_for, status, told_of
 from gamay.controller.tables.documents import TableDocument
 from gamay.model.table.table_name import TableType, raw_table_name, table_type_of
 from gamay.web.guarded import sender_of
@@ -52,19 +52,15 @@ def table_router(services: Services) -> GuardedRouter:
     @router.post("/tables", summary="Create a table", openapi_extra=body_docs("A table config", _EXAMPLE))
     def add_table(request: Request, body: Body, skip: Skip = "") -> dict[str, Any]:
         parsed = tables.add(body, skip, by=sender_of(request.scope))
-        return written(
-            parsed,
-            f"Table {parsed.value.typed_name} successfully added",
-            tables.notices(parsed.value, body),
-        )
+        text = f"Table {parsed.value.typed_name} successfully added"
+        return {**status(text), **told_of(parsed, tables.notices(parsed.value, body))}
 
     @router.post("/tables/validate", summary="Check a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def validate_table(request: Request, body: Body, skip: Skip = "") -> dict[str, Any]:
         parsed = tables.parse(body, skip=skip, by=sender_of(request.scope))
         return {
             parsed.value.table_type.value: parsed.value.to_json(),
-            "unrecognizedProperties": dict(parsed.unrecognized),
-            **with_warnings(tables.notices(parsed.value, body)),
+            **told_of(parsed, tables.notices(parsed.value, body)),
         }
 
     @router.get("/tables/{table}", summary="Show the configs of a table")
@@ -75,11 +71,8 @@ def table_router(services: Services) -> GuardedRouter:
     @router.put("/tables/{table}", summary="Change a table config", openapi_extra=body_docs("A table config", _EXAMPLE))
     def put_table(request: Request, table: str, body: Body, skip: Skip = "", force: bool = False) -> dict[str, Any]:
         parsed, late = tables.replace(table, body, skip, by=sender_of(request.scope), force=force)
-        return written(
-            parsed,
-            f"Table config updated for {table}",
-            [*tables.notices(parsed.value, body), *late],
-        )
+        warnings = [*tables.notices(parsed.value, body), *late]
+        return {**status(f"Table config updated for {table}"), **told_of(parsed, warnings)}
 
     @router.delete("/tables/{table}", summary="Delete a table: both types of a raw name")
     def delete_table(
@@ -177,15 +170,11 @@ def table_documents_router(services: Services) -> GuardedRouter:
 
 
 def _written(document: TableDocument, text: str) -> dict[str, Any]:
-    return {"unrecognizedProperties": dict(document.unrecognized), **status(text), **with_warnings(document.warnings)}
+    return {**status(text), **told_of(document, document.warnings)}
 
 
 def _checked(document: TableDocument) -> dict[str, Any]:
-    return {
-        **document.to_json(),
-        "unrecognizedProperties": dict(document.unrecognized),
-        **with_warnings(document.warnings),
-    }
+    return {**document.to_json(), **told_of(document, document.warnings)}
 
 
 def _type_name(table: str) -> str:
