@@ -82,6 +82,10 @@ def test_a_broker_that_is_not_there_is_not_waited_for_without_end() -> None:
     assert [type(error) for error in sent] == [TransientStreamError] * 2
     assert "_MSG_TIMED_OUT" in str(sent[0])
     producer.close()
+    metadata = stream(**keys).metadata()
+    with pytest.raises(TransientStreamError, match=r"^Kafka topic 't' at 127\.0\.0\.1:9, metadata: .*_TRANSPORT"):
+        metadata.partition_ids()
+    metadata.close()
 
 
 def test_partition_ids() -> None:

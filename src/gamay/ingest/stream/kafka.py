@@ -106,7 +106,12 @@ class KafkaStream:
             kinds._AUTHENTICATION, kinds.TOPIC_EXCEPTION, kinds._FATAL,
         )  # fmt: skip
         raised = PermanentStreamError if code.code() in permanent or code.fatal() else TransientStreamError
-        return raised(f"Kafka topic '{self.config.topic}', {doing}: {_text(error)}")
+        return raised(f"{self.place}, {doing}: {_text(error)}")
+
+    @property
+    def place(self) -> str:
+        """The topic and its brokers, for messages."""
+        return f"Kafka topic '{self.config.topic}' at {self.settings['bootstrap.servers']}"
 
 
 def _text(error: Any) -> str:
@@ -187,7 +192,7 @@ class KafkaPartitionConsumer:
         low, high = self._watermarks(cached=False)
         if first > high:
             raise PermanentStreamError(
-                f"partition {self._partition} of the Kafka topic '{self._stream.config.topic}' ends at offset {high}, "
+                f"partition {self._partition} of {self._stream.place} ends at offset {high}, "
                 f"before the offset {first} to read from: it is another topic"
             )
         begin = max(first, low)
@@ -239,7 +244,7 @@ def watermarks(stream: KafkaStream, consumer: Any, partition: int, cached: bool)
     except library.KafkaException as error:
         raise stream.failure(error, f"partition {partition}") from error
     if found is None:
-        raise TransientStreamError(f"Kafka topic '{stream.config.topic}', partition {partition}: no offsets in time")
+        raise TransientStreamError(f"{stream.place}, partition {partition}: no offsets in time")
     return int(found[0]), int(found[1])
 
 
@@ -428,7 +433,7 @@ class KafkaProducer:
         """Send messages and wait until each is acknowledged or given up; see `StreamProducer.send`."""
         doing = f"sending to partition {partition}"
         silent = TransientStreamError(
-            f"Kafka topic '{self._stream.config.topic}', {doing}: no report within {self._wait_s:.0f} s; it may be there yet"
+            f"{self._stream.place}, {doing}: no report within {self._wait_s:.0f} s; it may be there yet"
         )
         results: list[Offset | GamayError] = [silent] * len(payloads)
 
