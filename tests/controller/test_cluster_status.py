@@ -69,6 +69,11 @@ def test_segments_that_are_lost_broken_or_thin() -> None:
         f"DEGRADED t_OFFLINE: 2 segments in the ERROR state on {B} (s0, s1): the disk is full",
         "DEGRADED t_OFFLINE: 4 segments with fewer live replicas than wanted (s0, s2, s3 and 1 more)",
     ]
+    loading, failing, dead_ones = (
+        "wait until the servers have loaded them", "see why they are in the ERROR state", "start the servers that hold them"
+    )  # fmt: skip
+    assert (found[0].advice, found[-1].advice) == (f"{failing}; {loading}", f"{failing}; {loading}")
+    assert diagnose_table(ideal, view, LIVE - {A})[0].advice == dead_ones
     dead = diagnose_table(ideal, view, {"Broker_c_1"})
     assert dead[0].severity is Severity.BAD
     assert dead[0].problem.startswith("6 segments without a live replica (s0, s1, s2 and 3 more)")

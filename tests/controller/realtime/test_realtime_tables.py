@@ -3,9 +3,11 @@ from tests.controller.realtime.conftest import SCHEMA
 
 from gamay.base.errors import ConflictError
 from gamay.cluster.records.records import Instance
+from gamay.controller.health.cluster_status import diagnose_table
+from gamay.controller.realtime.ideal_steps import KEYS_MOVED
 from gamay.controller.segments.segments import PushOptions
 from gamay.controller.segments.verify import verify_folder
-from gamay.ingest.stream.log.topic import TopicConfig, create_topic
+from gamay.ingest.stream.log.topic import TopicConfig, create_topic, open_topic
 from gamay.storage.archive import pack
 
 TABLE = "t_REALTIME"
@@ -170,6 +172,37 @@ def test_topics_that_appear_are_consumed_from_their_beginning(realtime) -> None:
     realtime.http.get("/periodictask/run", params={"taskname": "RealtimeSegmentValidationManager"})
     partitions = sorted(int(name.split("__")[1]) for name in realtime.ideal().states)
     assert partitions == [0, 10_000, 10_001]
+
+
+@pytest.mark.parametrize("keys", [{}, {"upsertConfig": {"mode": "FULL"}}, {"dedupConfig": {"dedupEnabled": True}}])
+def test_a_topic_whose_partitions_grow_moves_keys_until_older_segments_are_gone(realtime, keys, caplog) -> None:
+    realtime.topic(2)
+    if keys:
+        keyed = {**realtime.http.get("/schemas/t").json(), "primaryKeyColumns": ["s"]}
+        assert realtime.http.put("/schemas/t", params={"force": True}, json=keyed).status_code == 200
+    config = {**realtime.config(), **keys, "routing": {"instanceSelectorType": "strictReplicaGroup"}}
+    assert realtime.http.post("/tables", json=config).status_code == 200
+
+    def told() -> list[str]:
+        found = diagnose_table(realtime.ideal(), realtime.ideal(), {"Server_a_1", "Server_b_1"})
+        return [finding.problem for finding in found]
+
+    realtime.role.realtime.validate(TABLE)
+    assert told() == []
+    first = sorted(realtime.ideal().states)
+    open_topic(realtime.folder / "streams", "events").alter(TopicConfig(3))
+    realtime.role.realtime.validate(TABLE)
+    assert "t__2__0__" in max(realtime.ideal().states)
+    assert told() == ([KEYS_MOVED] if keys else [])
+    assert caplog.text.count(f"table {TABLE}: partition 2 was added: {KEYS_MOVED}") == bool(keys)
+    realtime.clock.advance(120)
+    for partition in range(3):
+        realtime.commit(realtime.consuming(partition), 5, 5)
+    realtime.role.realtime.validate(TABLE)
+    assert told() == ([KEYS_MOVED] if keys else [])
+    earlier = sorted({*first, *(name for name in realtime.ideal().states if name.startswith("t__2__0__"))})
+    realtime.registry.update_ideal_state(TABLE, lambda ideal: ideal.with_segments({}, frozenset(earlier)))
+    assert told() == []
 
 
 def test_the_row_limit_is_tuned_by_the_rows_that_were_consumed(realtime) -> None:

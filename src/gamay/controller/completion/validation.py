@@ -17,6 +17,7 @@ from gamay.cluster.records.records import CONSUMING, IN_PROGRESS, OFFLINE, Assig
 from gamay.controller.counts import Counted
 from gamay.controller.realtime.context import RealtimeContext
 from gamay.controller.realtime.ideal_steps import (
+    KEYS_MOVED,
     consumed_segment,
     is_online,
     latest_segments,
@@ -147,9 +148,12 @@ class PartitionValidator:
                 lost = f"{wanted},{start}"
             elif criteria is None:
                 start = wanted
-        name = self._lifecycle.continue_partition(config, last, partition, start, lost)
+        moves_keys = config.has_keys and last is None and _is_added(ideal, partition)
+        name = self._lifecycle.continue_partition(config, last, partition, start, lost, moves_keys=moves_keys)
         if name is None:
             return
+        if moves_keys:
+            _log.error("table %s: partition %d was added: %s", config.typed_name, partition, KEYS_MOVED)
         report.continued.append(str(name))
         if lost:
             self.context.counts.add(Counted.DATA_LOST, config.typed_name)
@@ -223,10 +227,20 @@ def _first_criteria(ideal: Assignment, partition: int, streams: TableStreams) ->
     """Where a partition begins: a new one of the stream at its start; those of a table that begins to consume in this way
     beside another one as at its creation."""
     name = LlcName("", partition, 0, "")
-    known = {(other.topic_index, other.is_stream_level) for other in latest_segments(ideal).values()}
-    if (name.topic_index, name.is_stream_level) in known or (name.topic_index, not name.is_stream_level) not in known:
+    if _is_added(ideal, partition) or (name.topic_index, not name.is_stream_level) not in _ways(ideal):
         return SMALLEST
     return streams.configs[name.topic_index].offset_criteria
+
+
+def _is_added(ideal: Assignment, partition: int) -> bool:
+    """Whether the table consumes other partitions of the same topic already."""
+    name = LlcName("", partition, 0, "")
+    return (name.topic_index, name.is_stream_level) in _ways(ideal)
+
+
+def _ways(ideal: Assignment) -> set[tuple[int, bool]]:
+    """Return the topics that are consumed, each with whether it is read as one."""
+    return {(name.topic_index, name.is_stream_level) for name in latest_segments(ideal).values()}
 
 
 def _without(ideal: Assignment, segment: str) -> Assignment:

@@ -13,6 +13,7 @@ from gamay.cluster.store import paths
 from gamay.cluster.store.election import leader_of
 from gamay.cluster.store.store import StoreUnavailableError
 from gamay.controller.context import ControllerContext
+from gamay.controller.realtime.ideal_steps import KEYS_MOVED, has_moved_keys
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_name import raw_table_name
 
@@ -20,6 +21,9 @@ Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
 
 _SHOWN_MAX = 3
 _READY = (ONLINE, CONSUMING)
+_OTHER_TABLE = (
+    "make a new table that consumes the topic from its beginning, or wait until retention has removed older segments"
+)
 _ENABLE = "PUT /instances/{name}/state?state=enable"
 _ENABLE_QUERIES = "PUT /instances/{name}/state?state=queries_enable"
 
@@ -147,8 +151,8 @@ def diagnose_table(
 ) -> list[Finding]:
     """Return what is wrong with a typed table's segments. reasons: server -> segment -> why it cannot be loaded."""
     alive, actual = set(live), {} if view is None else view.states
-    lost: list[str] = []
-    thin: list[str] = []
+    lost: dict[str, str] = {}
+    thin: dict[str, str] = {}
     broken: dict[str, list[str]] = {}
     for segment, wanted in sorted(ideal.states.items()):
         replicas = [server for server, state in wanted.items() if state != OFFLINE]
@@ -159,14 +163,15 @@ def diagnose_table(
             if now.get(server) == ERROR:
                 broken.setdefault(server, []).append(segment)
         ready = sum(server in alive and now.get(server) in _READY for server in replicas)
-        if ready == 0:
-            lost.append(segment)
-        elif ready < len(replicas):
-            thin.append(segment)
+        if ready < len(replicas):
+            states = {server: now.get(server, OFFLINE) for server in replicas if server in alive}
+            (thin if ready else lost)[segment] = _what_to_do(states, len(replicas))
     findings = []
     if lost:
-        problem = f"{_count(len(lost), 'segment')} without a live replica ({_some(lost)}): answers say that they are partial"
-        findings.append(Finding(Severity.BAD, ideal.resource, problem, "start the servers that hold them"))
+        problem = (
+            f"{_count(len(lost), 'segment')} without a live replica ({_some(list(lost))}): answers say that they are partial"
+        )
+        findings.append(Finding(Severity.BAD, ideal.resource, problem, _joined(lost.values())))
     for server, segments in sorted(broken.items()):
         why = reasons(server).get(segments[0], "") if server in alive else ""
         problem = f"{_count(len(segments), 'segment')} in the ERROR state on {server} ({_some(segments)})"
@@ -179,9 +184,24 @@ def diagnose_table(
             )
         )
     if thin:
-        problem = f"{_count(len(thin), 'segment')} with fewer live replicas than wanted ({_some(thin)})"
-        findings.append(Finding(Severity.DEGRADED, ideal.resource, problem, "start the other servers that hold them"))
+        problem = f"{_count(len(thin), 'segment')} with fewer live replicas than wanted ({_some(list(thin))})"
+        findings.append(Finding(Severity.DEGRADED, ideal.resource, problem, _joined(thin.values())))
+    if has_moved_keys(ideal):
+        findings.append(Finding(Severity.DEGRADED, ideal.resource, KEYS_MOVED, _OTHER_TABLE))
     return findings
+
+
+def _what_to_do(states: Mapping[str, str], replicas: int) -> str:
+    """Return the advice for a segment that lacks replicas. states: what it is on the servers that are alive."""
+    if len(states) < replicas:
+        return "start the servers that hold them"
+    if ERROR in states.values():
+        return "see why they are in the ERROR state"
+    return "wait until the servers have loaded them"
+
+
+def _joined(advices: Iterable[str]) -> str:
+    return "; ".join(sorted(set(advices)))
 
 
 def _reasons(context: ControllerContext, table: str, server: str) -> Mapping[str, str]:

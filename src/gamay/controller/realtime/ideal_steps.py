@@ -19,10 +19,16 @@ from gamay.cluster.records.records import CONSUMING, OFFLINE, ONLINE, Assignment
 
 _PAUSE_STATE = "pauseState"
 _OLD_PAUSE_FLAG = "isTablePaused"
+_KEYS_MOVED = "gamay.keys.moved.ms"
 
 ADMINISTRATIVE = "ADMINISTRATIVE"
 STORAGE_QUOTA_EXCEEDED = "STORAGE_QUOTA_EXCEEDED"
 RESOURCE_LIMIT_EXCEEDED = "RESOURCE_UTILIZATION_LIMIT_EXCEEDED"
+
+KEYS_MOVED = (
+    "the topic has more partitions than when the table began, so rows of one key may lie in two of them, which know nothing "
+    "of each other"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,18 @@ def continued(ideal: Assignment, last: LlcName | None, successor: LlcName, serve
     if consumed_segment(ideal, successor.partition) is not None:
         return ideal
     return ideal.with_segments({str(successor): dict.fromkeys(sorted(servers), CONSUMING)})
+
+
+def with_keys_moved(ideal: Assignment, now_ms: int) -> Assignment:
+    """Return the ideal state of a table with keys whose topic was found to have more partitions."""
+    return replace(ideal, simple={**ideal.simple, _KEYS_MOVED: str(now_ms)})
+
+
+def has_moved_keys(ideal: Assignment) -> bool:
+    """Whether segments are left from before the topic of a table with keys was given more partitions."""
+    moved_ms = int(ideal.simple.get(_KEYS_MOVED, "-1"))
+    names = (LlcName.parse(segment) for segment in ideal.states)
+    return any(name is not None and name.created_ms <= moved_ms for name in names)
 
 
 def replaced(ideal: Assignment, last: LlcName, successor: LlcName) -> Assignment:

@@ -39,6 +39,7 @@ from gamay.controller.realtime.ideal_steps import (
     may_be_followed,
     pause_state,
     replaced,
+    with_keys_moved,
 )
 from gamay.controller.realtime.streams import TableStreams
 from gamay.controller.realtime.thresholds import CommittedSize, row_limit
@@ -225,11 +226,13 @@ class SegmentLifecycle:
         return True
 
     def continue_partition(
-        self, config: TableConfig, last: LlcName | None, partition: int, start_offset: str, lost_offsets: str = ""
-    ) -> LlcName | None:
+        self, config: TableConfig, last: LlcName | None, partition: int, start_offset: str, lost_offsets: str = "",
+        *, moves_keys: bool = False,
+    ) -> LlcName | None:  # fmt: skip
         """Begin a new segment of a partition that nobody consumes, behind `last`; return it.
 
-        None when by the time it was to be named in the ideal state somebody else had done it, or the partition rested.
+        moves_keys: whether the topic was given this partition since, and rows have keys. None when by the time the segment
+        was to be named in the ideal state somebody else had done it, or the partition rested.
         Raises InvalidConfigError when there are too few servers.
         """
         registry, table = self.context.registry, config.typed_name
@@ -238,9 +241,13 @@ class SegmentLifecycle:
         partitions = latest_segments(ideal).keys() | {partition}
         name = LlcName(raw_table_name(table), partition, 0 if last is None else last.sequence + 1, "")
         name = self._create_anew(config, name, start_offset, len(servers), partitions, lost_offsets)
-        registry.update_ideal_state(
-            table, lambda now: continued(now, last, name, servers) if self._has_record(table, name) else now
-        )
+
+        def named(now: Assignment) -> Assignment:
+            if not self._has_record(table, name) or (after := continued(now, last, name, servers)) == now:
+                return now
+            return with_keys_moved(after, self.context.clock.now_ms()) if moves_keys else after
+
+        registry.update_ideal_state(table, named)
         return self._if_assigned(table, name)
 
     def restart(self, table: str, segment: str, rows_max: int) -> LlcName | None:
