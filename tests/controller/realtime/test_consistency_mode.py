@@ -47,7 +47,7 @@ def _refused(realtime: Any, config: dict[str, Any]) -> list[bool]:
     ]
     refused = [answer.status_code == 409 for answer in answers]
     for answer, is_refused in zip(answers, refused, strict=True):
-        assert not is_refused or f"set {MODE} to PROTECTED or UNSAFE" in answer.text
+        assert not is_refused or f"set {MODE} to PROTECTED or UNSAFE by POST /cluster/configs" in answer.text
     stored = realtime.http.get("/schemas/t").json()["dimensionFieldSpecs"]
     assert any(spec["name"] == "new" for spec in stored) != all(refused)  # what is refused stores nothing
     return refused

@@ -25,6 +25,6 @@ def refuse_restricted(registry: Registry, config: TableConfig, action: str) -> N
     if CONSUMING_SEGMENT_CONSISTENCY.text(settings).strip().upper() == _RESTRICTED:
         raise ConflictError(
             f"Table {config.typed_name} merges rows with those before them, which {action} may undo on replicas that are "
-            f"ahead; to allow it nevertheless, set {CONSUMING_SEGMENT_CONSISTENCY.name} to PROTECTED or UNSAFE, it is "
-            f"{_RESTRICTED}"
+            f"ahead; to allow it nevertheless, set {CONSUMING_SEGMENT_CONSISTENCY.name} to PROTECTED or UNSAFE by "
+            f"POST /cluster/configs, it is {_RESTRICTED}"
         )
