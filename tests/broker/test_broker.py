@@ -266,6 +266,8 @@ def test_http(world: World) -> None:
     assert world.http.post("/query", json={"sql": "SELECT count(*) FROM t"}).status_code == 200
     missing = world.http.post("/query/sql", json={"query": "x"})
     assert (missing.status_code, missing.json()["error"]) == (400, "Payload is missing the query string field 'sql'")
+    elsewhere = world.http.post("/query/sql", json={"pql": "SELECT count(*) FROM t"})
+    assert (elsewhere.status_code, elsewhere.json()["error"].endswith("'sql'; PQL is answered at /query")) == (400, True)
     assert world.http.post("/query/sql", content=b"{").json()["error"].startswith("Invalid JSON")
     assert world.http.post("/query/sql", content=b"[]").status_code == 400
     no_text = world.http.get("/query/sql?sql=SELECT%20count(*)%20FROM%20t%20WHERE%20s='%FF'")

@@ -191,7 +191,8 @@ class BrokerApp:
                 return _answered(request, error.code.code, error.code.http_status, refused)
             return _answered(request, *answer)
         if not isinstance(sql, str):
-            return _failure(400, "Payload is missing the query string field 'sql'")
+            hint = "" if pql is None else "; PQL is answered at /query"
+            return _failure(400, f"Payload is missing the query string field 'sql'{hint}")
         if self._inserts is not None and is_insert(sql):
             return await self._insert(request, self._inserts, sql)
         if request.url.path == "/query":

@@ -16,7 +16,7 @@ _STATEMENTS = {
 }
 # words of other dialects of SQL
 ELSEWHERE = {
-    "TOP": "the number of rows comes at the end: LIMIT n",
+    "TOP": "the number of rows comes at the end, LIMIT n; PQL, which has TOP, goes to /query of a broker as pql",
     "ILIKE": "LIKE does not regard case",
     "RLIKE": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
     "REGEXP": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
