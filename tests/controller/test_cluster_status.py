@@ -6,6 +6,7 @@ from typing import Any
 from gamay.cluster.records.records import Assignment, Instance
 from gamay.cluster.store.store import StoreUnavailableError
 from gamay.controller.health.cluster_status import Finding, Severity, cluster_status, diagnose_instances, diagnose_table
+from gamay.controller.realtime.ideal_steps import PauseState, with_pause_state
 
 A, B = "Server_a_1", "Server_b_1"
 HEALTHY = (Instance(A, "a", 1), Instance(B, "b", 1), Instance("Broker_c_1", "c", 1))
@@ -77,3 +78,23 @@ def test_segments_that_are_lost_broken_or_thin() -> None:
     dead = diagnose_table(ideal, view, {"Broker_c_1"})
     assert dead[0].severity is Severity.BAD
     assert dead[0].problem.startswith("6 segments without a live replica (s0, s1, s2 and 3 more)")
+
+
+def test_partitions_that_servers_gave_up() -> None:
+    states = {
+        "t__0__7__20261128T1240Z": {A: "ONLINE", B: "ONLINE"},
+        "t__0__8__20261128T1241Z": {A: "OFFLINE", B: "OFFLINE"},
+        "t__1__0__20261128T1240Z": {A: "OFFLINE", B: "OFFLINE"},  # another one took its place
+        "t__1__1__20261128T1241Z": {A: "CONSUMING", B: "CONSUMING"},
+        "t__2__0__20261128T1240Z": {A: "CONSUMING", B: "OFFLINE"},
+        "t__3__0__20261128T1240Z": {A: "ONLINE", B: "ONLINE"},  # the partition has ended
+    }
+    ideal = Assignment("t_REALTIME", states)
+    found = diagnose_table(ideal, ideal, LIVE)
+    assert _sentences(found) == [
+        "BAD t_REALTIME: all servers gave up 1 consuming segment (t__0__8__20261128T1241Z): "
+        "rows of the stream are missing in answers",
+        "DEGRADED t_REALTIME: some servers gave up 1 consuming segment (t__2__0__20261128T1240Z)",
+    ]
+    assert "gamay admin realtime status t_REALTIME tells why" in found[0].advice
+    assert diagnose_table(with_pause_state(ideal, PauseState(paused=True)), ideal, LIVE) == []

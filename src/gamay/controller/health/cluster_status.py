@@ -13,7 +13,7 @@ from gamay.cluster.store import paths
 from gamay.cluster.store.election import leader_of
 from gamay.cluster.store.store import StoreUnavailableError
 from gamay.controller.context import ControllerContext
-from gamay.controller.realtime.ideal_steps import KEYS_MOVED, has_moved_keys
+from gamay.controller.realtime.ideal_steps import KEYS_MOVED, has_moved_keys, latest_segments, pause_state
 from gamay.model.table.stored import stored_schema, stored_table_config
 from gamay.model.table.table_name import raw_table_name
 
@@ -188,7 +188,24 @@ def diagnose_table(
         findings.append(Finding(Severity.DEGRADED, ideal.resource, problem, _joined(thin.values())))
     if has_moved_keys(ideal):
         findings.append(Finding(Severity.DEGRADED, ideal.resource, KEYS_MOVED, _OTHER_TABLE))
-    return findings
+    return [*findings, *_diagnose_consumption(ideal)]
+
+
+def _diagnose_consumption(ideal: Assignment) -> Iterable[Finding]:
+    """Yield which partitions of its streams a table does not consume, or not by all servers that should."""
+    pause, stopped, thin = pause_state(ideal), list[str](), list[str]()
+    for name in latest_segments(ideal).values():
+        states = set(ideal.states[str(name)].values())
+        if OFFLINE in states and not pause.pauses(name):
+            (stopped if states == {OFFLINE} else thin).append(str(name))
+    advice = f"gamay admin realtime status {ideal.resource} tells why; the servers try again with the next periodic repair"
+    if stopped:
+        problem = f"all servers gave up {_count(len(stopped), 'consuming segment')} ({_some(sorted(stopped))})"
+        missing = f"{problem}: rows of the stream are missing in answers"
+        yield Finding(Severity.BAD, ideal.resource, missing, advice)
+    if thin:
+        problem = f"some servers gave up {_count(len(thin), 'consuming segment')} ({_some(sorted(thin))})"
+        yield Finding(Severity.DEGRADED, ideal.resource, problem, advice)
 
 
 def _what_to_do(states: Mapping[str, str], replicas: int) -> str:
