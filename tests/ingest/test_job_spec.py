@@ -117,6 +117,11 @@ def test_properties_file_of_old(tmp_path):
     path.write_text("path.to.input=x\npath.to.output=y\n")
     with pytest.raises(InvalidConfigError, match=r"lack 'segment.table.name'"):
         load_job_spec(path)
+    path.write_text("path.to.output=y\nsegment.table.name=flights\n")
+    for job_type, lacking in ((None, "path.to.input"), ("SegmentTarPush", "push.to.hosts")):
+        needs = f"lack '{lacking}', which {job_type or 'SegmentCreation'} needs"
+        with pytest.raises(InvalidConfigError, match=needs):
+            load_job_spec(path, job_type=job_type)
 
 
 def test_properties_syntax():

@@ -291,15 +291,17 @@ def job_spec_from_properties(properties: Mapping[str, str], job_type: str | None
     for name in properties:
         if name not in _PROPERTIES:
             raise InvalidConfigError(f"unknown key '{name}' in the job properties.{nearest(name, _PROPERTIES)}")
-    for name in ("path.to.output", "segment.table.name"):
-        if not properties.get(name):
-            raise InvalidConfigError(f"the job properties lack '{name}'")
     hosts = [host.strip() for host in properties.get("push.to.hosts", "").split(",") if host.strip()]
+    job_type = job_type or ("SegmentCreationAndTarPush" if hosts else "SegmentCreation")
+    needed = {"path.to.input": "Creation" in job_type, "push.to.hosts": "Push" in job_type}
+    for name in ("path.to.output", "segment.table.name", *(name for name, is_needed in needed.items() if is_needed)):
+        if not properties.get(name):
+            raise InvalidConfigError(f"the job properties lack '{name}', which {job_type} needs")
     port = properties.get("push.to.port", "9000")
     names = {k: properties[k] for k in ("segment.name.prefix", "segment.name.postfix") if properties.get(k)}
     return JobSpec.from_document(
         {
-            "jobType": job_type or ("SegmentCreationAndTarPush" if hosts else "SegmentCreation"),
+            "jobType": job_type,
             "inputDirURI": properties.get("path.to.input"),
             "outputDirURI": properties["path.to.output"],
             "overwriteOutput": True,
