@@ -44,6 +44,21 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     assert warnings == [f"offline: {sentence}" for sentence in answer["warnings"]]
 
 
+def test_parameters_that_are_missing_or_wrong_are_named(trips: Any) -> None:
+    def refused(method: str, path: str, **params: str) -> str:
+        answer = trips.controller.request(method, path, params=params)
+        assert answer.status_code == 400
+        error: str = answer.json()["error"]
+        return error
+
+    assert refused("GET", "/tables/trips/state") == "the query parameter 'type' is missing (OFFLINE or REALTIME)"
+    assert refused("PUT", "/tables/trips/state", type="OFFLINE") == "the query parameter 'state' is missing"
+    long = "x" * 5000
+    wrong = refused("GET", "/tables/trips/deadLetters", limit=long)
+    assert wrong.startswith(f"the query parameter 'limit' is '{long[:100]}': Input should be a valid integer")
+    assert len(wrong) < 400
+
+
 def test_settings_of_streams_without_effect_say_what_holds_instead() -> None:
     given = {
         "trackFilteredMessageOffsets": True, "realtimeOffsetAutoResetHandlerClass": "a.B", "enforceConsumptionInOrder": True,

@@ -1,6 +1,8 @@
 """The controller's application: all routes, errors in the shape that clients know, and the OpenAPI page at `/help`."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -60,6 +62,8 @@ from gamay.web.help_page import HELP_RIGHTS
 from gamay.web.request_forms import UsualForm
 
 _log = logging.getLogger(__name__)
+
+_SHOWN_MAX = 100  # characters of a parameter in an error
 
 
 def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI:
@@ -159,10 +163,17 @@ class _Headers:
         await self._app(scope, receive, send_with_headers)
 
 
-async def _validation_error(_: Request, error: Exception) -> Response:
+async def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    problems = [f"{' '.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors()]
-    return refusal(400, "; ".join(problems))
+    meant = {field.alias: field.field_info.description for field in request.scope["route"].dependant.query_params}
+    return refusal(400, "; ".join(_problem(e, meant.get(e["loc"][-1])) for e in error.errors()))
+
+
+def _problem(found: Mapping[str, Any], meant: str | None) -> str:
+    """Return a sentence about a parameter. found: an error of Pydantic. meant: what the parameter is for, if known."""
+    place, name = found["loc"][0], found["loc"][-1]
+    what = "is missing" if found["type"] == "missing" else f"is {str(found['input'])[:_SHOWN_MAX]!r}: {found['msg']}"
+    return f"the {place} parameter '{name}' {what}{f' ({meant})' if meant else ''}"
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
