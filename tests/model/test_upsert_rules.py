@@ -236,7 +236,28 @@ def test_older_keys_become_todays(older: dict[str, Any], newer: dict[str, Any], 
     assert [notice in sentence for sentence in notices] == [True]
 
 
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"comparisonColumn": "ts", "comparisonColumns": ["version"]}, "comparisonColumn and comparisonColumns contradict"),
+        ({"TtlUnit": "DAYS"}, "TtlUnit and TtlValue go together"),
+        ({"TtlUnit": "DAY", "TtlValue": 1}, r"^upsertConfig\.TtlUnit: 'DAY' is not a time unit.* Did you mean 'DAYS'\?$"),
+        ({"TtlUnit": "SECONDS", "TtlValue": 2, "metadataTTL": 7}, "which are a metadataTTL of 2000, contradict metadataTTL"),
+    ],
+)
+def test_older_keys_that_are_wrong_or_contradict_todays(keys: dict[str, Any], problem: str) -> None:
+    given = TableConfig.from_json({**GOOD, "upsertConfig": keys}).value
+    with pytest.raises(InvalidConfigError, match=problem):
+        migrated(given, Schema.from_json(SCHEMA).value)
+    if "metadataTTL" in keys:
+        same = {**GOOD, "upsertConfig": {**keys, "metadataTTL": 2000}}
+        assert migrated(TableConfig.from_json(same).value, Schema.from_json(SCHEMA).value).upsert.metadata_ttl == 2000
+
+
 def test_what_has_no_effect_is_named() -> None:
+    late = {"upsertConfig.isSkipLateEvent": True}
+    assert [text.partition(":")[0] for text in without_effect(config(late))] == list(late)
+    assert without_effect(config({**late, "upsertConfig.metadataTTL": 5})) == []
     unused = {"upsertConfig.preload": "ENABLE", "upsertConfig.snapshot": "DISABLE"}
     assert [text.partition(":")[0] for text in without_effect(config(unused))] == ["upsertConfig.preload"]
     assert without_effect(config({"upsertConfig.preload": "ENABLE"})) == []

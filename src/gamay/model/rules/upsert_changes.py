@@ -76,7 +76,15 @@ def _ttl(config: TableConfig, upsert: UpsertConfig, schema: Schema) -> float:
             f"upsertConfig.TtlUnit cannot be converted: the comparison column '{names[0]}' does not say the unit of its "
             "values; give metadataTTL in that unit"
         )
-    return upsert.ttl_value * TimeUnit.parse(upsert.ttl_unit).value / (form.unit.value * form.size)
+    try:
+        ttl = upsert.ttl_value * TimeUnit.parse(upsert.ttl_unit).value / (form.unit.value * form.size)
+    except InvalidConfigError as error:
+        raise InvalidConfigError(f"upsertConfig.TtlUnit: {error}") from None
+    if upsert.metadata_ttl not in (0, ttl):
+        raise InvalidConfigError(
+            f"upsertConfig.TtlUnit and TtlValue, which are a metadataTTL of {ttl:g}, contradict metadataTTL; keep the latter"
+        )
+    return ttl
 
 
 def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:

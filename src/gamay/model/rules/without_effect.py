@@ -142,6 +142,8 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
     upsert, dedup, segments = config.active_upsert, config.active_dedup, config.segments
     if upsert is not None and upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
         yield "upsertConfig.preload: without snapshots there is nothing to load first; the setting is kept"
+    if upsert is not None and upsert.is_skip_late_event and not upsert.metadata_ttl:
+        yield "upsertConfig.isSkipLateEvent: without metadataTTL no row is late; the setting is kept"
     if upsert is not None and upsert.mode != "PARTIAL":
         merging = {
             "partialUpsertMergerClass": upsert.partial_upsert_merger_class is not None,
