@@ -423,6 +423,17 @@ def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) 
     )  # fmt: skip
     assert taken.returncode == 1
     assert f"the broker cannot listen on port {controller.port}" in taken.stderr
+    server = cluster.server()
+    server.wait_ready()
+    shared = subprocess.run(
+        [
+            sys.executable, "-m", "gamay.cli", "start", "server", "--zk", cluster.zk, "--port", "0", "--query-port", "0",
+            "--data-dir", str(cluster.folder / "server1"),
+        ],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert shared.returncode == 1
+    assert f", the server at http://localhost:{server.port}: give each server a folder of its own" in shared.stderr
     nobody = subprocess.run(
         [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", "localhost:1", "--port", "0", "--wait-s", "0.5"],
         capture_output=True, text=True, timeout=60,

@@ -31,10 +31,10 @@ class FolderLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.seek(0)
-            owner, _, addresses = self._file.read().partition("\n")
+            owner, _, text = self._file.read().partition("\n")
             self._file.close()
-            broker = _broker(addresses)
-            raise InUseError(_in_use(folder, owner, broker), broker) from None
+            addresses = _addresses(text)
+            raise InUseError(_in_use(folder, owner, addresses), addresses.get("broker")) from None
         self.describe({})
 
     def describe(self, addresses: Mapping[str, str]) -> None:
@@ -55,15 +55,17 @@ class FolderLock:
         self._file.close()
 
 
-def _broker(addresses: str) -> str | None:
+def _addresses(text: str) -> Mapping[str, str]:
     try:
-        return str(json.loads(addresses)["broker"])
-    except (ValueError, KeyError):
-        return None
+        return {str(role): str(address) for role, address in json.loads(text).items()}
+    except (ValueError, AttributeError):
+        return {}
 
 
-def _in_use(folder: Path, owner: str, broker: str | None) -> str:
+def _in_use(folder: Path, owner: str, addresses: Mapping[str, str]) -> str:
     text = f"the data folder '{folder}' is in use by process {owner.strip() or 'unknown'}"
-    if broker is None:
-        return f"{text}, which has no HTTP interface: close it there, or run 'gamay start all' on the folder to share it"
-    return f"{text}: ask its cluster over HTTP instead, with gamay sql {broker}, or stop it"
+    if broker := addresses.get("broker"):
+        return f"{text}: ask its cluster over HTTP instead, with gamay sql {broker}, or stop it"
+    if server := addresses.get("server"):
+        return f"{text}, the server at {server}: give each server a folder of its own, or stop that one first"
+    return f"{text}, which has no HTTP interface: close it there, or run 'gamay start all' on the folder to share it"

@@ -40,6 +40,7 @@ class ServerProcess(RoleProcess):
         assert settings.data_dir is not None
         super().__init__(settings, clock, ids)
         self._lock = FolderLock(settings.data_dir.expanduser().absolute())
+        self._lock.describe({"server": self.url})
         self._warming = Warming()
         port, tls = settings.grpc_port, settings.tls if settings.grpc_tls else None
         others = [http.port for http in self._listeners]
