@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, RecordError
-from gamay.spark import run_job
+from gamay.spark import LocalEngine, run_job
 from gamay.spark.building import archive_push
 from gamay.storage.files import fetch
 
@@ -55,6 +55,28 @@ def test_documents_from_files_and_global_order(spark, job, controller, schema, t
     report = run_job(spec, spark)
     assert len(report.build.segments) == 4
     assert controller.requests == []
+
+
+def test_the_half_that_the_name_says_is_pushed_to(job, controller, table_config):
+    stream = {"streamType": "log", "stream.log.topic.name": "t", "stream.log.decoder.class.name": "json"}
+    ingestion = {"streamIngestionConfig": {"streamConfigMaps": [stream]}}
+    offline = table_config().to_json()
+    realtime = table_config(ingestion).to_json() | {"tableName": "trips_REALTIME", "tableType": "REALTIME"}
+    controller.documents["/tables/trips_REALTIME/schema"] = controller.documents["/tables/trips/schema"]
+    names = {"segmentNameGeneratorSpec": {"type": "uploadedRealtime", "configs": {"segment.partitionId": "0"}}}
+    for name, told, pushed in (
+        ("trips", {"REALTIME": realtime}, "REALTIME"),
+        ("trips", {"REALTIME": realtime, "OFFLINE": offline}, "OFFLINE"),
+        ("trips_REALTIME", {"REALTIME": realtime, "OFFLINE": offline}, "REALTIME"),
+    ):
+        controller.documents[f"/tables/{name}"] = told
+        controller.uploads.clear()
+        spec = job("SegmentCreationAndTarPush", overwriteOutput=True, tableSpec={"tableName": name}, **names)
+        run_job(spec, LocalEngine())
+        assert {(query["tableName"], query["tableType"]) for query, _, _ in controller.uploads} == {("trips", pushed)}
+    controller.documents["/tables/trips_REALTIME"] = {"OFFLINE": offline}
+    with pytest.raises(InvalidConfigError, match=r"has no REALTIME table, which .* 'trips_REALTIME' names"):
+        run_job(spec, LocalEngine())
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from gamay.model.parse import load_json
 from gamay.model.rules.validation import validate_schema, validate_table_config
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
+from gamay.model.table.table_name import TableType, table_type_of
 from gamay.spark.building.archive_push import Destination, controller_client
 from gamay.spark.building.execute import LocalEngine
 from gamay.spark.building.manifest import Manifest
@@ -286,14 +287,28 @@ def _documents(job: JobSpec) -> tuple[TableConfig, Schema]:
     if config_uri is None:
         table_config = TableConfig.offline(table.table_name)
     else:
-        document = _document(job, config_uri)
-        table_config = TableConfig.from_json(document.get("OFFLINE", document)).value
+        document = _half(_document(job, config_uri), table.table_name, config_uri)
+        table_config = TableConfig.from_json(document).value
     if not job.creates or schema_uri is None:
         return table_config, Schema(name=table_config.raw_name, fields=())
     schema = Schema.from_json(_document(job, schema_uri)).value
     validate_schema(schema)
     validate_table_config(table_config, schema)
     return table_config, schema
+
+
+def _half(document: Any, table: str, uri: str) -> Any:
+    """Return a table config from what a document says, which may be those of both types, as a controller tells them.
+
+    table: as the job names it; its suffix chooses, and without one OFFLINE comes first. Raises InvalidConfigError.
+    """
+    halves = {t: document[t.value] for t in TableType if isinstance(document, dict) and t.value in document}
+    if not halves:
+        return document
+    named = table_type_of(table)
+    if named is not None and named not in halves:
+        raise InvalidConfigError(f"{uri} has no {named.value} table, which tableSpec.tableName '{table}' names")
+    return halves[named or next(iter(halves))]
 
 
 def _at_controller(job: JobSpec, path: str) -> str | None:
