@@ -1,7 +1,7 @@
 import pytest
 from tests.controller.realtime.conftest import SCHEMA
 
-from gamay.base.errors import ConflictError
+from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.cluster.records.records import Instance
 from gamay.controller.health.cluster_status import diagnose_table
 from gamay.controller.realtime.ideal_steps import KEYS_MOVED
@@ -146,6 +146,26 @@ def test_a_partition_with_primary_keys_stays_where_it_is_whatever_the_tags_say(r
     realtime.registry.create_instance(Instance("Server_c_1", "c", 1, ("DefaultTenant_REALTIME",)))
     realtime.commit(realtime.consuming(), 10, 10)
     assert list(realtime.ideal().states[realtime.consuming()]) == [first]
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_a_segment_of_a_partition_that_nobody_consumes_is_refused_where_rows_have_keys(realtime, is_keyed) -> None:
+    realtime.topic(2)
+    realtime.role.schemas.add({**SCHEMA, "primaryKeyColumns": ["s"]})
+    keyed = {"upsertConfig": {"mode": "FULL"}, "routing": {"instanceSelectorType": "strictReplicaGroup"}}
+    config = {**realtime.config(), **(keyed if is_keyed else {})}
+    assert realtime.http.post("/tables", json=config).status_code == 200
+
+    def push(partition: int) -> None:
+        folder = realtime.build(f"uploaded__t__{partition}__20240101T0000Z__0", 5)
+        realtime.role.segments.push(TABLE, verify_folder(folder), folder, PushOptions())
+
+    push(1)
+    if is_keyed:
+        with pytest.raises(InvalidConfigError, match=r"is of partition 7, which t_REALTIME does not consume.* one of 0, 1$"):
+            push(7)
+    else:
+        push(7)
 
 
 def test_a_pushed_segment_does_not_replace_one_that_is_consumed_and_keeps_the_offsets_of_a_complete_one(table) -> None:

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, NotFoundError
+from gamay.cluster.records.llc_name import partition_of
 from gamay.cluster.records.records import LineageState, SegmentRecord
 from gamay.controller.context import ControllerContext
 from gamay.controller.placement import PlacementManager
+from gamay.controller.realtime.ideal_steps import latest_segments
 from gamay.controller.segments.verify import VerifiedSegment, check_matches, check_times, record_of
 from gamay.controller.tables.storage_quota import check_room
 from gamay.controller.tables.tables import TableManager
 from gamay.model.schema.datetime_format import DateTimeFormat, DateTimeKind
 from gamay.model.schema.schema import Schema
+from gamay.model.table.table_name import TableType
 from gamay.segment.encode.metadata import SegmentMetadata
 from gamay.storage.local_store import size_of
 
@@ -202,6 +205,18 @@ class SegmentManager:
         checks = options.check_times and config.ingestion.segment_time_value_check
         if checks and config.time_column and info.time_column:
             check_times(info)
+        if config.has_keys and config.table_type is TableType.REALTIME:
+            self._check_partition(table, info.name)
+
+    def _check_partition(self, table: str, segment: str) -> None:
+        """Raise InvalidConfigError for a segment whose partition nobody consumes: its keys would be in another one, too."""
+        consumed = sorted(latest_segments(self.context.registry.must_get_ideal_state(table)))
+        partition = partition_of(segment)
+        if partition is not None and consumed and partition not in consumed:
+            raise InvalidConfigError(
+                f"segment {segment} is of partition {partition}, which {table} does not consume: rows of a key must lie in "
+                f"the partition that the stream has them in, one of {', '.join(map(str, consumed))}"
+            )
 
     def _own_copy(self, existing: SegmentRecord | None, info: SegmentMetadata) -> str | None:
         """Return the URL of the deep store's copy of a segment that is pushed again as it is."""
