@@ -53,6 +53,12 @@ def test_parameters_that_are_missing_or_wrong_are_named(trips: Any) -> None:
 
     assert refused("GET", "/tables/trips/state") == "the query parameter 'type' is missing (OFFLINE or REALTIME)"
     assert refused("PUT", "/tables/trips/state", type="OFFLINE") == "the query parameter 'state' is missing"
+    for method, path, told in (
+        ("GET", "/pql", "404 Not Found: GET /pql"),
+        ("PUT", "/help", "405 Method Not Allowed: PUT /help"),
+    ):
+        unknown = trips.controller.request(method, path).json()["error"]
+        assert unknown == f"HTTP {told}; /help shows the requests that there are"
     long = "x" * 5000
     wrong = refused("GET", "/tables/trips/deadLetters", limit=long)
     assert wrong.startswith(f"the query parameter 'limit' is '{long[:100]}': Input should be a valid integer")

@@ -178,4 +178,6 @@ def _problem(found: Mapping[str, Any], meant: str | None) -> str:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refusal(error.status_code, f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}")
+    hint = "; /help shows the requests that there are" if error.status_code in (404, 405) else ""
+    text = f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}{hint}"
+    return refusal(error.status_code, text)
