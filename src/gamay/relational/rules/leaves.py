@@ -28,7 +28,8 @@ from gamay.relational.plan import (
     with_plans,
 )
 from gamay.relational.rules.conditions import compares_lists
-from gamay.relational.typing import ORDERED, converted, resolved
+from gamay.relational.rules.values import has_value, with_values
+from gamay.relational.typing import BOOLEAN, LONG, NULL, ORDERED, converted, resolved
 from gamay.sql.query import Query, SelectItem
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
@@ -97,7 +98,8 @@ class LeafGroups:
             return None
         sent: list[Expression] = []
         for call in calls:
-            exact = self._exact(call, own)
+            known = call if self._null_handling else with_values(call)
+            exact = None if known is None else self._exact(known, own)
             if exact is None:
                 return None
             sent.append(exact)
@@ -135,17 +137,19 @@ class LeafGroups:
             return None
         asked = [replaced(each, names) for each in (*keys, *calls)]
         fields = [Field(f"{each.id}l", each.name, each.type) for each in node.fields]
-        counts = {} if self._null_handling else _counts(asked[len(keys) :], fields[len(keys) :], is_total=is_total)
-        for call in counts.values():
-            if call not in asked:
-                asked.append(call)
-                fields.append(Field(f"{node.fields[0].id}n{len(asked)}", "", (DataType.LONG, False)))
+        asked_keys, own = asked[: len(keys)], fields[len(keys) :]
+        flags = {} if self._null_handling else _flags(asked_keys, fields)
+        counts = {} if self._null_handling else _counts(asked[len(keys) :], own, is_total=is_total)
+        for told, told_type in (*((each, BOOLEAN) for each in flags.values()), *((each, LONG) for each in counts.values())):
+            if told not in asked:
+                asked.append(told)
+                fields.append(Field(f"{node.fields[0].id}n{len(asked)}", "", told_type))
         query = Query(
             scan.table,
             tuple(SelectItem(expression, f"c{place}") for place, expression in enumerate(asked)),
             distinct=not calls,
             where=condition_of(scan.where, names),
-            group_by=tuple(asked[: len(keys)]) if calls else (),
+            group_by=tuple(dict.fromkeys((*asked_keys, *flags.values()))) if calls else (),
             limit=LEAF_LIMIT,
         )
         types = dict(self._plan.types) | {each.id: each.type for each in fields}
@@ -153,13 +157,20 @@ class LeafGroups:
         outputs: list[Expression] = []
         for each, made in zip(node.fields, fields, strict=False):
             column: Expression = made.column
+            if made.id in flags:
+                column = Call("case", (fields[asked.index(flags[made.id])].column, column, NULL))
             if made.id in counts:
                 count = fields[asked.index(counts[made.id])]
-                empty = Call("equals", (count.column, Literal(0, DataType.LONG)))
-                column = Call("case", (empty, Literal(None, DataType.UNKNOWN), column))
+                column = Call("case", (Call("equals", (count.column, Literal(0, DataType.LONG))), NULL, column))
             outputs.append(converted(column, each.type, each.type[0]))
         self._plan.types.update(types)  # type: ignore[attr-defined]
         return Project(leaf, node.fields, tuple(outputs))
+
+
+def _flags(keys: Sequence[Expression], fields: Sequence[Field]) -> dict[str, Expression]:
+    """Return, by the id of their column, what tells whether keys that may have no value have one."""
+    found = ((each.id, has_value(key)) for key, each in zip(keys, fields, strict=False))
+    return {made: condition for made, condition in found if condition is not None}
 
 
 def _counts(calls: Sequence[Expression], fields: Sequence[Field], *, is_total: bool) -> dict[str, Call]:

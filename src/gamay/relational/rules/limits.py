@@ -25,6 +25,7 @@ from gamay.relational.plan import (
 )
 from gamay.relational.rules.conditions import is_deterministic
 from gamay.relational.rules.leaves import is_exact
+from gamay.relational.rules.values import has_value
 from gamay.relational.typing import resolved
 from gamay.sql.query import OrderBy
 
@@ -61,7 +62,7 @@ class _Limits:
                 return None if child is None else replace(node, child=child)
             case Scan(limit=None) if limit is not None:
                 ok = self._can_order({each.id for each in node.fields}, keys)
-                return replace(node, order_by=tuple(keys), limit=limit, offset=offset) if ok else None
+                return replace(node, order_by=_with_flags(keys), limit=limit, offset=offset) if ok else None
             case Leaf():
                 made: dict[Expression, Expression] = {
                     each.column: item.expression for each, item in zip(node.fields, node.query.select, strict=True)
@@ -108,6 +109,15 @@ class _Limits:
             and not resolved(key.expression, self._plan.types)[1][1]
             for key in keys
         )
+
+
+def _with_flags(keys: Sequence[SortKey]) -> tuple[SortKey, ...]:
+    """Return keys with what puts rows in which one has no value where nulls go, whether nulls are handled or not."""
+    found: list[SortKey] = []
+    for key in keys:
+        condition = has_value(key.expression)
+        found += [key] if condition is None else [SortKey(condition, key.nulls_last, True), key]
+    return tuple(found)
 
 
 def _outputs(node: Project) -> dict[Expression, Expression]:
