@@ -77,3 +77,16 @@ def test_answers(db: Database, sql: str, rows: list[object]) -> None:
 def test_wrong_calls(db: Database, call: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         db.sql(f"SELECT {call} FROM shop")
+
+
+@pytest.mark.parametrize("source", ["shop", "(SELECT * FROM shop LIMIT 1000) q", "shop JOIN (VALUES (1)) one ON at > 0"])
+@pytest.mark.parametrize(
+    ("what", "rows"),
+    [
+        (f"FUNNELCOUNT(STEPS({STEPS}), CORRELATEBY(who))", [([3, 3, 1],)]),
+        (f"FUNNEL_COUNT(STEPS({STEPS}), CORRELATE_BY(who, at), SETTINGS('set'))", [([3, 0, 0],)]),
+        (f"FUNNELCOUNT(STEPS({STEPS}), CORRELATEBY(who)) FILTER (WHERE at < 9)", [([3, 2, 0],)]),
+    ],
+)
+def test_keys_are_counted_in_queries_of_several_tables(db: Database, what: str, rows: list[object], source: str) -> None:
+    assert db.sql(f"SELECT {what} FROM {source}", useMultistageEngine=True).rows() == rows

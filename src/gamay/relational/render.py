@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from gamay.base.sql_names import quoted
 from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star
-from gamay.functions.registry import ValueType
+from gamay.functions.registry import ValueType, aggregate_arguments
 from gamay.model.types import DataType
 from gamay.relational.bounds import GROUPS, JOIN, WINDOW, Bounds
 from gamay.relational.functions import AGGREGATES, COMPARED, Calls, literal_sql, native
@@ -367,11 +367,11 @@ class _Renderer:
             order = f" ORDER BY {self._order(parts)}"
             call = call.args[0]  # type: ignore[assignment]
         write: Callable[..., str] | None = AGGREGATES.get(call.name)
-        is_plain = call.name == "count" or not any(self._type(arg)[1] for arg in call.args if not isinstance(arg, Star))
-        if write is not None and is_plain:
+        read = [arg for arg in call.args if not isinstance(arg, Star)]
+        if write is not None and (call.name == "count" or not any(self._type(arg)[1] for arg in read)):
             args = ["*" if isinstance(arg, Star) else self.expression(arg) for arg in call.args]
             return f"CAST({write(args, order)}{condition}{over} AS {self._calls.sql_type(result_type)})"
-        types = [(arg, self._type(arg)) for arg in call.args if not isinstance(arg, Star)]
+        types = [(arg, self._type(arg)) for arg in aggregate_arguments(call)]
         return self._calls.aggregate(call, types, result_type, self.expression, condition, over)
 
 
