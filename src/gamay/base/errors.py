@@ -43,6 +43,7 @@ class ErrorCode(Enum):
     QUERY_CANCELLATION = (503, "QueryCancellationError", 503)
     QUERY_VALIDATION = (700, "QueryValidationError", 400)
     UNKNOWN_COLUMN = (710, "UnknownColumnError", 400)
+    QUERY_PLANNING = (720, "QueryPlanningError", 400)
     UNKNOWN = (1000, "UnknownError", 500)
 
     def __init__(self, code: int, label: str, http_status: int) -> None:

@@ -1,6 +1,6 @@
 """A statement becomes a logical plan: names, groups, windows and clauses in the order in which SQL evaluates them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -212,10 +212,15 @@ class _Binder:
         found = node.args.get(clause)
         if found is None:
             return None
-        written = found.args.get("expression") if isinstance(found, exp.Limit | exp.Offset) else found.args.get("count")
+        if isinstance(found, exp.Fetch):  # with a number it has become LIMIT
+            options = found.args.get("limit_options")
+            if options is None or options.args["with_ties"] or found.args.get("count") is not None:
+                raise self._context.error(node, "FETCH is written FETCH FIRST n ROWS ONLY, or FETCH FIRST ROW ONLY")
+            return 1
+        written = found.args.get("expression")
         value = self._context.literals[int(written.name)].value if isinstance(written, exp.Literal) else None
         if type(value) is not int:
-            raise self._context.error(node, f"{clause.upper()} takes a whole number")
+            raise self._context.error(found, f"{clause.upper()} takes a whole number")
         if value > _LIMIT_MAX:
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,
@@ -243,20 +248,20 @@ class _Binder:
         return self._output(select, node)
 
     def _items(self, select: _Select, node: exp.Expr) -> None:
-        names: set[str] = set()
+        names: set[str] = set()  # in lower case
         for part in node.expressions:
             stars = self._star(select.scope, part)
             if stars is not None:
                 for each in stars:
                     name = _unused(each.name, names) if len(select.scope.relations) > 1 else each.name
                     select.items.append((each.column, name))
-                    names.add(name)
+                    names.add(name.lower())
                 continue
             inner = part.this if isinstance(part, exp.Alias) else part
             expression = select.binder.expression(inner)
             plain = inner.name if isinstance(inner, exp.Column) else ""
-            name = part.alias if isinstance(part, exp.Alias) else plain or f"EXPR${len(select.items)}"
-            names.add(name)
+            name = part.alias if isinstance(part, exp.Alias) else plain or f"EXPR${len(names)}"
+            names.add(name.lower())
             select.items.append((expression, name))
 
     def _star(self, scope: Scope, part: exp.Expr) -> list[Field] | None:
@@ -433,6 +438,11 @@ class _Binder:
                 SortKey(resolved(replaced(key.expression, grouped), context.types)[0], key.descending, key.nulls_last)
                 for key in written.order_by
             )
+            if written.frame is not None and written.frame.adds_to_key and not _can_add(order_by[0], context.types):
+                raise QueryError(
+                    ErrorCode.QUERY_VALIDATION,
+                    f"{context.names[window.id]}: RANGE with an offset needs ORDER BY a number or a moment to add it to",
+                )
             calls.append(WindowCall(call, partition_by, order_by, written.frame, written.ignores_nulls))
         if added:
             select.plan = Window(select.plan, tuple(added), tuple(calls))
@@ -504,6 +514,11 @@ def _arguments(call: Call) -> Sequence[Expression]:
     return (*inner.args, *call.args[1:]) if isinstance(inner, Call) else call.args
 
 
+def _can_add(key: SortKey, types: Mapping[str, ValueType]) -> bool:
+    data_type, multi_value = resolved(key.expression, types)[1]
+    return not multi_value and (data_type.is_numeric or data_type is DataType.TIMESTAMP)
+
+
 def _groupings(expression: Expression) -> list[Call]:
     if not isinstance(expression, Call):
         return []
@@ -521,11 +536,11 @@ def _names_table(node: exp.Expr, name: str) -> bool:
 
 
 def _unused(name: str, names: set[str]) -> str:
-    """Return a name that no column before has: `x`, `x0`, `x1`, …"""
-    if name not in names:
+    """Return a name that no column before has: `x`, `x0`, `x1`, …; `names` are in lower case."""
+    if name.lower() not in names:
         return name
     number = 0
-    while f"{name}{number}" in names:
+    while f"{name}{number}".lower() in names:
         number += 1
     return f"{name}{number}"
 

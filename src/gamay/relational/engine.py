@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import re
 import shutil
 import tempfile
 import threading
@@ -26,6 +27,25 @@ _IDLE_MAX = 4
 _LOOKS_S = 0.02
 _BATCH_ROWS = 122_880  # of a row group of DuckDB's own tables
 _EXACT_BITS = 4
+
+
+# what is told of errors of DuckDB's own, which name its expressions, with columns by their ids
+_FAILURES = tuple(
+    (re.compile(pattern), said)
+    for pattern, said in (
+        ("Division by zero", "a whole number is divided by zero; NULLIF(x, 0) as the divisor gives NULL"),
+        (
+            "More than one row returned by a subquery",
+            "a subquery that stands for a value gave more than one row; cut it with LIMIT 1, or aggregate",
+        ),
+        (r"Type INT64 with value (\S+) can't be cast .* destination type INT32", r"\1 is no INT; cast an argument to LONG"),
+        (
+            r"Overflow in \w+ of INT64 \((.*)\)",
+            r"the LONG \1 does not fit 64 bits; cast an argument to DOUBLE or BIG_DECIMAL",
+        ),
+    )
+)
+_KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 
 
 class Deadline(Protocol):
@@ -214,8 +234,13 @@ def _told(error: "duckdb.Error", sql: str) -> QueryError:
         )
     if isinstance(error, duckdb.OutOfRangeException | duckdb.ConversionException | duckdb.InvalidInputException):
         # an error of a function of Gamay comes with where it was raised, and the name of its class
-        text = text.split(f"{QueryError.__name__}: ")[-1]
+        *_, own = text.rpartition(f"{QueryError.__name__}: ")
+        if own != text:
+            return QueryError(ErrorCode.QUERY_EXECUTION, own)
+        for pattern, said in _FAILURES:
+            if (found := pattern.search(text)) is not None:
+                return QueryError(ErrorCode.QUERY_EXECUTION, found.expand(said))
         text = text.split(". Use ")[0].split(" when casting from source column")[0]
-        return QueryError(ErrorCode.QUERY_EXECUTION, text)
+        return QueryError(ErrorCode.QUERY_EXECUTION, _KIND.sub("", text))
     _log.error("DuckDB refused a plan: %s\n%s", error, sql)
     return QueryError(ErrorCode.INTERNAL, f"The query failed for a reason that is a defect of Gamay: {text}")

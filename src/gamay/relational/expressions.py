@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -18,6 +19,7 @@ from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, Sort
 from gamay.relational.typing import ORDERED, resolved
 from gamay.sql.answers import ASKED
 from gamay.sql.text.slots import members, with_members
+from gamay.sql.text.tokens import FUNCTION_MARK
 from gamay.sql.translate.expressions import Translator, row_members
 
 _ITEM_ARGUMENTS = 2
@@ -199,10 +201,7 @@ class ExpressionBinder(Translator):
         return Call(ORDERED, (call, *keys))
 
     def _windowed(self, node: exp.Expr) -> Expression:
-        function, ignores_nulls = node.this, False
-        if isinstance(function, exp.IgnoreNulls | exp.RespectNulls):
-            ignores_nulls = isinstance(function, exp.IgnoreNulls)
-            function = function.this
+        function, nulls = _null_treatment(node.this)
         call = self.expression(function)
         if isinstance(call, Column):
             raise self.error(node, "a window function cannot stand inside another one")
@@ -214,10 +213,14 @@ class ExpressionBinder(Translator):
         order_by = () if order is None else tuple(self.sort_key(part) for part in order.expressions)
         frame = self._frame(node if node.args.get("spec") is not None else spec)
         if frame is not None and call.name in _WITHOUT_FRAME:
-            raise self.error(node, f"{call.name.upper()} takes no frame: leave ROWS or RANGE out")
-        if frame is not None and frame.unit == "RANGE" and (frame.start.offset or frame.end.offset) and len(order_by) != 1:
+            raise self.error(node, f"{_shown(function)} takes no frame: leave ROWS or RANGE out")
+        if nulls is not None and call.name not in _TREATS_NULLS:
+            raise self.error(
+                node, f"{nulls} NULLS stands with {', '.join(_TREATS_NULLS.values())}, not with {_shown(function)}"
+            )
+        if frame is not None and frame.adds_to_key and len(order_by) != 1:
             raise self.error(node, "RANGE with an offset needs ORDER BY one expression, to which it is added")
-        made = WindowCall(call, partition_by, order_by, frame, ignores_nulls)
+        made = WindowCall(call, partition_by, order_by, frame, nulls == "IGNORE")
         for known in self.windows:
             if known.call == made:
                 return Column(known.id)
@@ -259,9 +262,42 @@ class ExpressionBinder(Translator):
         if value == "CURRENT ROW":
             return FrameBound("CURRENT ROW")
         side = str(side or "PRECEDING").upper()
-        return FrameBound(side, None if value == "UNBOUNDED" else self.expression(value))
+        if value == "UNBOUNDED":
+            return FrameBound(side)
+        offset = self.expression(value)
+        number = offset.value if isinstance(offset, Literal) else None
+        may_be = int if str(spec.args["kind"]).upper() != "RANGE" else int | float | Decimal
+        if isinstance(number, bool) or not isinstance(number, may_be):
+            what = "whole number" if may_be is int else "number"
+            raise self.error(spec, f"the offset of a frame is a constant {what}, 0 or more: ROWS 2 PRECEDING")
+        return FrameBound(side, offset)
 
 
+def _null_treatment(function: exp.Expr) -> tuple[exp.Expr, str | None]:
+    """Return a window function without IGNORE NULLS or RESPECT NULLS, behind or within its parentheses, and which it was."""
+    kinds: dict[type[exp.Expr], str] = {exp.IgnoreNulls: "IGNORE", exp.RespectNulls: "RESPECT"}
+    if type(function) in kinds:
+        return function.this, kinds[type(function)]
+    args = function.expressions if isinstance(function, exp.Anonymous) else []
+    treated = [kinds[type(arg)] for arg in args if type(arg) in kinds]
+    if len(treated) != 1:
+        return function, None
+    plain = [arg.this if type(arg) in kinds else arg for arg in args]
+    return exp.Anonymous(this=function.this, expressions=plain), treated[0]
+
+
+def _shown(function: exp.Expr) -> str:
+    """Return the name of a function as it was written."""
+    return function.name.removeprefix(FUNCTION_MARK).upper()
+
+
+_TREATS_NULLS = {
+    "lag": "LAG",
+    "lead": "LEAD",
+    "firstvalue": "FIRST_VALUE",
+    "lastvalue": "LAST_VALUE",
+    "nthvalue": "NTH_VALUE",
+}
 _WITHOUT_FRAME = frozenset({"rownumber", "rank", "denserank", "ntile", "lag", "lead", "percentrank", "cumedist"})
 _SIDES = ("PRECEDING", "CURRENT ROW", "FOLLOWING")
 

@@ -201,6 +201,11 @@ class Frame:
     end: "FrameBound"
     exclude: str = ""
 
+    @property
+    def adds_to_key(self) -> bool:
+        """Whether offsets are added to the value of the one key of the order, rather than count rows."""
+        return self.unit == "RANGE" and (self.start.offset is not None or self.end.offset is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class FrameBound:

@@ -169,8 +169,8 @@ def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
         raise _invalid(f"{call.name.upper()} takes {arguments(low, high)}, not {len(args)}")
     if call.name in ("percentrank", "cumedist"):
         return call, DOUBLE
-    if call.name == "ntile" and arg_types[0] not in (INT, LONG):
-        raise _invalid(f"NTILE takes a whole number, and {{}} is {type_name(arg_types[0])}", args[0])
+    if call.name == "ntile" and not _is_positive(args[0]):
+        raise _invalid("NTILE takes a constant whole number greater than 0, and not {}", args[0])
     if not args or call.name == "ntile":
         return Call(call.name, tuple(args)), LONG
     if call.name in ("lag", "lead"):
@@ -180,6 +180,11 @@ def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
         if len(args) == 3:
             args[2] = converted(args[2], arg_types[2], arg_types[0][0])
     return Call(call.name, tuple(args)), arg_types[0]
+
+
+def _is_positive(expression: Expression) -> bool:
+    value = expression.value if isinstance(expression, Literal) else None
+    return type(value) is int and value > 0
 
 
 _WINDOW_ARGS = {
@@ -238,11 +243,18 @@ def converted(expression: Expression, source: ValueType, to: DataType) -> Expres
 
 
 def folded(call: Call) -> Expression:
-    """Return the constant that a call of constants is, where its function gives the same one each time."""
+    """Return the constant that a call of constants is, where its function gives one alone. Raises QueryError 720."""
     if not all(isinstance(arg, Literal) for arg in call.args) or call.name in _CASES or call.name == SUBQUERY:
         return call
     function = must_get_scalar(call.name)
-    return evaluate_constant(call) if function.can_fold and function.is_deterministic else call
+    if not (function.can_fold and function.is_deterministic):
+        return call
+    try:
+        return evaluate_constant(call)
+    except QueryError as error:
+        if error.code is not ErrorCode.QUERY_EXECUTION:
+            raise
+        raise QueryError(ErrorCode.QUERY_PLANNING, str(error)) from error
 
 
 def type_name(value_type: ValueType) -> str:
@@ -455,13 +467,13 @@ def _arithmetic(call: Call, types: list[ValueType]) -> tuple[Expression, ValueTy
 
 
 def _as_int(whole: Expression, call: Call) -> Expression:
-    """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 200."""
+    """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 720."""
     if not isinstance(whole, Literal):
         return Call("longtoint", (whole,))
     assert isinstance(whole.value, int)
     if not -(1 << 31) <= whole.value < 1 << 31:
         raise QueryError(
-            ErrorCode.QUERY_EXECUTION, f"{to_text(call)} is {whole.value}, which is no INT; cast an argument to LONG"
+            ErrorCode.QUERY_PLANNING, f"{to_text(call)} is {whole.value}, which is no INT; cast an argument to LONG"
         )
     return Literal(whole.value, DataType.INT)
 

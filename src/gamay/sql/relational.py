@@ -184,7 +184,7 @@ def _tells(word: Lexeme, following: Lexeme, place: int, lexemes: Sequence[Lexeme
 
 def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[int, ...]]:
     """Parse a statement, `lexemes` up to END; return it with the literals that name files. Raises QueryError."""
-    converter = _RelationalTokens(text, _with_limits(lexemes))
+    converter = _RelationalTokens(text, _with_limits(text, lexemes))
     tokens = converter.run()
     try:
         nodes = Parser(dialect=_Dialect()).parse(tokens, text)
@@ -198,12 +198,21 @@ def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[i
     return node, tuple(converter.files)  # type: ignore[return-value]
 
 
-def _with_limits(lexemes: Sequence[Lexeme]) -> list[Lexeme]:
-    """Return lexemes with `LIMIT n` for each `FETCH FIRST n ROWS ONLY`, and `OFFSET n` for each `OFFSET n ROWS`."""
+def _with_limits(text: str, lexemes: Sequence[Lexeme]) -> list[Lexeme]:
+    """Return lexemes with `LIMIT n` for each `FETCH FIRST n ROWS ONLY`, and `OFFSET n` for each `OFFSET n ROWS`.
+
+    `FETCH FIRST ROW ONLY` becomes `FETCH ROW ONLY`, which the parser takes as it is.
+    """
     found: list[Lexeme] = []
     for lexeme in lexemes:
         found.append(lexeme)
         match found:
+            case [*_, fetch, rows] if fetch.is_word("FETCH") and rows.is_word("ROW", "ROWS"):
+                raise syntax_error(text, rows.start, f"expected FIRST or NEXT after FETCH, found {rows.shown}")
+            case [*_, fetch, first, rows, only] if (
+                fetch.is_word("FETCH") and first.is_word("FIRST", "NEXT") and rows.is_word("ROW", "ROWS")
+            ) and only.is_word("ONLY"):
+                found[-3:] = [replace(rows, text="ROW"), only]
             case [*_, fetch, first, number, rows, only] if (
                 fetch.is_word("FETCH") and first.is_word("FIRST", "NEXT") and number.kind is TokenKind.NUMBER
             ) and (rows.is_word("ROW", "ROWS") and only.is_word("ONLY")):

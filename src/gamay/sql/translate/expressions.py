@@ -59,6 +59,9 @@ _ROW_STEPS = {
 }
 _ADVICE: dict[type[exp.Expr], str] = {
     exp.Tuple: "a list in parentheses is no value; compare its members one by one: a = 1 AND b = 2",
+    **dict.fromkeys(
+        (exp.IgnoreNulls, exp.RespectNulls), "IGNORE NULLS stands with a window function: LAG(x) IGNORE NULLS OVER (…)"
+    ),
     exp.Interval: "an INTERVAL is added to a moment, or subtracted from one: ts + INTERVAL '3' MONTH",
     exp.Dot: 'a dot stands between a table and its column only; a column with a dot in its name is written "a.b"',
 }
@@ -176,6 +179,8 @@ class Translator:
         written = node.name if isinstance(node.this, str) else node.this.name
         name = canonical_name(written.removeprefix(FUNCTION_MARK))
         name = "avg" if name == "average" else name
+        if is_row(node):
+            raise self.error(node, _ADVICE[exp.Tuple])
         if "(" in name:  # functions that stand for clauses, joins and the like, which only their own syntax makes
             raise self.error(node, f"Unknown function '{written.removeprefix(FUNCTION_MARK)}'")
         parts = node.expressions

@@ -300,7 +300,7 @@ def _order_key(translator: Translator, node: exp.Expr) -> OrderBy:
 
 
 class _Tail:
-    """`LIMIT n`, `LIMIT offset, n`, `LIMIT n OFFSET m`, `OFFSET m ROWS`, `FETCH FIRST n ROWS ONLY`."""
+    """`LIMIT n`, `LIMIT offset, n`, `LIMIT n OFFSET m`, `OFFSET m ROWS`, `FETCH FIRST [n] ROWS ONLY`."""
 
     def __init__(self, text: str, lexemes: Sequence[Lexeme], literals: Sequence[Literal]) -> None:
         self.text = text
@@ -321,7 +321,8 @@ class _Tail:
                 self._skip("ROW", "ROWS")
             elif clause.is_word("FETCH") and self.limit is None:
                 self._need("FIRST", "NEXT")
-                self.limit = self._number("FETCH FIRST")
+                is_one = self.lexemes[self.position].is_word("ROW", "ROWS")
+                self.limit = Literal(1, DataType.INT) if is_one else self._number("FETCH FIRST")
                 self._need("ROW", "ROWS")
                 self._need("ONLY")
             else:
