@@ -329,6 +329,14 @@ def test_queries_through_the_controller(trips: Any, make_segment: Callable[..., 
     assert set(without) == set(trips.query("SELECT nothing FROM nowhere"))
 
 
+@pytest.mark.parametrize("sql", ["DROP TABLE trips", "-- x\nset a = 1; create table t (x INT)", "SHOW CREATE TABLE trips"])
+def test_the_controller_refuses_definitions(trips: Any, sql: str) -> None:
+    told = trips.controller.post("/sql", json={"sql": sql}).json()["exceptions"]
+    assert [each["errorCode"] for each in told] == [700]
+    assert "is no query" in told[0]["message"]
+    assert trips.query(sql)["exceptions"][0]["errorCode"] == 150
+
+
 def test_debug_routing(trips: Any, make_segment: Callable[..., Path]) -> None:
     trips.push(make_segment("trips_0", [1, 2]))
     routing = trips.broker.get("/debug/routingTable/trips").json()

@@ -7,14 +7,16 @@
 | `DESCRIBE t`, `DESC t`, `SHOW COLUMNS FROM t` | the columns of a table, in the order of `*` |
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gamay.functions.expression import Literal
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import Lexeme, TokenKind, lex
+from gamay.sql.text.lexer import BEFORE_STATEMENT, SPACE, Lexeme, TokenKind, lex
 from gamay.sql.text.slots import lift_literals, without_slots
 
+_DEFINITION = re.compile(rf"{BEFORE_STATEMENT}(?:create|drop|show(?:\s|/\*|--){SPACE}(?:create|materialized))\b")
 _TABLES = (
     "SELECT CASE WHEN table_schema = 'default' THEN table_name ELSE table_schema || '.' || table_name END AS table_name "
     "FROM information_schema.tables"
@@ -38,6 +40,15 @@ class CatalogQuery:
     lexemes: Sequence[Lexeme]
     literals: tuple[Literal, ...]
     described: str | None = None
+
+
+def is_definition(text: str) -> bool:
+    """Whether a text is meant to define or drop a table or a view, or to show how one was defined, which are no queries.
+
+    >>> is_definition("SET a = 1; DROP TABLE t"), is_definition("SHOW TABLES"), is_definition("SHOW CREATE TABLE t")
+    (True, False, True)
+    """
+    return _DEFINITION.match(text) is not None
 
 
 def is_catalog_statement(lexemes: Sequence[Lexeme]) -> bool:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from gamay.base.errors import QueryError
 from gamay.sql.options.options import split_trailing_option
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.text.lexer import COMMENT, STRING, Lexeme, TokenKind, lex
+from gamay.sql.text.lexer import BEFORE_STATEMENT, Lexeme, TokenKind, lex
 
-_SPACE = rf"(?:\s|{COMMENT})*+"
-_BEGIN = re.compile(rf"(?i){_SPACE}(?:set\s(?:{STRING}|[^;'])*+;{_SPACE})*+insert\s")
+_BEGIN = re.compile(rf"{BEFORE_STATEMENT}insert\s")
 
 
 @dataclass(frozen=True, slots=True)

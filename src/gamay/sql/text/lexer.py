@@ -32,6 +32,9 @@ NUMBER_BY_START = "|".join(
 STRING = r"'(?:[^']|'')*+'"
 QUOTED = r'"(?:[^"]|"")*+"'
 COMMENT = r"--[^\n]*|/\*(?:[^*]|\*(?!/))*+\*/"
+SPACE = rf"(?:\s|{COMMENT})*+"
+BEFORE_STATEMENT = rf"(?i){SPACE}(?:set\s(?:{STRING}|[^;'])*+;{SPACE})*+"
+"""What may stand before the word that a statement begins with: SET, comments, space."""
 
 _LEXEME = re.compile(
     rf"(?P<space>\s+|{COMMENT})|(?P<string>{STRING})|(?P<quoted>{QUOTED})|(?P<number>{NUMBER})"

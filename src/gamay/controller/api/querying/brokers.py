@@ -15,6 +15,7 @@ from gamay.cluster.records.registry import Registry
 from gamay.controller.api.clients import role_client
 from gamay.controller.api.services import Services
 from gamay.model.table.table_name import raw_table_name
+from gamay.sql.catalog_statements import is_definition
 from gamay.sql.parser import parse_query
 
 _TIMEOUT_S = 600.0
@@ -56,7 +57,7 @@ class Brokers:
     async def answer(self, request: Request, body: Mapping[str, Any]) -> httpx.Response:
         """Have a query answered by one of the brokers of its tables; it is cancelled when its client hangs up.
 
-        body: with `sql`, as brokers take it. Raises QueryError when no broker answers.
+        body: with `sql`, as brokers take it. Raises QueryError when no broker answers, or none is for the statement.
         """
         if not isinstance(body.get("sql"), str) or not body["sql"].strip():
             raise QueryError(ErrorCode.JSON_PARSING, "the request has no 'sql'")
@@ -111,11 +112,16 @@ async def _disconnected(request: Request) -> None:
 
 
 def _brokers_for(registry: Registry, sql: str, database: str | None) -> list[Instance]:
-    """Return the brokers that answer for all tables of a query; all that answer where it is unknown which ones that are."""
+    """Return the brokers that answer for all tables of a query; all that answer where it is unknown which ones that are.
+
+    Raises QueryError 700 for a statement that defines a table.
+    """
     brokers = answering_instances(registry)
     try:
         tables = parse_query(sql).tables
-    except QueryError:
+    except QueryError as error:
+        if is_definition(sql):
+            raise QueryError(ErrorCode.QUERY_VALIDATION, str(error)) from None
         tables = ()  # a broker tells what is wrong
     names = {name.lower() for table in tables for name in (table, f"{database}.{table}")}
     ideal = BrokerResource(registry).ideal() or {}
