@@ -56,6 +56,60 @@ def test_the_response_has_stage_stats(twins: Twins) -> None:
     assert "stageStats" not in to_json(runner.run("SELECT COUNT(*) FROM sales"))
 
 
+@pytest.mark.parametrize(
+    ("sql", "counted"),
+    [
+        (
+            "SELECT s.city, COUNT(*) FROM sales x LEFT JOIN shops s ON x.shop = s.shop AND x.qty < s.area GROUP BY s.city",
+            {
+                "numGroups": "SELECT COUNT(*) FROM (SELECT DISTINCT s.city FROM sales x LEFT JOIN shops s "
+                "ON x.shop = s.shop AND x.qty < s.area)",
+                "maxRowsInJoin": "SELECT COUNT(*) FROM sales x LEFT JOIN shops s ON x.shop = s.shop AND x.qty < s.area",
+                "maxRowsInWindow": "SELECT 0",
+            },
+        ),
+        (
+            "SELECT id, SUM(qty) OVER (PARTITION BY shop ORDER BY id) FROM sales WHERE qty > 3",
+            {
+                "numGroups": "SELECT 0",
+                "maxRowsInJoin": "SELECT 0",
+                "maxRowsInWindow": "SELECT COUNT(*) FROM sales WHERE qty > 3",
+                "maxRowsInOperator": "SELECT COUNT(*) FROM sales WHERE qty > 3",
+            },
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT DISTINCT item, shop FROM sales) q",
+            {
+                "numGroups": "SELECT COUNT(*) FROM (SELECT DISTINCT item, shop FROM sales)",
+                "maxRowsInOperator": "SELECT COUNT(*) FROM (SELECT DISTINCT item, shop FROM sales)",
+            },
+        ),
+        (
+            "SELECT COUNT(*) FROM sales x CROSS JOIN shops s",
+            {"maxRowsInJoin": "SELECT COUNT(*) FROM sales x CROSS JOIN shops s", "numGroups": "SELECT 0"},
+        ),
+    ],
+)
+def test_the_response_tells_the_most_rows_of_operators(twins: Twins, sql: str, counted: dict[str, str]) -> None:
+    response = to_json(twins.db._cluster.runner.run(sql, {"enableNullHandling": "true"}))
+    assert {key: response[key] for key in counted} == {
+        key: twins.duck.execute(count).fetchall()[0][0] for key, count in counted.items()
+    }
+
+
+def test_the_response_tells_why_distinct_ended(twins: Twins) -> None:
+    runner = twins.db._cluster.runner
+    sql = "SELECT COUNT(*) FROM (SELECT DISTINCT item FROM sales) q"
+    assert "earlyTerminationReasons" not in to_json(runner.run(sql))
+    ended = to_json(runner.run(sql, {"maxRowsInDistinct": "2"}))
+    assert (ended["earlyTerminationReasons"], ended["partialResult"]) == (["DISTINCT_MAX_ROWS"], True)
+
+
+def test_plans_have_the_shape_of_answers_of_one_table(twins: Twins) -> None:
+    runner = twins.db._cluster.runner
+    assert list(to_json(runner.run(f"EXPLAIN PLAN FOR {JOIN}"))) == list(to_json(runner.run("SELECT COUNT(*) FROM sales")))
+
+
 def test_a_failing_query_fails(twins: Twins) -> None:
     with pytest.raises(Exception, match=r"Unknown columnName 's\.nope'"):
         twins.db.sql(f"EXPLAIN ANALYZE {JOIN.replace('s.city', 's.nope')}")

@@ -146,9 +146,9 @@ def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     tables = {f"leaf{place}": read[leaf.fields[0].id] for place, leaf in enumerate(rendered.leaves)}
     begun_s, profile = context.clock(), context.profile
     found, operators = context.engine.run(
-        rendered.sql, tables, calls.functions.values(), context.memory_bytes, context.deadline, profiles=profile.analyzes
+        rendered.sql, tables, calls.functions.values(), context.memory_bytes, context.deadline
     )
-    names = shown_names(plan) if operators is not None else {}
+    names = shown_names(plan) if profile.analyzes else {}
     profile.runs.append(EngineRun(found.num_rows, 1000 * (context.clock() - begun_s), operators, names))
     return found
 
@@ -199,9 +199,10 @@ def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa
     if isinstance(leaf, Rows):
         name = leaf.name
         rows = leaf.table.select([each.name for each in leaf.fields]).rename_columns([each.id for each in leaf.fields])
+        groups = False
     else:
         query = leaf.query if isinstance(leaf, Leaf) else query_of(leaf)
-        name = query.table or ""
+        name, groups = query.table or "", bool(query.group_by) or query.distinct
         shared = _shared(query) if isinstance(leaf, Scan) else None
         known = context.scans.get(shared)
         if known is None:
@@ -211,7 +212,8 @@ def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa
             context.scans[shared] = known
         rows = known.rename_columns([each.id for each in leaf.fields])
     text = leaf_text(plan, leaf) if context.profile.analyzes else ""
-    context.profile.leaves.append(LeafRun(text, name, rows.num_rows, 1000 * (context.clock() - begun_s), stats))
+    took_ms = 1000 * (context.clock() - begun_s)
+    context.profile.leaves.append(LeafRun(text, name, rows.num_rows, took_ms, groups, stats))
     return rows
 
 

@@ -16,28 +16,29 @@ _SHOWN = ("Join Type", "Conditions", "Groups", "Aggregates", "Order By", "Expres
 
 @dataclass(frozen=True, slots=True)
 class LeafRun:
-    """A leaf that was read. text: as EXPLAIN shows it. stats: None for rows that came with the query."""
+    """A leaf that was read. text: as EXPLAIN shows it. groups: of rows. stats: None for rows that came with the query."""
 
     text: str
     table: str
     num_rows: int
     took_ms: float
+    groups: bool
     stats: QueryStats | None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineRun:
-    """What DuckDB did. operators: its profile, where it was asked for; names: of the columns in it, by id."""
+    """What DuckDB did. operators: its profile; names: of the columns in it, by id, where they are to be shown."""
 
     num_rows: int
     took_ms: float
-    operators: Sequence[Mapping[str, Any]] | None
+    operators: Sequence[Mapping[str, Any]]
     names: Mapping[str, str]
 
 
 @dataclass(slots=True)
 class Profile:
-    """Collector of what a query took. analyzes: whether operators above the leaves are profiled as well."""
+    """Collector of what a query took. analyzes: whether operators above the leaves are shown as well."""
 
     analyzes: bool = False
     leaves: list[LeafRun] = field(default_factory=list)
@@ -50,8 +51,7 @@ def analyzed(profile: Profile, num_rows: int) -> str:
     lines = [f"Execution Plan (rows=[{num_rows}], time=[{took_ms:.1f} ms])"]
     for run in reversed(profile.runs):
         lines.append(f"Above the leaves (rows=[{run.num_rows}], time=[{run.took_ms:.1f} ms])")
-        if run.operators is not None:
-            lines += [line for root in run.operators for line in _operators(root, run.names, 1)]
+        lines += [line for root in run.operators for line in _operators(root, run.names, 1)]
     lines.append("Leaves")
     for leaf in profile.leaves:
         lines.append(f"{_INDENT}{_LONG_CONSTANT.sub(_shortened, _JOINED.sub(_looked_up, leaf.text))}")
@@ -87,6 +87,35 @@ def stage_stats(profile: Profile, num_rows: int) -> dict[str, Any]:
         "fanIn": len(children),
         "children": children,
     }
+
+
+def most_rows(profile: Profile) -> dict[str, int]:
+    """Return the largest numbers of rows of each kind of operator, by the names that responses have for them.
+
+    maxRowsInJoin: that a join gave, or had on its right side. maxRowsInWindow: that window functions saw.
+    """
+    most = {"numGroups": 0, "maxRowsInJoin": 0, "maxRowsInWindow": 0, "maxRowsInOperator": 0}
+
+    def note(name: str, num_rows: int) -> None:
+        most[name] = max(most[name], num_rows)
+
+    for leaf in profile.leaves:
+        note("maxRowsInOperator", leaf.num_rows)
+        note("numGroups", leaf.num_rows if leaf.groups else 0)
+    pending = [root for run in profile.runs for root in run.operators]
+    while pending:
+        node = pending.pop()
+        kind, num_rows = str(node.get("type", "")), int(node.get("intermediate_rows") or 0)
+        below: Sequence[Mapping[str, Any]] = node.get("children") or ()
+        pending += below
+        note("maxRowsInOperator", num_rows)
+        if kind.endswith("GROUP_BY"):
+            note("numGroups", num_rows)
+        elif kind.endswith(("_JOIN", "CROSS_PRODUCT")):
+            note("maxRowsInJoin", max(num_rows, *(int(each.get("intermediate_rows") or 0) for each in below[1:2]), 0))
+        elif kind.endswith("WINDOW"):
+            note("maxRowsInWindow", num_rows)
+    return most
 
 
 def _scanned(stats: QueryStats | None) -> str:

@@ -27,7 +27,7 @@ from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.relational.plan_cache import PlanCache
-from gamay.relational.profile import Profile, analyzed, stage_stats
+from gamay.relational.profile import Profile, analyzed, most_rows, stage_stats
 from gamay.sql.answers import asks_broker
 from gamay.sql.query import Query
 
@@ -73,11 +73,10 @@ class RelationalExecution:
         for routes in tables.by_name.values():
             self._quotas.admit(routes, pending.started_s)
         names = [raw_table_name(routes[0].table) for routes in tables.by_name.values()]
+        if query.explain and not query.relational.analyzes:
+            return BrokerResponse(_plan_table(pending.sql, explained(prepared.plan)), tables_queried=names)
         response = BrokerResponse(tables_queried=names, stage_stats={})
         memory = self._memory_of(pending)
-        if query.explain and not query.relational.analyzes:
-            response.table = _plan_table(pending.sql, explained(prepared.plan))
-            return response
         profile = Profile(analyzes=query.relational.analyzes)
         context = ExecutionContext(
             lambda leaf: self._ask(pending, leaf, response), self._engine, memory, pending.deadline, self._clock, profile
@@ -85,6 +84,7 @@ class RelationalExecution:
         response.table = execute(prepared, context)
         num_rows = response.table.num_rows
         response.stage_stats = stage_stats(profile, num_rows)
+        response.most_rows = most_rows(profile)
         reached = prepared.watch.reached
         response.stats.max_rows_in_join_reached = JOIN in reached
         response.stats.max_rows_in_window_reached = WINDOW in reached
