@@ -1,5 +1,6 @@
 """maxRowsInJoin and its like hold above the leaves: as an error, or by leaving rows out, which the answer says."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,13 @@ def test_groups(db: Database) -> None:
     assert not found(db, GROUPS, numGroupsLimit=100)[1].partial
 
 
+def test_many_groups_are_told(db: Database) -> None:
+    count = found(db, GROUPS)[0]
+    for limit in (1, count, count + 1):
+        result = found(db, GROUPS, numGroupsWarningLimit=limit)[1]
+        assert (result.stats.num_groups_warning_limit_reached, result.partial) == (limit <= count, False)
+
+
 def test_hints_are_options_and_come_first(db: Database) -> None:
     text = JOIN.replace("SELECT", "SELECT /*+ joinOptions(max_rows_in_join = '30', join_overflow_mode='BREAK') */")
     assert found(db, text, maxRowsInJoin=5)[0] == 30
@@ -78,6 +86,30 @@ def test_hints_are_options_and_come_first(db: Database) -> None:
     assert found(db, plain)[0] == 500
     with pytest.raises(QueryError, match="maxRowsInJoin is a whole number greater than 0, not 'x'"):
         parse_query(text.replace("'30'", "'x'"))
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        *(
+            "joinOptions(max_rows_in_join=3)",
+            "joinOptions(max_rows_in_join='3'",
+            "joinOptions('3' '4')",
+            "joinOptions max_rows='3'",
+        ),
+        *("joinOptions(max_rows_in_join='3' join_overflow_mode='BREAK')", "joinOptions(max_rows_in_join='3))", "a.b(c='d')"),
+    ],
+)
+def test_what_is_no_hint_is_refused(hint: str) -> None:
+    with pytest.raises(QueryError, match=re.escape("a hint is written name(key='value', …), at line 1, column")):
+        parse_query(JOIN.replace("SELECT", f"SELECT /*+ {hint} */"))
+
+
+def test_hints_may_be_several_and_bare() -> None:
+    text = "SELECT /*+ a(b='(,)', c = '') , d */ 1 FROM t /*+ windowOptions(max_rows_in_window='7')e */"
+    assert hint_options(text) == {"a.b": "(,)", "a.c": "", "d": "", "maxRowsInWindow": "7", "e": ""}
+    assert hint_options("SELECT /*+ full(t, 'x', 3) */ 1") == {"full": ""}
+    assert hint_options("SELECT /*+ */ 1 /*+*/") == {}
 
 
 def test_hints_without_effect_are_told(db: Database) -> None:

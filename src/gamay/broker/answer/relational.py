@@ -29,6 +29,7 @@ from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import Profile, analyzed, most_rows, stage_stats
 from gamay.sql.answers import asks_broker
+from gamay.sql.options.option_values import number
 from gamay.sql.query import Query
 
 _NOT_FOR_LEAVES = frozenset({"dropResults", "clientQueryId"})
@@ -89,6 +90,8 @@ class RelationalExecution:
         response.stats.max_rows_in_join_reached = JOIN in reached
         response.stats.max_rows_in_window_reached = WINDOW in reached
         response.stats.num_groups_limit_reached |= GROUPS in reached
+        warning = number(query.options, "numGroupsWarningLimit", 0)
+        response.stats.num_groups_warning_limit_reached |= 0 < warning <= response.most_rows["numGroups"]
         if profile.analyzes:
             response.table = _plan_table(pending.sql, analyzed(profile, num_rows))
         return response

@@ -1,12 +1,16 @@
 """Hints of the multi-stage engine: `/*+ joinOptions(max_rows_in_join='10'), aggOptions(…) */`, as query options."""
 
 import re
+from collections.abc import Iterator
 
+from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import COMMENT, QUOTED, STRING
 
-_HINTS = re.compile(rf"(?P<hints>/\*\+(?:[^*]|\*(?!/))*+\*/)|{COMMENT}|{STRING}|{QUOTED}")
-_HINT = re.compile(r"(?P<name>\w+)\s*\((?P<keys>[^()]*)\)")
-_KEY = re.compile(r"(?P<key>\w+)\s*=\s*'(?P<value>[^']*)'")
+_HINTS = re.compile(rf"/\*\+(?P<hints>(?:[^*]|\*(?!/))*+)\*/|{COMMENT}|{STRING}|{QUOTED}")
+_HINT = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<keys>(?:[^()']|'[^']*')*)\)\s*)?(?:,|\Z|(?=\w))")
+_KEY = re.compile(r"\s*(?P<key>\w+)\s*=\s*'(?P<value>[^']*)'\s*(?:,|\Z)")
+_LIST = re.compile(r"(?:\s*(?:\w+|'[^']*')\s*(?:,|\Z))+")
+_FORM = "a hint is written name(key='value', …)"
 
 _OPTIONS = {
     "joinOptions.max_rows_in_join": "maxRowsInJoin",
@@ -19,15 +23,32 @@ _OPTIONS = {
 
 
 def hint_options(text: str) -> dict[str, str]:
-    """Return what the hints of a query say, as options; a hint that is no option is called `hint.key`.
+    """Return what the hints of a query say, as options; a hint that is no option is called `hint.key`, or `hint`.
+
+    Raises QueryError 150 for what is no hint.
 
     >>> hint_options("SELECT /*+ joinOptions(max_rows_in_join='10', join_strategy='hash') */ 1")
     {'maxRowsInJoin': '10', 'joinOptions.join_strategy': 'hash'}
     """
     found: dict[str, str] = {}
     for match in _HINTS.finditer(text) if "/*+" in text else ():
-        for hint in _HINT.finditer(match["hints"] or ""):
-            for key in _KEY.finditer(hint["keys"]):
+        for hint in _matches(_HINT, match["hints"] or "", text, match.start("hints")):
+            keys = hint["keys"]
+            if keys is None or _LIST.fullmatch(keys) is not None:
+                found[hint["name"]] = ""
+                continue
+            for key in _matches(_KEY, keys, text, match.start("hints") + hint.start("keys")):
                 name = f"{hint['name']}.{key['key']}"
                 found[_OPTIONS.get(name, name)] = key["value"]
     return found
+
+
+def _matches(pattern: re.Pattern[str], part: str, text: str, start: int) -> Iterator[re.Match[str]]:
+    """Yield what a part of a text, which begins at `start`, is made of. Raises QueryError for what does not fit."""
+    position = 0
+    while part[position:].strip():
+        match = pattern.match(part, position)
+        if match is None:
+            raise syntax_error(text, start + position + len(part[position:]) - len(part[position:].lstrip()), _FORM)
+        yield match
+        position = match.end()
