@@ -183,6 +183,9 @@ def test_segments_that_are_nowhere_are_told(world: World) -> None:
     assert "s0" in answer["exceptions"][0]["message"]
     # asked again after the routes were refreshed
     assert len(world.servers["Server_a_1"].asked) == 2
+    ignored = world.ask("SET ignoreMissingSegments = true; SELECT count(*) FROM t").json()
+    assert (ignored["exceptions"], ignored["partialResult"]) == ([], False)
+    assert ignored["resultTable"] == answer["resultTable"]
 
 
 def test_a_new_segment_has_time_to_be_loaded(world: World) -> None:

@@ -1,8 +1,9 @@
 import pytest
 
 from gamay.base.errors import QueryError
-from gamay.broker.answer.options import is_on, parse_option_text, request_options, timeout_ms
-from gamay.sql.options.option_values import check_options
+from gamay.broker.answer.options import request_options, timeout_ms
+from gamay.sql.options.option_values import check_options, flag
+from gamay.sql.options.options import parse_query_options
 
 
 @pytest.mark.parametrize(
@@ -17,13 +18,13 @@ from gamay.sql.options.option_values import check_options
     ],
 )
 def test_option_texts(text: str, options: dict[str, str]) -> None:
-    assert parse_option_text(text) == options
+    assert parse_query_options(text) == options
 
 
 @pytest.mark.parametrize("text", ["nonsense", "=1", "a=1;a=2"])
 def test_bad_option_texts(text: str) -> None:
     with pytest.raises(QueryError) as caught:
-        parse_option_text(text)
+        parse_query_options(text)
     assert caught.value.code.code == 150
 
 
@@ -63,6 +64,6 @@ def test_timeouts() -> None:
 
 
 def test_switches() -> None:
-    assert is_on({"x": " TRUE "}, "x")
-    assert not is_on({"x": "1"}, "x")
-    assert not is_on({}, "x")
+    assert flag({"x": " TRUE "}, "x")
+    assert not flag({"x": "1"}, "x")
+    assert not flag({}, "x")

@@ -10,7 +10,6 @@ from gamay.broker.admit.quota import Quotas
 from gamay.broker.answer.diagnostics import QueryFacts
 from gamay.broker.answer.literals import literal_row
 from gamay.broker.answer.lookups import looked_up
-from gamay.broker.answer.options import is_on
 from gamay.broker.answer.outcome import annotate
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.planning import QueryPlanner, restricted
@@ -27,7 +26,7 @@ from gamay.query.trace import Trace
 from gamay.query.wire.result import Received
 from gamay.relational.engine import Engine
 from gamay.sql.answers import LOOKUPS, SUBQUERIES, with_answers
-from gamay.sql.options.option_values import MULTI_STAGE
+from gamay.sql.options.option_values import MULTI_STAGE, flag
 from gamay.sql.parser import parse_query
 from gamay.sql.subquery import answered, check_is_id_set
 
@@ -66,7 +65,7 @@ class QueryExecution:
             if pending.deadline.budget is not None:
                 pending.deadline.budget.close()
         response.client_request_id = options.get("clientQueryId")
-        if is_on(options, "dropResults"):
+        if flag(options, "dropResults"):
             response.table = None
         return response
 

@@ -5,28 +5,11 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
-from gamay.sql.options.option_values import NO_EFFECT, NULLS_ON, option_name, unknown_options
+from gamay.sql.options.option_values import NO_EFFECT, NULLS_ON, unknown_options
+from gamay.sql.options.options import parse_query_options
 
 _log = logging.getLogger(__name__)
 DEFAULT_TIMEOUT_MS = 10_000
-
-
-def parse_option_text(text: str) -> dict[str, str]:
-    """Return the options of a `queryOptions` string, `k=v;k2=v2`; blank parts are skipped.
-
-    The same option twice is fine when both say the same, as some clients do. Raises QueryError 150.
-    """
-    options: dict[str, str] = {}
-    for part in text.split(";"):
-        if not part.strip():
-            continue
-        name, separator, value = (piece.strip() for piece in part.partition("="))
-        if not separator or not name:
-            raise QueryError(ErrorCode.SQL_PARSING, f"Invalid query option '{part.strip()}': it must look like name=value")
-        name = option_name(name)
-        if options.setdefault(name, value) != value:
-            raise QueryError(ErrorCode.SQL_PARSING, f"Query option '{name}' is given as '{options[name]}' and as '{value}'")
-    return options
 
 
 def keyword_options(options: Mapping[str, Any], *, null_handling: bool) -> Mapping[str, str]:
@@ -47,7 +30,7 @@ def request_options(body: Mapping[str, Any]) -> dict[str, str]:
     text = body.get("queryOptions") or ""
     if not isinstance(text, str):
         raise QueryError(ErrorCode.SQL_PARSING, "Invalid queryOptions: it must be a string like 'k=v;k2=v2'")
-    options = parse_option_text(text)
+    options = parse_query_options(text)
     if str(body.get("trace", "false")).lower() == "true":
         options.setdefault("trace", "true")
     return options
@@ -94,9 +77,3 @@ def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:
             ErrorCode.SQL_PARSING, f"Invalid query option timeoutMs='{text}': it must be a positive whole number"
         )
     return value
-
-
-def is_on(options: Mapping[str, str], name: str, default: bool = False) -> bool:
-    """Whether a true/false option is switched on."""
-    text = options.get(name)
-    return default if text is None else text.strip().lower() == "true"

@@ -7,7 +7,6 @@ from gamay.base import spans
 from gamay.base.clock import Clock
 from gamay.base.errors import ErrorCode, GamayError, QueryError, forget_traceback
 from gamay.base.logs import about
-from gamay.broker.answer.options import is_on
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.scatter.connection import UnreachableServerError
 from gamay.broker.scatter.gather import Result
@@ -15,6 +14,7 @@ from gamay.broker.scatter.state import GatheredAnswers
 from gamay.model.table.table_name import raw_table_name
 from gamay.query.answer.response import BrokerResponse
 from gamay.query.stats import QueryStats
+from gamay.sql.options.option_values import flag
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def annotate(response: BrokerResponse, pending: PendingQuery, gathered: Gathered
         if route.unavailable:
             now_ms = clock.now_ms()
             unavailable[:0] = [segment for segment, since_ms in route.unavailable if since_ms <= now_ms]
-    if unavailable and not is_on(pending.query.options, "ignoreMissingSegments"):
+    if unavailable and not flag(pending.query.options, "ignoreMissingSegments"):
         response.exceptions.append(_unavailable(unavailable))
 
 

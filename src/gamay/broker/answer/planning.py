@@ -8,7 +8,7 @@ from gamay.broker.admit.limits import NO_LIMITS, query_budget, with_group_limits
 from gamay.broker.admit.quota import Quotas
 from gamay.broker.answer.database import database_of_request, full_table_name
 from gamay.broker.answer.hybrid import halves
-from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, is_on, timeout_ms
+from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, timeout_ms
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.row_filters import check_sees_all_rows, row_filters_of, with_row_filters
 from gamay.broker.routes.route import TableRoute
@@ -23,6 +23,7 @@ from gamay.model.table.table_name import database_of, raw_table_name
 from gamay.query.bind.binder import NO_SCHEMA, BoundQuery, bind
 from gamay.query.limits.budget import ProcessBudget
 from gamay.query.limits.deadline import CancellableDeadline
+from gamay.sql.options.option_values import flag
 from gamay.sql.overrides import approximated, overridden
 from gamay.sql.query import Query
 
@@ -171,7 +172,7 @@ def attested(parts: Sequence[Part], turn: Turn, number: int) -> Sequence[Part]:
 def part_of(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
     """Divide the segments that may match among servers."""
     pruning = route.pruning
-    kept = pruning.kept(bound) if is_on(bound.query.options, "brokerPruning", True) else pruning.every
+    kept = pruning.kept(bound) if flag(bound.query.options, "brokerPruning", True) else pruning.every
     return _part(route, bound, turn, kept)
 
 

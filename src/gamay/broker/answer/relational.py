@@ -8,7 +8,6 @@ import pyarrow as pa
 from gamay.base.errors import ErrorCode, QueryError, error_code
 from gamay.broker.admit.limits import with_group_limits
 from gamay.broker.admit.quota import Quotas
-from gamay.broker.answer.options import is_on
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.planning import QueryPlanner, restricted
 from gamay.broker.routes.route import TableRoute
@@ -29,7 +28,7 @@ from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import Profile, analyzed, most_rows, stage_stats
 from gamay.sql.answers import asks_broker
-from gamay.sql.options.option_values import number
+from gamay.sql.options.option_values import flag, number
 from gamay.sql.query import Query
 
 _NOT_FOR_LEAVES = frozenset({"dropResults", "clientQueryId"})
@@ -66,7 +65,7 @@ class RelationalExecution:
         query = pending.query
         assert query.relational is not None
         tables = _Tables(self._planner, pending, self._answers(pending))
-        nulls = is_on(query.options, "enableNullHandling")
+        nulls = flag(query.options, "enableNullHandling")
         bounds = bounds_of(query.options)
         limits = self._routing.row_limits
         prepared = prepare(query.relational, tables, limits, bounds, null_handling=nulls, plans=self._plans)

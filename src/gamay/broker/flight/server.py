@@ -18,7 +18,6 @@ from gamay.base.clock import Clock
 from gamay.base.errors import InvalidConfigError
 from gamay.base.ids import Ids
 from gamay.base.process_info import VERSION
-from gamay.broker.answer.options import parse_option_text
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.flight import catalog, server_facts
 from gamay.broker.flight.asking import Asking, FlightCall
@@ -30,6 +29,7 @@ from gamay.cluster.access.logins import Logins
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_name import DEFAULT_DATABASE, database_of
 from gamay.query.limits.queue import QueryQueue
+from gamay.sql.options.options import parse_query_options
 
 OPTIONS_HEADER = "query-options"
 DATABASE_HEADER = "database"
@@ -234,7 +234,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
     def _call(self, context: Any) -> FlightCall:
         """Return what is known of a call. Raises QueryError for options that cannot be read."""
         login = _login(context)
-        options = {**self._options, **parse_option_text(login.headers.get(OPTIONS_HEADER, ""))}
+        options = {**self._options, **parse_query_options(login.headers.get(OPTIONS_HEADER, ""))}
         return FlightCall(login.principal, context.is_cancelled, login.headers.get(DATABASE_HEADER), options)
 
     def _schemas(self, call: FlightCall) -> dict[str, Schema]:

@@ -18,7 +18,7 @@ import orjson
 
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.broker.answer.options import is_on, request_options
+from gamay.broker.answer.options import request_options
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.http.legacy_format import aggregate_texts, group_texts, selection_texts
@@ -28,6 +28,7 @@ from gamay.query.answer.response import OBJECT_BYTES, BrokerResponse, ResultTabl
 from gamay.query.answer.values import json_values
 from gamay.query.columns.operations import take_rows
 from gamay.query.columns.order import sort_array, top_rows
+from gamay.sql.options.option_values import flag
 from gamay.sql.options.options import parse_query_options
 from gamay.sql.options.row_limits import RowLimits
 from gamay.sql.pql.parser import PqlKind, PqlQuery, parse_pql
@@ -106,7 +107,7 @@ def to_legacy_json(response: BrokerResponse, pql: PqlQuery | None) -> dict[str, 
     results: dict[str, Any] = {}
     selection: dict[str, Any] = {}
     if pql is not None and response.table is not None:
-        native = is_on(pql.query.options, "preserveType")
+        native = flag(pql.query.options, "preserveType")
         if pql.kind is PqlKind.SELECTION:
             selection = {"selectionResults": _selection(response.table, native)}
             results = {"aggregationResults": []}

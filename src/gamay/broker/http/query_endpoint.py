@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import orjson
 
 from gamay.base.errors import ErrorCode, GamayError, QueryError
-from gamay.broker.answer.options import is_on, request_options
+from gamay.broker.answer.options import request_options
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.runner import QueryRunner
 from gamay.broker.http.rights import QUERY_RIGHT
@@ -20,7 +20,7 @@ from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.query.answer.response import BrokerResponse, encode, encode_short
 from gamay.query.limits.queue import QueryQueue
 from gamay.sql.insert import is_insert
-from gamay.sql.options.option_values import number
+from gamay.sql.options.option_values import flag, number
 from gamay.web.guarded import AsgiApp, Message, Receive, Send, refusal, sender_of
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class QueryAnswers:
 
     def _finish(self, pending: PendingQuery) -> Answered:
         response = self._runner.finish(pending)
-        if response.table is not None and not response.exceptions and is_on(pending.query.options, "getCursor"):
+        if response.table is not None and not response.exceptions and flag(pending.query.options, "getCursor"):
             return _told(*self._runner.render(pending, response, partial(self._first_page, pending)))
         if not response.is_long:
             return answered(response)

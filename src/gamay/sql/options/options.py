@@ -17,13 +17,13 @@ _COMMENT_OR_QUOTED = re.compile(rf"(?P<comment>{COMMENT})|{STRING}|{QUOTED}")
 
 
 @remembered()
-def _parsed(text: str, separator: str) -> tuple[tuple[str, str], ...]:
+def _parsed(text: str, separator: str, *, equals_in_values: bool) -> tuple[tuple[str, str], ...]:
     options: dict[str, str] = {}
     for part in text.split(separator):
         if not part.strip():
             continue
         name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or "=" in value:
+        if not equals or not name or ("=" in value and not equals_in_values):
             raise QueryError(ErrorCode.SQL_PARSING, f"'{part.strip()}' is no query option; each is written key=value")
         name = option_name(name)
         if options.setdefault(name, value) != value:
@@ -38,10 +38,10 @@ def parse_query_options(text: str) -> dict[str, str]:
 
     Blank parts are skipped and an option repeated with the same value is one: clients send both.
 
-    >>> parse_query_options(";timeoutms=5;timeoutMs=5")
-    {'timeoutMs': '5'}
+    >>> parse_query_options(";timeoutms=5;timeoutMs=5;skipIndexes=a=range")
+    {'timeoutMs': '5', 'skipIndexes': 'a=range'}
     """
-    return dict(_parsed(text, ";"))
+    return dict(_parsed(text, ";", equals_in_values=True))
 
 
 def split_trailing_option(text: str) -> tuple[str, dict[str, str]]:
@@ -52,7 +52,9 @@ def split_trailing_option(text: str) -> tuple[str, dict[str, str]]:
     match = _TRAILING_OPTION.search(_without_comments(text)) if "option" in text.lower() else None
     if match is None:
         return text, {}
-    return text[: match.start("clause")], {name: _unquoted(value) for name, value in _parsed(match["options"], ",")}
+    return text[: match.start("clause")], {
+        name: _unquoted(value) for name, value in _parsed(match["options"], ",", equals_in_values=False)
+    }
 
 
 def _unquoted(value: str) -> str:
