@@ -117,3 +117,11 @@ def test_messages_name_columns(db: Database, expression: str, says: str) -> None
 def test_booleans_and_timestamps_are_numbers_to_aggregates(db: Database) -> None:
     joined = "FROM (SELECT n, n > 2 AS many, CAST(m AS TIMESTAMP) AS at FROM t) a JOIN t b ON a.n = b.n"
     assert db.sql(f"SELECT SUM(a.many), AVG(a.many), SUM(a.at) - SUM(b.m) {joined}").rows() == [(2, 0.5, 0)]
+
+
+@pytest.mark.parametrize(
+    "value", ["price", "bits", "d", "n", "FROMEPOCHDAYS(n)", "CAST(m AS TIMESTAMP)", "n > 2", "CAST(m AS DOUBLE)"]
+)
+def test_texts_of_lists_are_those_of_casts(db: Database, value: str) -> None:
+    texts = [text for (text,) in db.sql(f"SELECT CAST({value} AS STRING) FROM t ORDER BY n").rows()]
+    assert db.sql(f"SELECT LISTAGG({value}, ';') WITHIN GROUP (ORDER BY n) FROM t").rows() == [(";".join(texts),)]

@@ -67,6 +67,7 @@ class Prepared:
     size_of: SizeOf
     bounds: Bounds
     watch: Watch
+    null_handling: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def prepare(
     key = (statement.text, statement.literals, statement.described, limits, null_handling)
     plan = make(catalog) if plans is None else plans.plan(statement.text, key, catalog, make)
     size_of = partial(_size, table_rows=catalog.size)
-    return Prepared(with_stars(plan, size_of, null_handling=null_handling), size_of, bounds, Watch())
+    return Prepared(with_stars(plan, size_of, null_handling=null_handling), size_of, bounds, Watch(), null_handling)
 
 
 def _limited(root: Node, limits: RowLimits) -> Node:
@@ -136,7 +137,8 @@ def execute(prepared: Prepared, context: ExecutionContext) -> ResultTable:
 
 def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     """Return the rows of a plan, its columns called by the ids of its fields."""
-    plan = pushed_limits(with_known_stars(plan, lambda part: _run(part, prepared, context)))
+    known = with_known_stars(plan, lambda part: _run(part, prepared, context))
+    plan = pushed_limits(known, null_handling=prepared.null_handling)
     plan, read = _read(plan, prepared, context)
     copied = _copied(plan)
     if copied is not None:

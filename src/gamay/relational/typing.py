@@ -116,8 +116,11 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
         one, arg_type = resolved(arg, types)
         args.append(one)
         arg_types[one] = arg_type
-    call = Call(call.name, tuple(args))
     first = next(iter(arg_types.values()), UNKNOWN)
+    if call.name == "listagg" and args and not first[1]:  # a text is what this engine makes of a value
+        args[0] = converted(args[0], first, DataType.STRING)
+        arg_types[args[0]] = first = STRING
+    call = Call(call.name, tuple(args))
     if call.name in _OF_NULLS and len(args) == 1 and (first == UNKNOWN or args[0] == NULL):
         name, value_type = _OF_NULLS[call.name]
         return Call(name, tuple(args)), value_type

@@ -15,4 +15,4 @@ from gamay.relational.rules.limits import pushed_limits
 def optimized(plan: Plan, *, null_handling: bool) -> Plan:
     """Return the plan that is executed. null_handling: whether leaves tell nulls from default values."""
     grouped = with_leaf_groups(connected_joins(pushed_conditions(plan)), null_handling=null_handling)
-    return pruned_columns(pushed_limits(grouped))
+    return pruned_columns(pushed_limits(grouped, null_handling=null_handling))

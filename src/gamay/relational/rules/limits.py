@@ -30,15 +30,19 @@ from gamay.relational.typing import resolved
 from gamay.sql.query import OrderBy
 
 
-def pushed_limits(plan: Plan) -> Plan:
-    """Return the plan in which tables give no more rows than LIMIT leaves of them."""
-    rule = _Limits(plan)
+def pushed_limits(plan: Plan, *, null_handling: bool) -> Plan:
+    """Return the plan in which tables give no more rows than LIMIT leaves of them.
+
+    null_handling: whether these tell nulls from default values.
+    """
+    rule = _Limits(plan, null_handling)
     return with_plans(plan, rule.apply)
 
 
 class _Limits:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, null_handling: bool) -> None:
         self._plan = plan
+        self._null_handling = null_handling
 
     def apply(self, node: Node) -> Node:
         if isinstance(node, Sort):
@@ -62,7 +66,8 @@ class _Limits:
                 return None if child is None else replace(node, child=child)
             case Scan(limit=None) if limit is not None:
                 ok = self._can_order({each.id for each in node.fields}, keys)
-                return replace(node, order_by=_with_flags(keys), limit=limit, offset=offset) if ok else None
+                order_by = tuple(keys) if self._null_handling else _with_flags(keys)
+                return replace(node, order_by=order_by, limit=limit, offset=offset) if ok else None
             case Leaf():
                 made: dict[Expression, Expression] = {
                     each.column: item.expression for each, item in zip(node.fields, node.query.select, strict=True)
@@ -112,7 +117,7 @@ class _Limits:
 
 
 def _with_flags(keys: Sequence[SortKey]) -> tuple[SortKey, ...]:
-    """Return keys with what puts rows in which one has no value where nulls go, whether nulls are handled or not."""
+    """Return keys with what puts rows in which one has no value where nulls go, although nulls are not handled."""
     found: list[SortKey] = []
     for key in keys:
         condition = has_value(key.expression)
