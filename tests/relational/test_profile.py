@@ -45,6 +45,11 @@ def test_queries_of_one_table_and_of_none(twins: Twins, sql: str) -> None:
     assert analysis_of(twins, sql).startswith("Execution Plan (rows=[1], ")
 
 
+def test_constants_alone_have_no_operators(twins: Twins) -> None:
+    assert analysis_of(twins, "VALUES (1, 'a'), (2, NULL)").startswith("Execution Plan (rows=[2], ")
+    assert to_json(twins.db._cluster.runner.run("VALUES (1, 'a'), (2, NULL)"))["maxRowsInOperator"] == 0
+
+
 def test_the_response_has_stage_stats(twins: Twins) -> None:
     runner = twins.db._cluster.runner
     response = to_json(runner.run(JOIN, {"enableNullHandling": "true"}))

@@ -108,7 +108,8 @@ class Engine:
                     for name, table in tables.items():
                         connection.register(name, _in_batches(table))
                     rows = connection.sql(sql).to_arrow_table()
-                    return rows, orjson.loads(connection.get_profiling_information("json"))["operator"]
+                    profile = orjson.loads(connection.get_profiling_information("json"))
+                    return rows, profile.get("operator", ())  # VALUES alone has no profile
             except duckdb.InterruptException:
                 deadline.check()
                 raise
