@@ -29,7 +29,7 @@ class Template:
     """A compiled query that lacks its literals.
 
     ordinals: literals that the plan depends on, by number, with the text they had. fill: makes the query, without options
-    and shape. fill_options: makes the options that SET gave.
+    and shape. fill_options: makes the options that SET and hints gave.
     table: that FROM names. where: the condition with its slots. is_plain: whether a query is known by the literals of WHERE
     and those that `fixed` picks, which stand elsewhere; None picks none. weight: what it weighs in caches: the length of its
     text, and something for the rest.
@@ -73,34 +73,32 @@ def compile_template(text: str, lifted: Lifted, literals: Literals, *, relationa
     asks = asks_broker(_expressions(statement))
     rows = [slot.index for slot in (statement.limit, statement.offset) if isinstance(slot, Slot)]
     fixed = [] if elsewhere is None else sorted({*rows, *rewritten.ordinals, *elsewhere})
+    fill_options = _options_filler(statement.set_options, text)
     return Template(
         weight=_WEIGHT_LEAST + len(text),
         num_literals=len(lifted.sources),
         ordinals=ordinals,
         fill=_marked(fill) if asks else fill,
-        fill_options=_options_filler(statement.set_options) if statement.set_options else None,
+        fill_options=fill_options,
         table=statement.table,
         where=rewritten.statement.where,
         fixed=itemgetter(*fixed) if fixed else None,
-        is_plain=elsewhere is not None and not asks and not statement.set_options and not statement.explain,
+        is_plain=elsewhere is not None and not asks and fill_options is None and not statement.explain,
     )
 
 
 def _relational(statement: RelationalStatement, sources: Sequence[str]) -> Template:
     """Return the template of a query of several SELECTs: its tree, which the literals are put beside."""
     explain = statement.explain
-    hints = hint_options(statement.text)
 
     def fill(literals: Literals) -> Query:
         filled = tuple([_plain(refilled(slot, literals)) for slot in statement.literals])
         return Query(None, (), explain=explain, asks_broker=True, relational=replace(statement, literals=filled))
 
-    of_set = _options_filler(statement.set_options)
-    has_options = bool(hints or statement.set_options)
     slots = [slot for slot in (statement.literals[place] for place in statement.files) if isinstance(slot, Slot)]
     named = tuple((slot.index, sources[slot.index]) for slot in slots)
     weight = _WEIGHT_LEAST + len(statement.text)
-    return Template(weight, len(sources), named, fill, (lambda literals: of_set(literals) | hints) if has_options else None)
+    return Template(weight, len(sources), named, fill, _options_filler(statement.set_options, statement.text))
 
 
 def _plain(expression: Expression) -> Literal:
@@ -280,11 +278,17 @@ def _select_filler(rewritten: Rewritten, constant: bool) -> Callable[[Literals],
     return fill_select
 
 
-def _options_filler(options: Mapping[str, Literal]) -> Callable[[Literals], dict[str, str]]:
+def _options_filler(options: Mapping[str, Literal], text: str) -> Callable[[Literals], dict[str, str]] | None:
+    """Return what gives the options that SET and the hints of a text say, hints first; None where they say nothing."""
+    hints = hint_options(text)
+    if not (options or hints):
+        return None
+
     def fill(literals: Literals) -> dict[str, str]:
-        return {
+        found = {
             name: literal_text((literals[value.index] if isinstance(value, Slot) else value).value)
             for name, value in options.items()
         }
+        return found | hints
 
     return fill
