@@ -7,8 +7,8 @@ from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import COMMENT, QUOTED, STRING
 
 _HINTS = re.compile(rf"/\*\+(?P<hints>(?:[^*]|\*(?!/))*+)\*/|{COMMENT}|{STRING}|{QUOTED}")
-_HINT = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<keys>(?:[^()']|'[^']*')*)\)\s*)?(?:,|\Z|(?=\w))")
-_KEY = re.compile(r"\s*(?P<key>\w+)\s*=\s*'(?P<value>[^']*)'\s*(?:,|\Z)")
+_HINT = re.compile(r"(?P<name>\w+)\s*(?:\((?P<keys>(?:[^()']|'[^']*')*)\)\s*)?(?:,\s*|\Z|(?=\w))")
+_KEY = re.compile(r"(?P<key>\w+)\s*=\s*'(?P<value>[^']*)'\s*(?:,\s*|\Z)")
 _LIST = re.compile(r"(?:\s*(?:\w+|'[^']*')\s*(?:,|\Z))+")
 _FORM = "a hint is written name(key='value', …)"
 
@@ -45,10 +45,10 @@ def hint_options(text: str) -> dict[str, str]:
 
 def _matches(pattern: re.Pattern[str], part: str, text: str, start: int) -> Iterator[re.Match[str]]:
     """Yield what a part of a text, which begins at `start`, is made of. Raises QueryError for what does not fit."""
-    position = 0
-    while part[position:].strip():
+    position, end = len(part) - len(part.lstrip()), len(part.rstrip())
+    while position < end:
         match = pattern.match(part, position)
         if match is None:
-            raise syntax_error(text, start + position + len(part[position:]) - len(part[position:].lstrip()), _FORM)
+            raise syntax_error(text, start + position, _FORM)
         yield match
         position = match.end()
