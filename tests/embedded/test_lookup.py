@@ -1,6 +1,8 @@
 """lookUp against DuckDB's LEFT JOIN, its errors, and dimension tables that change while queries run."""
 
+import itertools
 import random
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -123,11 +125,49 @@ def test_as_left_joins(world: World, sql: str) -> None:
         "tags": "LOOK_UP('places', 'TAGS', 'ID', place)",
         "price": "lookup('prices', 'price', 'product', product, 'size', size)",
     }
+    engines = (False,) if "any_value(<" in sql else (False, True)
     for name, call in calls.items():
         sql = sql.replace(f"any_value(<{name}>)", call)  # the row of each group
         sql = sql.replace(f"<{name}>", call)
-    for table in ("sales", "rawSales"):
-        assert world.rows(sql.replace("FROM t", f"FROM {table}")) == duck, table
+    for table, multi_stage in itertools.product(("sales", "rawSales"), engines):
+        rows = world.rows(sql.replace("FROM t", f"FROM {table}"), useMultistageEngine=multi_stage)
+        assert rows == duck, (table, multi_stage)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.n, <name>, <price>, <tags> FROM t a JOIN t b ON a.n = b.n AND a.size > 2 ORDER BY a.n",
+        "SELECT <name> AS x, COUNT(*) FROM (SELECT place, size, n FROM t ORDER BY n LIMIT 3000) s GROUP BY 1 ORDER BY x",
+        "SELECT n, MAX(<people>) OVER (PARTITION BY <name> ORDER BY n) FROM t WHERE size < 2 ORDER BY n",
+        "SELECT a.n FROM t a LEFT JOIN t b ON <people> + a.n = b.n WHERE b.n IS NULL ORDER BY a.n",
+    ],
+)
+def test_above_leaves(world: World, sql: str) -> None:
+    """Where no server computes lookUp, in queries of several tables and in those of one that DuckDB finishes."""
+    prefix = "a." if "t a" in sql else ""
+    calls = {
+        "name": f"lookUp('places', 'name', 'id', {prefix}place)",
+        "people": f"lookUp('places', 'people', 'id', {prefix}place)",
+        "tags": f"lookUp('places', 'tags', 'id', {prefix}place)",
+        "price": f"lookUp('prices', 'price', 'product', {prefix}product, 'size', {prefix}size)",
+    }
+    expected = sql
+    for name, call in calls.items():
+        sql, expected = sql.replace(f"<{name}>", call), expected.replace(f"<{name}>", f"{prefix}{name}")
+    expected = re.sub(r"\b(FROM|JOIN) t\b", r"\1 joined", expected.replace("place, size, n", "*"))
+    duck = [tuple(row) for row in world.duck.execute(expected).fetchall()]
+    assert world.rows(re.sub(r"\b(FROM|JOIN) t\b", r"\1 sales", sql), useMultistageEngine=True) == duck
+
+
+def test_no_rows_and_null_keys_above_leaves(world: World) -> None:
+    sql = "SELECT a.n, lookUp('empty', 'v', 'id', {}) FROM sales a JOIN sales b ON a.n = b.n WHERE a.n < 2 ORDER BY a.n"
+    spec = schema("empty", {"id": "INT"}, {"v": "STRING"})
+    spec["dimensionFieldSpecs"][1]["defaultNullValue"] = "none"
+    world.database.create_table("empty", schema=spec, config=dimension_config("empty"))
+    assert world.rows(sql.format("a.place")) == [(0, "none"), (1, "none")]
+    case = "CASE WHEN a.n > 0 THEN a.place END"
+    assert world.rows(sql.format(case), enableNullHandling=True) == [(0, None), (1, "none")]
 
 
 def test_keys_may_be_computed(world: World) -> None:

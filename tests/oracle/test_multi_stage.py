@@ -80,8 +80,9 @@ class MultiStage:
             return found.table, found.stats
 
         prepared = prepare(query.relational, OneTable(), null_handling=nulls)
+        clock, profile = SYSTEM_CLOCK.monotonic_s, Profile()
         table = execute(
-            prepared, ExecutionContext(ask, self._engine, 1 << 28, deadline, SYSTEM_CLOCK.monotonic_s, Profile())
+            prepared, ExecutionContext(ask, lambda table: SCHEMA, self._engine, 1 << 28, deadline, clock, profile)
         )
         return [tuple(comparable(value) for value in row) for row in table.rows()]
 

@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Column, Literal, walk
+from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
 from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
+from gamay.relational.dimensions import DimensionReader, FunctionGuard
 from gamay.relational.engine import Deadline, Engine
 from gamay.relational.explain import leaf_text, shown_names
 from gamay.relational.functions import Calls, decimal_type
@@ -50,6 +52,7 @@ from gamay.sql.relational import RelationalStatement
 
 AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
 """Answers a query of one table, and says what it took; raises QueryError."""
+SchemaOf: TypeAlias = Callable[[str], Schema]
 
 # of the rows of a table, what a condition on it may leave
 _CONDITION_SHARE = 0.2
@@ -74,17 +77,24 @@ class Prepared:
 class ExecutionContext:
     """The resources that a statement is executed with.
 
-    memory_bytes: what joins, groups and sorts above the leaves may take. clock: seconds. profile: filled with what is done.
+    schema_of: returns that of a typed dimension table; raises QueryError. memory_bytes: what joins, groups and sorts above
+    the leaves may take. clock: seconds. profile: filled with what is done.
     scans: the rows of those that were read, by what was asked; a statement often reads the same twice.
     """
 
     ask: AskLeaf
+    schema_of: SchemaOf
     engine: Engine
     memory_bytes: int
     deadline: Deadline
     clock: Callable[[], float]
     profile: Profile
     scans: dict[Hashable, pa.Table] = field(default_factory=dict)
+
+    @property
+    def dimensions(self) -> DimensionReader:
+        """What reads the tables of lookUp."""
+        return DimensionReader(self.schema_of, lambda query: self.ask(query)[0])
 
 
 def prepare(
@@ -143,7 +153,8 @@ def _run(plan: Plan, prepared: Prepared, context: ExecutionContext) -> pa.Table:
     copied = _copied(plan)
     if copied is not None:
         return read[copied[0]].select(copied).rename_columns([each.id for each in plan.root.fields])
-    calls = Calls(prepared.watch, decimal_type(_types(read), _decimals(plan)))
+    guard = FunctionGuard(context.deadline.check, context.dimensions.tables_of(plan))
+    calls = Calls(prepared.watch, decimal_type(_types(read), _decimals(plan)), guard)
     rendered = render(plan, calls, prepared.bounds)
     tables = {f"leaf{place}": read[leaf.fields[0].id] for place, leaf in enumerate(rendered.leaves)}
     begun_s, profile = context.clock(), context.profile

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.guard import Guard, enter
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
@@ -303,12 +304,16 @@ _numbers = itertools.count()
 
 
 class Calls:
-    """The functions of one query that DuckDB does not have. watch: enforces bounds on rows. decimals: see `decimal_type`."""
+    """The functions of one query that DuckDB does not have.
 
-    def __init__(self, watch: Watch, decimals: str) -> None:
+    watch: enforces bounds on rows. decimals: see `decimal_type`. guard: of the threads that compute them.
+    """
+
+    def __init__(self, watch: Watch, decimals: str, guard: Guard) -> None:
         self.functions: dict[object, ArrowFunction] = {}
         self.decimals = decimals
         self._watch = watch
+        self._guard = guard
 
     def sql_type(self, value_type: ValueType) -> str:
         """Return DuckDB's name of a type."""
@@ -333,7 +338,7 @@ class Calls:
         function = self.functions.get(key)
         if function is None:
             names = [f"a{place}" for place in sent]
-            compute = _scalar_computer(pattern, names, of_types, result)
+            compute = _scalar_computer(pattern, names, of_types, result, self._guard)
             function = self._add(key, [self.sql_type(one) for one in of_types], result, compute)
         written = ", ".join(f"CAST({write(call.args[place])} AS {self.sql_type(types[place])})" for place in sent)
         return f"{function.name}({written})" if sent else f"{function.name}(TRUE)"
@@ -371,14 +376,18 @@ class Calls:
 
 
 def _scalar_computer(
-    pattern: Call, names: Sequence[str], types: Sequence[ValueType], result: ValueType
+    pattern: Call, names: Sequence[str], types: Sequence[ValueType], result: ValueType, guard: Guard
 ) -> Callable[..., pa.Array]:
     def compute(*arrays: Any) -> pa.Array:
         num_rows = len(arrays[0])
         vectors = {
             name: vector_of(array, *value_type) for name, array, value_type in zip(names, arrays, types, strict=False)
         }
-        found = evaluate(pattern, vectors.__getitem__, num_rows)
+        before = enter(guard)
+        try:
+            found = evaluate(pattern, vectors.__getitem__, num_rows)
+        finally:
+            enter(before)
         if isinstance(found, Scalar):
             vector = to_vector(found, num_rows)
         else:

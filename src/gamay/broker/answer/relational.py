@@ -79,7 +79,13 @@ class RelationalExecution:
         memory = self._memory_of(pending)
         profile = Profile(analyzes=query.relational.analyzes)
         context = ExecutionContext(
-            lambda leaf: self._ask(pending, leaf, response), self._engine, memory, pending.deadline, self._clock, profile
+            lambda leaf: self._ask(pending, leaf, response),
+            lambda table: self._planner.usable_routes(pending, table)[0].schema,
+            self._engine,
+            memory,
+            pending.deadline,
+            self._clock,
+            profile,
         )
         response.table = execute(prepared, context)
         num_rows = response.table.num_rows
@@ -112,7 +118,7 @@ class RelationalExecution:
         inner.deadline = outer.deadline
         inner.routes = self._planner.usable_routes(outer, leaf.table or "")
         options = {name: value for name, value in outer.query.options.items() if name not in _NOT_FOR_LEAVES}
-        query = replace(leaf, options=options, asks_broker=_asks_broker(leaf))
+        query = replace(leaf, options={**options, **leaf.options}, asks_broker=_asks_broker(leaf))
         query = with_group_limits(restricted(inner, query), inner.routes[0].limits, self._routing.group_options)
         outer.has_row_filters = outer.has_row_filters or inner.has_row_filters
         inner.query = query
