@@ -39,6 +39,18 @@ def test_a_query_knows_its_ids_and_times(db: Database) -> None:
     assert first[0] != second[0]
 
 
+@pytest.mark.parametrize(
+    ("sql", "engine"),
+    [
+        ("SELECT queryEngine('') FROM t LIMIT 1", "sse"),
+        ("SET useMultistageEngine = true; SELECT queryEngine('') FROM t LIMIT 1", "mse"),
+        ("SELECT queryEngine('') FROM t x JOIN t y ON x.a = y.a LIMIT 1", "mse"),
+    ],
+)
+def test_a_query_knows_its_engine(db: Database, sql: str, engine: str) -> None:
+    assert db.sql(sql).rows() == [(engine,)]
+
+
 def test_the_same_in_keys_and_inside_other_functions(db: Database) -> None:
     rows = db.sql("SELECT concat('r', reqId('')) AS r, count(*) FROM t GROUP BY r HAVING count(*) > stageId('')").rows()
     assert [count for _, count in rows] == [3]

@@ -14,6 +14,7 @@ from gamay.embedded.database import Database, connect
 EXPRESSIONS = (
     *("a.n + a.m", "ROUND(a.d, a.n)", "CONCAT(a.k, a.k, '-')", "SUBSTR(a.k, a.n)", "dateTrunc('DAY', a.m)"),
     *("a.tags", "a.tags[1]", "arrayLength(a.tags)", "ARRAYCONCATSTRING(a.tags, a.tags)", "a.price", "a.bits"),
+    *("TIMESTAMPADD(DAY, 1, a.m)", "DATEDIFF(hour, 0, a.m)"),
     *("jsonExtractScalar(a.doc, '$.x', 'INT', 0)", "CASE WHEN a.n > 2 THEN a.k ELSE 'few' END", "SHA(a.bits)"),
 )
 AGGREGATES = (

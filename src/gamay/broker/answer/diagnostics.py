@@ -17,11 +17,12 @@ _NO_STAGE = -1  # stages and workers are those of queries over several tables
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """One query as its broker sees it. started_ms: when it came, in milliseconds since 1970."""
+    """One query as its broker sees it. engine: sse or mse. started_ms: when it came, in milliseconds since 1970."""
 
     request_id: str
     client_id: str
     broker_id: str
+    engine: str
     started_ms: int
     deadline: Deadline
 
@@ -36,7 +37,7 @@ class QueryFacts:
             "reqid": self.request_id,
             "cid": self.client_id,
             "brokerid": self.broker_id,
-            "queryengine": "sse",
+            "queryengine": self.engine,
             "starttime": self.started_ms,
             "endtime": self.started_ms + round(self.deadline.timeout_ms),
             "stageid": _NO_STAGE,

@@ -107,6 +107,7 @@ class QueryExecution:
             request_id=str(pending.number),
             client_id=pending.query.options.get("clientQueryId", ""),
             broker_id=self._broker_id,
+            engine="sse" if pending.query.relational is None else "mse",
             started_ms=round(self._clock.now_ms() - elapsed_ms),
             deadline=pending.deadline,
         )

@@ -186,12 +186,11 @@ class Translator:
         parts = node.expressions
         if parts and isinstance(parts[0], exp.Distinct):
             return self._distinct_aggregate(node, name, parts)
-        args = tuple(self.expression(part) for part in parts)
+        unit = _unit(parts[0]) if parts and name in _TAKES_UNIT else None
+        args = tuple(unit if unit is not None and part is parts[0] else self.expression(part) for part in parts)
         if written == FUNCTION_MARK + TRIM_FROM:
             return _trim_from(args)
         first = args[0] if args else None
-        if name in _TAKES_UNIT and isinstance(first, Column) and first.name.upper() in _UNIT_WORDS:
-            args = (Literal(first.name.upper(), DataType.STRING), *args[1:])
         if name == "count":
             if len(args) != 1:
                 raise self.error(node, f"count takes one argument or *, not {len(args)}")
@@ -329,6 +328,12 @@ class Translator:
 
     def _null(self, node: exp.Expr) -> Expression:
         return NULL
+
+
+def _unit(node: exp.Expr) -> Literal | None:
+    """Return the unit that a bare word is, as in TIMESTAMPADD(DAY, 1, ts); None for anything else."""
+    word = node.name.upper() if isinstance(node, exp.Column) and not node.table else ""
+    return Literal(word, DataType.STRING) if word in _UNIT_WORDS else None
 
 
 _NEGATED = {"in": "notin", "isnull": "isnotnull", "istrue": "isnottrue", "isfalse": "isnotfalse"}
