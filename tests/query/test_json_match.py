@@ -72,6 +72,8 @@ def rows_where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     [
         ("""JSON_MATCH(doc, '"$.name" = ''ann''')""", [0]),
         ("""JSON_MATCH(doc, '"name" = ''ann''')""", [0]),
+        ("""JSON_MATCH(doc, 'name = ''ann''')""", [0]),
+        ("""JSON_MATCH(doc, 'a.c = ''ü'' OR age > 4')""", [0, 6]),
         ("""JSON_MATCH(doc, '"$.name" <> ''ann''')""", [1, 2]),
         ("""JSON_MATCH(doc, '"$.name" IN (''ann'', ''cid'')')""", [0, 2]),
         ("""JSON_MATCH(doc, '"$.name" NOT IN (''ann'', ''cid'')')""", [1]),

@@ -92,6 +92,17 @@ def test_aggregates(db: Database, aggregate: str) -> None:
     assert len(alone) == 3
 
 
+@pytest.mark.parametrize("source", ["t a", "t a JOIN t b ON a.n = b.n"])
+def test_conditions_as_texts(db: Database, source: str) -> None:
+    sketch = "DISTINCTCOUNTTHETASKETCH({0}n, '', '{0}d > 1.5', '{0}tags = ''p''', '{1}')"
+    for sets in ("SET_UNION($1, $2)", "SET_INTERSECT($1, $2)", "SET_DIFF($0, $1)"):
+        alone = db.sql(f"SELECT k, {sketch.format('', sets)} FROM t GROUP BY k ORDER BY k").rows()
+        sql = f"SELECT a.k, {sketch.format('a.', sets)} FROM {source} GROUP BY a.k ORDER BY a.k"
+        assert db.sql(sql, useMultistageEngine=True).rows() == alone
+    with pytest.raises(QueryError, match="Unknown columnName 'x'"):
+        db.sql(f"SELECT DISTINCTCOUNTTHETASKETCH(a.n, '', 'x = 1', '$1') FROM {source}", useMultistageEngine=True)
+
+
 @pytest.mark.parametrize("key", ["a.tags", "arrayToMv(a.tags)"])
 def test_multi_value_keys(db: Database, key: str) -> None:
     expected = [("p", 2), ("q", 2), ("r", 1)]

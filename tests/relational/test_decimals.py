@@ -49,6 +49,13 @@ def test_all_digits_are_kept(db: Any, sql: str, wanted: list[tuple[Any]]) -> Non
     assert db.sql(sql).rows() == wanted
 
 
+@pytest.mark.parametrize("nulls", [False, True])
+def test_aggregates_of_no_rows_are_null(db: Any, nulls: bool) -> None:
+    """In a query of one table PERCENTILE and MODE of nothing are -Infinity, which no decimal is."""
+    sql = "SELECT PERCENTILE(n, 50), MODE(n), MIN(n), COUNT(*) FROM amounts WHERE id > 9"
+    assert db.sql(sql, enableNullHandling=nulls, useMultistageEngine=True).rows() == [(None, None, None, 0)]
+
+
 def test_more_than_38_digits_are_refused(db: Any) -> None:
     with pytest.raises(QueryError, match="38"):
         db.sql("SELECT n FROM amounts UNION ALL SELECT n FROM long")

@@ -7,12 +7,13 @@ from decimal import Decimal
 from sqlglot import exp
 
 from gamay.base.errors import QueryError
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal
+from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, column_names, replaced
 from gamay.functions.items import WRITTEN, element, of_map
-from gamay.functions.registry import is_aggregate
+from gamay.functions.registry import condition_positions, is_aggregate
 from gamay.functions.scalar.time.time_units import start_of_unit
 from gamay.model.index.timestamp_index import INDEXED_TYPES, timestamp_column
 from gamay.model.types import DataType
+from gamay.query.bind.conditions import parsed_condition
 from gamay.query.bind.scope import with_null_defaults
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
@@ -75,7 +76,18 @@ class ExpressionBinder(Translator):
             return self.context.catalog.answer(found)
         if found.name == "jsonextractscalar" and self.context.null_handling:
             return with_null_defaults(found)
-        return self._item(node, found) if found.name == "item" else found
+        return self._item(node, found) if found.name == "item" else self._with_conditions(found)
+
+    def _with_conditions(self, call: Call) -> Call:
+        """Return a call with the conditions that an aggregate takes as texts."""
+        args = list(call.args)
+        for position in condition_positions(call):
+            condition = parsed_condition(call.name, args[position])
+            by: dict[Expression, Expression] = {
+                Column(name): self._column_of(name.split(".")) for name in column_names(condition)
+            }
+            args[position] = replaced(condition, by)
+        return Call(call.name, tuple(args))
 
     def _distinct_aggregate(self, node: exp.Expr, name: str, parts: Sequence[exp.Expr]) -> Expression:
         if name in _SAME_OF_DISTINCT and len(parts) == 1 and len(parts[0].expressions) == 1:
@@ -95,7 +107,9 @@ class ExpressionBinder(Translator):
         if isinstance(node.this, exp.Star):
             raise self.error(node, f"{node.args['table'].name}.* stands alone in the SELECT list only")
         parts = [part.name for key in ("catalog", "db", "table") if (part := node.args.get(key)) is not None]
-        parts.append(node.name)
+        return self._column_of([*parts, node.name])
+
+    def _column_of(self, parts: Sequence[str]) -> Expression:
         found = self.scope.find(parts)
         if found is not None:
             return found.column

@@ -108,9 +108,9 @@ def array_of_vector(column: Vector, to: DataType) -> pa.Array:
 
 
 def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
-    """Return BIG_DECIMALs as decimals of one scale. Raises QueryError 200."""
+    """Return BIG_DECIMALs as decimals of one scale, and the -Infinity of no rows as null. Raises QueryError 200."""
     try:
-        found = pa.array(values)
+        found = pa.array([None if each is None or not each.is_finite() else each for each in values])
     except pa.ArrowInvalid:  # beyond 76 digits
         found = None
     if found is None or pa.types.is_decimal256(found.type):

@@ -172,15 +172,24 @@ def parse_expression(text: str) -> Expression:
     if _GROOVY.match(text):  # what follows is no SQL
         advice = "Groovy scripts are not run; write the function in SQL, e.g. concat(a, '-', b)"
         raise QueryError(ErrorCode.SQL_PARSING, advice)
-    expression = canonical(Folder().fold(parse_unfolded(text)))
+    return _folded(parse_unfolded(text))
+
+
+def _parse_condition(text: str) -> Expression:
+    """Parse a condition that a function takes as a text; names in it may have dots."""
+    return _folded(parse_unfolded(text, None))
+
+
+def _folded(written: Expression) -> Expression:
+    expression = canonical(Folder().fold(written))
     check_number_range(expression)
     return without_slots(expression)
 
 
-def parse_unfolded(text: str) -> Expression:
+def parse_unfolded(text: str, qualifiers: frozenset[str] | None = frozenset()) -> Expression:
     """Parse a single expression as it is written: calls of constants are not computed, and literals are slots."""
     lifted = lift_literals(text)
-    return parse_single_expression(text, lifted.slots(lifted.literals()))
+    return parse_single_expression(text, lifted.slots(lifted.literals()), qualifiers)
 
 
-use_parser(parse_expression)
+use_parser(_parse_condition)

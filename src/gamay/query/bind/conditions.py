@@ -11,13 +11,14 @@ def with_conditions(expression: Expression) -> Expression:
         return expression
     args = [with_conditions(arg) for arg in expression.args]
     for position in condition_positions(expression):
-        args[position] = _parsed(expression.name, args[position])
+        args[position] = parsed_condition(expression.name, args[position])
     return (
         expression if all(a is b for a, b in zip(args, expression.args, strict=True)) else Call(expression.name, tuple(args))
     )
 
 
-def _parsed(name: str, argument: Expression) -> Expression:
+def parsed_condition(name: str, argument: Expression) -> Expression:
+    """Return what the text of a condition says, an argument of an aggregate of that name; what is no text stays as it is."""
     if isinstance(argument, Literal) and isinstance(argument.value, str):
         return parse_condition(name, argument.value)
     return argument

@@ -89,12 +89,13 @@ NULL = Literal(None, DataType.UNKNOWN)
 class Translator:
     """Translates the expressions of one text.
 
-    literals: the literals of the text by number. qualifiers: the names that may stand before a column, in lower case.
+    literals: the literals of the text by number. qualifiers: the names that may stand before a column, in lower case; None
+    where names with dots are those of columns.
     """
 
     text: str
     literals: Sequence[Literal]
-    qualifiers: frozenset[str] = frozenset()
+    qualifiers: frozenset[str] | None = frozenset()
 
     def expression(self, node: exp.Expr) -> Expression:
         """Return the expression; raises QueryError for syntax that the dialect does not have."""
@@ -158,9 +159,12 @@ class Translator:
     def _column(self, node: exp.Expr) -> Expression:
         parts = [part for key in ("catalog", "db", "table") if (part := node.args.get(key)) is not None]
         qualifier = ".".join(part.name for part in parts)
-        if qualifier and qualifier.lower() not in self.qualifiers:
-            known = ", ".join(sorted(self.qualifiers)) or "none"
-            hint = nearest(qualifier, self.qualifiers)
+        qualifiers = self.qualifiers
+        if qualifier and qualifiers is None:
+            return Column(f"{qualifier}.{node.name}")
+        if qualifier and qualifiers is not None and qualifier.lower() not in qualifiers:
+            known = ", ".join(sorted(qualifiers)) or "none"
+            hint = nearest(qualifier, qualifiers)
             raise self.error(parts[0], f"'{qualifier}' is not the table of this query ({known}).{hint}".rstrip("."))
         this = node.args["this"]
         return Star() if isinstance(this, exp.Star) else Column(this.name)

@@ -74,14 +74,16 @@ def parse_statement(text: str, literals: Sequence[Literal], *, relational: bool 
     return _Reader(text, literals, relational).statement()
 
 
-def parse_single_expression(text: str, literals: Sequence[Literal]) -> Expression:
-    """Parse a text that is one expression; raises QueryError."""
+def parse_single_expression(
+    text: str, literals: Sequence[Literal], qualifiers: frozenset[str] | None = frozenset()
+) -> Expression:
+    """Parse a text that is one expression; raises QueryError. qualifiers: as those of a `Translator`."""
     lexemes = lex(text)
     if lexemes[0].kind is TokenKind.END:
         raise syntax_error(text, 0, "the expression is empty")
     _refuse_unsupported(text, lexemes)
     node = _run_parser(text, lexemes, into_select=False)
-    return Translator(text, literals).expression(node)
+    return Translator(text, literals, qualifiers).expression(node)
 
 
 class _Reader:
