@@ -20,6 +20,8 @@ EXPRESSIONS = (
 AGGREGATES = (
     *("SUM(a.n)", "FIRSTWITHTIME(a.n, a.m, 'INT')", "LASTWITHTIME(a.k, a.m, 'STRING')", "EXPRMIN(a.k, a.d)"),
     *("COVAR_POP(a.n, a.d)", "DISTINCTCOUNTHLL(a.k)", "PERCENTILE(a.d, 50)", "SUMMV(a.counts)", "COUNTMV(a.tags)"),
+    *("FUNNELCOUNT(STEPS(a.n > 0, a.d > 2, a.n), CORRELATE_BY(a.k, a.n))", "FUNNELMAXSTEP(a.n, 10, 2, a.n, a.d > 2)"),
+    "FUNNELCOUNT(STEPS(a.n > 0, a.tags = 'q'), CORRELATEBY(a.k), SETTINGS('theta_sketch', 'nominalEntries=64'))",
     *("DISTINCTCOUNTMV(a.tags)", "SUMPRECISION(a.price)", "MODE(a.n)", "HISTOGRAM(a.d, 0, 10, 5)"),
 )
 

@@ -22,6 +22,8 @@ FILTERED = "filter(where)"
 LOOKUP = "lookup(dimension)"
 """The function that lookUp is once the broker knows the table: of the typed name of the table, the column, its type,
 whether that is multi-value, and the key. No query can name it."""
+FUNNEL_PARTS = ("steps", "correlateby", "settings")
+"""What FUNNELCOUNT has its arguments in; no functions."""
 
 TEXT_MATCH = "textmatch(configured)"
 """The function that TEXT_MATCH is where the column's text index config says how: its options (perhaps '') and those

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.guard import Guard, enter
+from gamay.functions.aggregate.totals.totals import mask_of
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
@@ -409,11 +410,9 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
         known = np.ones(len(groups), np.bool_)
         traits = aggregate.traits
         for place, arg in enumerate(args):
-            if arg.nulls is None:
-                continue
             if place in traits.conditions:
-                args[place] = Vector(arg.type, arg.values & ~arg.nulls)
-            elif traits.required_arguments is None or place < traits.required_arguments:
+                args[place] = Vector(DataType.BOOLEAN, mask_of(convert(arg, DataType.BOOLEAN), len(groups)))
+            elif arg.nulls is not None and (traits.required_arguments is None or place < traits.required_arguments):
                 known &= ~arg.nulls
         if not known.all():
             rows = np.flatnonzero(known)

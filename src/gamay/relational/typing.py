@@ -9,14 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TypeGuard
 
 import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arguments import arguments, check_count
 from gamay.functions.evaluate import evaluate_constant
-from gamay.functions.expression import FILTERED, Call, Column, Expression, Literal, Star, replaced, walk
+from gamay.functions.expression import FILTERED, FUNNEL_PARTS, Call, Column, Expression, Literal, Star, replaced, walk
 from gamay.functions.registry import (
     ValueType,
     aggregate_arguments,
@@ -108,10 +107,10 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
         if isinstance(arg, Star):
             args.append(arg)
             continue
-        if _is_clause(arg, call):
-            pairs = [resolved(each, types) for each in arg.args]
-            args.append(Call(arg.name, tuple(each for each, _ in pairs)))
-            arg_types |= pairs
+        if isinstance(arg, Call) and arg.name in FUNNEL_PARTS:
+            inner, inner_types = _resolved_args(arg.args, types)
+            args.append(Call(arg.name, tuple(inner)))
+            arg_types |= zip(inner, inner_types, strict=True)
             continue
         one, arg_type = resolved(arg, types)
         args.append(one)
@@ -136,13 +135,6 @@ def resolved_aggregate(call: Call, types: Types) -> tuple[Call, ValueType]:
     with _told_of(call):
         found = bind_aggregate(call, [arg_types[arg] for arg in aggregate_arguments(call)])
     return call, _of_argument(call.name, first, (found.traits.result_type, found.traits.result_is_multi_value))
-
-
-def _is_clause(arg: Expression, of: Call) -> TypeGuard[Call]:
-    """Whether an argument is no value of a row but a list of such, as the STEPS(…) and CORRELATEBY(…) of FUNNELCOUNT."""
-    if not isinstance(arg, Call) or is_aggregate(arg.name) or scalar_function(arg.name) is not None:
-        return False
-    return arg.name not in (FILTERED, ORDERED) and arg not in aggregate_arguments(of)
 
 
 def _of_argument(name: str, first: ValueType, otherwise: ValueType) -> ValueType:

@@ -31,7 +31,7 @@ from gamay.functions.aggregate.sketch.theta import power_of_two
 from gamay.functions.aggregate.totals.totals import flatten, mask_of
 from gamay.functions.aggregate_spi import Aggregate, AggregateTraits, GroupIds, Partial, State
 from gamay.functions.convert import convert, to_vector
-from gamay.functions.expression import Call, Expression, Literal
+from gamay.functions.expression import FUNNEL_PARTS, Call, Expression, Literal
 from gamay.functions.registry import ValueType, canonical_name, register_aggregate
 from gamay.functions.sketch.entries import THETA_MAX, Entries, estimates, intersection, merged, selected
 from gamay.functions.sketch.registers import rounded
@@ -199,7 +199,7 @@ def _parts(call: Call) -> dict[str, tuple[Expression, ...]]:
     parts: dict[str, tuple[Expression, ...]] = {}
     for arg in call.args:
         name = canonical_name(arg.name) if isinstance(arg, Call) else ""
-        if not isinstance(arg, Call) or name not in ("steps", "correlateby", "settings") or name in parts:
+        if not isinstance(arg, Call) or name not in FUNNEL_PARTS or name in parts:
             raise _wrong("its arguments are STEPS(...), CORRELATEBY(...) and SETTINGS(...), each once")
         parts[name] = arg.args
     for name in ("steps", "correlateby"):
