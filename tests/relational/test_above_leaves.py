@@ -105,6 +105,14 @@ def test_conditions_as_texts(db: Database, source: str) -> None:
         db.sql(f"SELECT DISTINCTCOUNTTHETASKETCH(a.n, '', 'x = 1', '$1') FROM {source}", useMultistageEngine=True)
 
 
+def test_funnels_of_windows(db: Database) -> None:
+    funnel = "FUNNELCOUNT(STEPS(n > 0, d > 2), CORRELATEBY(n))"
+    groups = dict(db.sql(f"SELECT k, {funnel} FROM t GROUP BY k").rows())
+    windows = db.sql(f"SELECT k, {funnel} OVER (PARTITION BY k) FROM t").rows()
+    assert len(windows) == 4
+    assert all(groups[k] == counts for k, counts in windows)
+
+
 @pytest.mark.parametrize("key", ["a.tags", "arrayToMv(a.tags)"])
 def test_multi_value_keys(db: Database, key: str) -> None:
     expected = [("p", 2), ("q", 2), ("r", 1)]

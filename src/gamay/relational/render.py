@@ -212,9 +212,9 @@ class _Renderer:
         if call.name in AGGREGATES or call.name in (FILTERED, ORDERED):
             return self.aggregate(call, made, over)
         name = _WINDOW_NAMES.get(call.name, call.name)
-        args = ", ".join(self.expression(arg) for arg in call.args)
-        nulls = " IGNORE NULLS" if window.ignores_nulls else ""
         if call.name in _WINDOW_NAMES or call.name in ("rank", "ntile", "lag", "lead"):
+            args = ", ".join(self.expression(arg) for arg in call.args)
+            nulls = " IGNORE NULLS" if window.ignores_nulls else ""
             return f"CAST({name}({args}{nulls}){over} AS {self._calls.sql_type(made.type)})"
         return self.aggregate(call, made, over)
 
