@@ -105,6 +105,15 @@ def test_conditions_as_texts(db: Database, source: str) -> None:
         db.sql(f"SELECT DISTINCTCOUNTTHETASKETCH(a.n, '', 'x = 1', '$1') FROM {source}", useMultistageEngine=True)
 
 
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("source", ["t a", "t a JOIN t b ON a.n = b.n"])
+def test_aggregates_of_a_null(db: Database, source: str, nulls: bool) -> None:
+    """No value of a table, it is null with null handling and without."""
+    sql = f"SELECT COUNT(NULL), COUNT(DISTINCT NULL), DISTINCTCOUNTHLL(NULL), ARRAYAGG(NULL, 'INT'), COUNT(*) FROM {source}"
+    found = db.sql(sql, useMultistageEngine=True, enableNullHandling=nulls).rows()
+    assert found == [(0, 0, 0, None, 4)]
+
+
 def test_funnels_of_windows(db: Database) -> None:
     funnel = "FUNNELCOUNT(STEPS(n > 0, d > 2), CORRELATEBY(n))"
     groups = dict(db.sql(f"SELECT k, {funnel} FROM t GROUP BY k").rows())

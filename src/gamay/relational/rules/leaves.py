@@ -113,6 +113,8 @@ class LeafGroups:
             return Call(FILTERED, (inner, call.args[1])) if ok and inner is not None else None
         if call.name == ORDERED or not ids_in(call) <= own:
             return None
+        if any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+            return None  # without null handling that engine counts a NULL as a value, and most aggregates take none
         if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None
         if (call.name not in _SIMPLE and call.name != "distinctsum") or not call.args or isinstance(call.args[0], Star):
