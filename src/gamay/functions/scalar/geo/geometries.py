@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.arguments import check_count, wrong
+from gamay.functions.arguments import check_count, check_elements, wrong
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.distinct import distinct_rows
 from gamay.functions.expression import Call
@@ -324,17 +325,27 @@ def grid_distance(cell: int, other: int) -> int:
         return -1
 
 
+# about 100,000 cells, which H3 finds in a second or so where there are pentagons; nothing can interrupt it
+_STEPS_MAX = 180
+
+
 @scalar("gridDisk", params=(each(LONG), each(INT)), returns=LONG, multi_value=True)
 def grid_disk(cell: Any, k: Any) -> Vector:
     """The H3 cells at most k steps away, in ascending order."""
     h3 = geo_library("h3.api.basic_int")
     cells, steps = np.broadcast_arrays(np.atleast_1d(cell), np.atleast_1d(k))
-    pairs, codes = np.unique(np.stack([cells, steps.astype(np.int64)], axis=1), axis=0, return_inverse=True)
+    radii = steps.astype(np.int64)
+    for wrong_one, what in ((radii < 0, "few; 0 or more are taken"), (radii > _STEPS_MAX, f"many; {_STEPS_MAX} at most")):
+        if wrong_one.any():
+            detail = f"{radii[wrong_one][0]} steps are too {what}"
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {detail}")
+    check_elements("gridDisk", int((3 * radii * (radii + 1) + 1).sum()))
+    pairs, codes = np.unique(np.stack([cells, radii], axis=1), axis=0, return_inverse=True)
     found = []
     for centre, radius in pairs.tolist():
-        if radius < 0 or not h3.is_valid_cell(centre):
-            detail = f"{radius} steps are too few; 0 or more are taken" if radius < 0 else f"{centre} is no H3 cell"
-            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {detail}")
+        guard.check()
+        if not h3.is_valid_cell(centre):
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {centre} is no H3 cell")
         found.append(sorted(h3.grid_disk(centre, radius)))
     taken = take_rows(lists_vector(found, LONG), codes.ravel())
     assert isinstance(taken, Vector)
