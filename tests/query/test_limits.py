@@ -114,7 +114,7 @@ def test_a_limit_beyond_32_bits(long: Any) -> None:
         ("LIMIT 1.5", "must be a whole number"),
         ("LIMIT -1", "whole number"),
         ("LIMIT 1 LIMIT 2", "unexpected"),
-        ("FETCH FIRST ROWS ONLY", "whole number"),
+        ("FETCH FIRST x ROWS ONLY", "whole number"),
         ("LIMIT", "whole number"),
     ],
 )

@@ -38,6 +38,14 @@ def test_dead_letters_are_listed_once_and_outlive_the_process(tmp_path: Path) ->
     assert again.counts() == COUNTS | {"UNDECODABLE": 3}
 
 
+def test_a_table_that_is_gone_writes_nothing_into_the_file_of_its_successor(tmp_path: Path) -> None:
+    path = tmp_path / "letters.jsonl"
+    gone = DeadLetters("t", path)
+    gone.close()
+    assert gone.add([letter("1")]) == 0
+    assert not path.exists()
+
+
 def test_a_line_that_a_crash_cut_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "letters.jsonl"
     DeadLetters("t", path).add([letter("1"), letter("2")])

@@ -97,6 +97,7 @@ class DeadLetters:
         self._replayed: dict[Place, str] = {}
         self._counts: Counter[str] = Counter()
         self._size = 0
+        self._is_closed = False
         if path.exists():
             self._size = _cut_to_whole_lines(path)
         for line in self._lines():
@@ -108,6 +109,8 @@ class DeadLetters:
     def add(self, letters: Sequence[DeadLetter]) -> int:
         """Append entries, durably; return how many were not there before. Raises OSError."""
         with self._lock:
+            if self._is_closed:
+                return 0
             fresh = [letter for letter in letters if letter.offset not in self._known[letter.partition]]
             if not fresh:
                 return 0
@@ -121,6 +124,11 @@ class DeadLetters:
                         self._table, letter.partition, letter.offset, before + 1, letter.reason,
                     )  # fmt: skip
             return len(fresh)
+
+    def close(self) -> None:
+        """Take no more entries: the table is gone, and another one may have its name, and the file."""
+        with self._lock:
+            self._is_closed = True
 
     def counts(self) -> dict[str, int]:
         """Return how many entries there are of each kind."""

@@ -199,9 +199,11 @@ class ConsumerManager:
     def forget(self, table: str) -> None:
         """Remove what is remembered of a table that is gone."""
         with self._lock:
-            self._tables.pop(table, None)
+            memory = self._tables.pop(table, None)
             self._assigned.pop(table, None)
             partitions = self._partitions.pop(table, {})
+        if memory is not None:
+            memory.letters.close()  # its consumers end soon, not yet
         for partition in partitions.values():
             partition.close()
         shutil.rmtree(self._resources.kept / table, ignore_errors=True)

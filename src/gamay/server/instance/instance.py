@@ -400,6 +400,9 @@ class ServerInstance:
     def _drop(self, table: str) -> None:
         """Let go of a table that is gone, with its files; consumers of one that has its name now begin again later."""
         with self._without_transitions():
+            ideal = self._registry.get_ideal_state(table)
+            if ideal is not None and not self._is_another(ideal):
+                return  # it was created meanwhile, and may be consumed already
             if self._transitions is not None:
                 self._transitions.drop(table)
             if (data := self._tables.pop(table, None)) is not None:
