@@ -92,12 +92,14 @@ def test_a_message_becomes_a_row_once_the_table_takes_it(make_realtime: MakeReal
     assert [server["deadLetters"]["UNCONVERTIBLE"] for server in status.values()] == [2]
 
 
-def test_a_table_that_is_created_while_its_absence_is_noted_keeps_its_consumers(make_realtime: MakeRealtime) -> None:
+def test_a_table_that_is_created_while_its_absence_is_noted_keeps_its_consumers(
+    make_realtime: MakeRealtime, eventually: Eventually
+) -> None:
     table = make_realtime()
     assert table.cluster is not None
     server = table.cluster.core.server
+    eventually(lambda: server.consumers.consumers("t_REALTIME") != {})
     before = server.consumers.consumers("t_REALTIME")
-    assert before
     server._drop("t_REALTIME")  # by who read the ideal state before it was there
     assert server.consumers.consumers("t_REALTIME") == before
 
