@@ -61,7 +61,7 @@ def null_value_from_json(value: Any, data_type: DataType) -> NullValue:
         value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return value if data_type is not DataType.MAP else _object(value)
     if isinstance(value, list | dict):
-        raise ValueError(f"a list or object cannot be the default of a {data_type.value} column")
+        raise ValueError(f"a list or object cannot be a default of type {data_type.value}")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if data_type.is_numeric and "_" in text:
         raise ValueError(f"'{text}' is not a number")  # Python alone allows 1_000

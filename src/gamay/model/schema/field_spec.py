@@ -217,7 +217,7 @@ def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
     try:
         return null_value_from_json(value, data_type)
     except ValueError as error:
-        raise at.bad(value, f"a default of a {data_type.value} column: {error}") from None
+        raise at.bad(value, f"a default of type {data_type.value}: {error}") from None
 
 
 def to_field_spec(raw: Any, role: FieldRole, at: At, child_fields: Mapping[str, FieldSpec] | None = None) -> FieldSpec:
