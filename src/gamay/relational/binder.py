@@ -409,7 +409,7 @@ class _Binder:
         having = [] if select.having is None else [select.having]
         for expression in (*(item for item, _ in select.items), *having, *orders):
             left = replaced(expression, select.grouped)
-            loose = ids_in(left) & seen
+            loose = self._ids(left) & seen
             if loose:
                 for call in walk(left):  # which may be an aggregate that there is not
                     if isinstance(call, Call) and call.name != SUBQUERY:
@@ -419,6 +419,11 @@ class _Binder:
                     f"Expression '{self._context.names[min(loose)]}' is not being grouped: add it to GROUP BY, "
                     "or put it into an aggregate such as ANY_VALUE",
                 )
+
+    def _ids(self, expression: Expression) -> set[str]:
+        """Return the ids of the columns that an expression names, also in its subqueries."""
+        found, subqueries = ids_in(expression), self._context.subqueries
+        return found.union(*(_free(subqueries[each].plan, self._context) for each in found & subqueries.keys()))
 
     # -- windows
 

@@ -108,8 +108,7 @@ class Engine:
                     for name, table in tables.items():
                         connection.register(name, _in_batches(table))
                     rows = connection.sql(sql).to_arrow_table()
-                    profile = orjson.loads(connection.get_profiling_information("json"))
-                    return rows, profile.get("operator", ())  # VALUES alone has no profile
+                    return rows, _operators(connection.get_profiling_information("json"))
             except duckdb.InterruptException:
                 deadline.check()
                 raise
@@ -215,6 +214,15 @@ def _with_arity(compute: Callable[..., pa.Array], num_args: int) -> Callable[...
     parameters = [inspect.Parameter(f"a{place}", kind) for place in range(num_args)]
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return called
+
+
+def _operators(profile: str) -> Sequence[Mapping[str, Any]]:
+    """Return the operators of a profile; VALUES alone has none, and of more levels than can be read none are told."""
+    try:
+        found: Sequence[Mapping[str, Any]] = orjson.loads(profile).get("operator", ())
+    except orjson.JSONDecodeError:
+        return ()
+    return found
 
 
 def _told(error: "duckdb.Error", sql: str) -> QueryError:

@@ -49,6 +49,7 @@ from gamay.relational.stars import with_known_stars
 from gamay.sql.options.row_limits import LIMIT_MAX, STANDARD_LIMITS, RowLimits
 from gamay.sql.query import Query
 from gamay.sql.relational import RelationalStatement
+from gamay.sql.text.errors import nested_too_deeply
 
 AskLeaf: TypeAlias = Callable[[Query], tuple[ResultTable, QueryStats]]
 """Answers a query of one table, and says what it took; raises QueryError."""
@@ -112,8 +113,11 @@ def prepare(
     """
 
     def make(tables: Catalog) -> Plan:
-        bound = bind(statement, tables, null_handling=null_handling)
-        return optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
+        try:
+            bound = bind(statement, tables, null_handling=null_handling)
+            return optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
+        except RecursionError:
+            raise nested_too_deeply() from None
 
     key = (statement.text, statement.literals, statement.described, limits, null_handling)
     plan = make(catalog) if plans is None else plans.plan(statement.text, key, catalog, make)

@@ -31,7 +31,7 @@ from gamay.sql.options.row_limits import STANDARD_LIMITS, RowLimits, with_limits
 from gamay.sql.query import Query
 from gamay.sql.template import Template, check_number_range, compile_template
 from gamay.sql.text import reading_time
-from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.errors import nested_too_deeply, syntax_error
 from gamay.sql.text.lexer import lex
 from gamay.sql.text.slots import Lifted, lift_literals, without_slots
 from gamay.sql.translate.expressions import canonical
@@ -148,7 +148,7 @@ def _compiled(body: str, lifted: Lifted, literals: Sequence[Literal], *, relatio
     try:
         return compile_template(body, lifted, literals, relational=relational)
     except RecursionError:
-        raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
+        raise nested_too_deeply() from None
 
 
 def _asks_multi_stage(body: str, options: Mapping[str, str]) -> bool:

@@ -13,10 +13,10 @@ from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import TokenType
 
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import QueryError
 from gamay.functions.expression import Literal
 from gamay.model.types import DataType
-from gamay.sql.text.errors import syntax_error
+from gamay.sql.text.errors import nested_too_deeply, syntax_error
 from gamay.sql.text.lexer import Lexeme, TokenKind
 from gamay.sql.text.tokens import CONSTANT_MARK, FUNCTION_MARK, KEYWORDS, TokenConverter
 
@@ -191,7 +191,7 @@ def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[i
     except ParseError as error:
         raise _explained(text, lexemes, error) from None
     except RecursionError:
-        raise QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels") from None
+        raise nested_too_deeply() from None
     node = nodes[0]
     if len(nodes) != 1 or not isinstance(node, exp.Query | exp.Values):
         raise syntax_error(text, lexemes[0].start, "expected one SELECT statement")

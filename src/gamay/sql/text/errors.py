@@ -23,6 +23,11 @@ def syntax_error(text: str, position: int, message: str, code: ErrorCode = Error
     return QueryError(code, f"{message}, {where}:\n  {shown}\n  {' ' * caret}^")
 
 
+def nested_too_deeply() -> QueryError:
+    """Return the error for a query of more levels than this process can follow."""
+    return QueryError(ErrorCode.SQL_PARSING, "The query is nested too deeply; write it with fewer levels")
+
+
 def _around(line: str, column: int) -> tuple[str, int]:
     """Return the part of a long line around a column, and where in it the column is."""
     line = line.rstrip().replace("\t", " ")
