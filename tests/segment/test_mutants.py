@@ -6,6 +6,7 @@
 import json
 import os
 import random
+import re
 import shutil
 
 import numpy as np
@@ -79,6 +80,16 @@ def test_mutants_are_refused_or_can_be_read(healthy, tmp_path):
     document = {key: value for key, value in json.loads(content[0]).items() if key != "checksum"}
     write_sealed(folder, document, content[1])
     read_all(folder)
+
+
+def test_decimals_that_do_not_ascend_are_refused(healthy, tmp_path):
+    metadata, buffers = content_of(healthy)
+    folder = shutil.copytree(healthy, tmp_path / "mutant")
+    swapped = re.sub(rb"(\d{3}\.25)(\d{3}\.25)", rb"\2\1", buffers, count=1)
+    assert swapped != buffers
+    write_sealed(folder, {key: value for key, value in json.loads(metadata).items() if key != "checksum"}, swapped)
+    with pytest.raises(CorruptSegmentError, match="values do not ascend"):
+        read_all(folder)
 
 
 @pytest.mark.parametrize("docs", [[], [0], [5, 9], range(5000), range(0, 200_000, 3), [*range(70_000), 140_000, 400_000]])

@@ -7,6 +7,7 @@ within the segment. Compressed chunks are checked when they are decompressed (`g
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from gamay.segment.encode.forward import id_dtype, packed_bits
 from gamay.segment.encode.frames import FRAME, HIGH, LOW, PATCH_ROWS, PATCHES, WIDTHS, FrameMeta
 from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.segment.encode.raw import COMPRESSIONS
-from gamay.segment.encode.storage_form import fixed_dtype, to_python
+from gamay.segment.encode.storage_form import decimals_of, fixed_dtype, to_python
 from gamay.segment.index.inverted import SETS
 from gamay.segment.index.registry import COLUMN_INDEXES
 from gamay.segment.index.sorted import STARTS
@@ -93,7 +94,10 @@ class _Checker(BufferChecker):
             data = self.array("dictionary.data", np.uint8)
             self.offsets("dictionary.offsets", offsets, len(data))
             stored = self._texts("dictionary.data", offsets, data)
-            ascends = data_type is DataType.BIG_DECIMAL or pc.all(pc.greater(stored[1:], stored[:-1])).as_py() is not False
+            if data_type is DataType.BIG_DECIMAL:
+                ascends = all(one < other for one, other in pairwise(decimals_of(stored.to_pylist())))
+            else:
+                ascends = pc.all(pc.greater(stored[1:], stored[:-1])).as_py() is not False
         self.expect("dictionary", ascends, "values do not ascend")
         for place, bound in ((0, stats.minimum), (-1, stats.maximum)):
             if len(stored) and bound is not None and (data_type is not DataType.BIG_DECIMAL):
