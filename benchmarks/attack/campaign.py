@@ -26,7 +26,6 @@ SHARES = {
 _SENDERS = {"requests": 4}
 """Processes that send inputs of a kind, where one alone would wait for answers most of the time."""
 
-
 _WAVES = 10
 _REST_S = 10.0
 _GROWTH_MAX = 1.25

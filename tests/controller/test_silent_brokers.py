@@ -11,8 +11,11 @@ from fastapi import Request
 from gamay.controller.api.querying.brokers import BrokerError, Brokers
 
 
-@pytest.mark.parametrize(("listens", "said"), [(True, "does not answer within 50 ms"), (False, "does not answer: Connect")])
-def test_a_broker_that_does_not_answer_is_unavailable(listens: bool, said: str) -> None:
+@pytest.mark.parametrize(
+    ("listens", "timeout_ms", "said"),
+    [(True, 50, "does not answer within 50 ms"), (False, 60_000, "does not answer: Connect")],
+)
+def test_a_broker_that_does_not_answer_is_unavailable(listens: bool, timeout_ms: int, said: str) -> None:
     services: Any = SimpleNamespace(context=SimpleNamespace(registry=None, tls=None))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -21,5 +24,5 @@ def test_a_broker_that_does_not_answer_is_unavailable(listens: bool, said: str) 
         broker: Any = SimpleNamespace(id="Broker_b", url=f"http://127.0.0.1:{port}")
         request = Request({"type": "http", "headers": []})
         with pytest.raises(BrokerError, match=said) as raised:
-            asyncio.run(Brokers(services).ask(request, "GET", broker, "/queries", {}, 50))
+            asyncio.run(Brokers(services).ask(request, "GET", broker, "/queries", {}, timeout_ms))
     assert raised.value.http_status == 503

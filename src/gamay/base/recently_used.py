@@ -1,4 +1,4 @@
-"""Cache of bounded weight: of what clients can make large, a number of entries bounds no memory."""
+"""Cache of bounded total weight: where clients choose how large entries are, their number alone does not bound memory."""
 
 import threading
 from collections import OrderedDict
@@ -15,7 +15,7 @@ _WEIGHT_LEAST = 200
 
 
 class RecentlyUsed(Generic[K, V]):
-    """The entries used last whose weights together do not exceed a bound; safe to share between threads.
+    """Cache of the entries used last whose weights together do not exceed a bound; safe to share between threads.
 
     peek: does what `get` does, in less time; the entry counts as used no later than before.
     """

@@ -60,7 +60,7 @@ class Gapfill:
 
 
 class Weighed(Hashable, Protocol):
-    """Thing that caches keep by identity. weight: what it counts there for."""
+    """Object that caches compare by identity. weight: what it adds to the total that they bound."""
 
     @property
     def weight(self) -> int: ...
