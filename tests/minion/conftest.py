@@ -145,6 +145,18 @@ class Orders:
         assert (answer["generationErrors"], answer["schedulingErrors"]) == ("", "")
         return [name for name in answer.get(task_type, "").split(",") if name]
 
+    def schedule_one(self, task_type: str) -> str:
+        """Return the one job that is scheduled once servers tell which rows of segments just committed are valid."""
+        found: list[str] = []
+
+        def scheduled() -> bool:
+            found[:] = self.schedule(task_type)
+            return bool(found)
+
+        waiting.eventually(scheduled)
+        (job,) = found
+        return job
+
 
 @pytest.fixture
 def eventually() -> Callable[..., None]:

@@ -43,7 +43,7 @@ def test_a_restart_in_the_middle_goes_on_with_what_was_begun(
 
     with monkeypatch.context() as patch:
         patch.setattr(TaskContext, "upload", wait_for_the_end)
-        (job,) = orders.schedule(TYPE)
+        job = orders.schedule_one(TYPE)
         eventually(lambda: held)
         orders.stop()
     orders.start()
@@ -64,7 +64,7 @@ def test_a_segment_that_is_replaced_meanwhile_is_left_alone(
         upload(task, built, custom, **options)
 
     monkeypatch.setattr(TaskContext, "upload", upload_twice)
-    (job,) = orders.schedule(TYPE)
+    job = orders.schedule_one(TYPE)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "COMPLETED")
     infos = orders.rest("GET", f"/tasks/task/{job}/debug", params={"verbosity": 1})["subtaskInfos"]
     assert uploads
@@ -78,7 +78,7 @@ def test_a_failing_task_says_why(
     orders = prepared(make_orders, eventually)
     monkeypatch.setattr(rebuild, "write_kept", lambda *_: 1 / 0)
     orders.rest("POST", "/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
-    (job,) = orders.schedule(TYPE)
+    job = orders.schedule_one(TYPE)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "FAILED")
     info = orders.rest("GET", f"/tasks/task/{job}/debug")["subtaskInfos"][0]
     assert (info["state"], "ZeroDivisionError" in info["info"]) == (SubtaskState.TASK_ERROR.value, True)

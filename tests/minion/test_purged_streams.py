@@ -28,7 +28,7 @@ def test_keys_are_forgotten_in_committed_segments(make_orders: Callable[..., Any
             del orders.latest[key]
     eventually(orders.is_right)
     # purged segments keep their place in the stream, and so do refreshed ones
-    (job,) = orders.schedule("RefreshSegmentTask")
+    job = orders.schedule_one("RefreshSegmentTask")
     ended(job)
     assert orders.segments() == names
     # what no row is left of goes, but for the last one: it says where the stream goes on

@@ -82,7 +82,7 @@ def test_tasks_of_a_deleted_table_are_given_up(make_orders: Callable[..., Any], 
     orders = make_orders(segment_rows=50).create(UpsertCompactionTask=COMPACT)
     orders.produce(200, keys=10)
     eventually(lambda: len(orders.segments()) >= 3 and orders.is_right())
-    (first,) = orders.schedule(TYPE)
+    first = orders.schedule_one(TYPE)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{first}/state") == "COMPLETED")
     orders.rest("PUT", f"/tasks/{TYPE}/stop")
     orders.produce(200, keys=10)

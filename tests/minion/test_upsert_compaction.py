@@ -14,7 +14,7 @@ def test_segments_lose_rows_that_do_not_count(make_orders: Callable[..., Any], e
     eventually(lambda: len(orders.segments()) >= 8 and orders.is_right())
     before, names = orders.all_rows(), orders.segments()
     assert before == 1000
-    (job,) = orders.schedule(TYPE)
+    job = orders.schedule_one(TYPE)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "COMPLETED")
     eventually(lambda: orders.is_right() and orders.all_rows() < 700)
     assert set(orders.segments()) <= set(names)
@@ -39,7 +39,7 @@ def test_several_segments_become_one(make_orders: Callable[..., Any], eventually
     orders.produce(600, keys=90)
     eventually(lambda: len(orders.segments()) >= 10 and orders.is_right())
     before = orders.all_rows()
-    (job,) = orders.schedule(kind)
+    job = orders.schedule_one(kind)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "COMPLETED")
     eventually(lambda: len([name for name in orders.segments() if name.startswith("compacted__")]) == 2)
     eventually(orders.is_right)
@@ -95,7 +95,7 @@ def test_deleted_keys_stay_until_their_older_rows_are_gone(
     send(5001, *(f"d{i}" for i in range(10)))
     eventually(lambda: len(orders.segments()) == 4)
     eventually(lambda: num_deleted() == 1)  # the key without other rows is forgotten, the other one is not
-    (job,) = orders.schedule(TYPE)
+    job = orders.schedule_one(TYPE)
     eventually(lambda: orders.rest("GET", f"/tasks/task/{job}/state") == "COMPLETED")
     eventually(lambda: orders.all_rows() <= 38)  # the victim's old row, and the row of the forgotten key
     assert num_deleted() == 1
