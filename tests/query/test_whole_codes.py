@@ -117,7 +117,7 @@ def test_sets_of_keys_are_coded_alike(segments: Any) -> None:
 
 
 def of(segments: Any, *names: str, num_rows: int = ROWS) -> dict[str, WholeCodes]:
-    return dict(whole_codes(QuerySegment(segments[0], {}, ""), [Column(name) for name in names], num_rows))
+    return dict(whole_codes(QuerySegment(segments[0], {}, ""), [Column(name) for name in names], [], num_rows))
 
 
 def test_which_columns_are_coded(segments: Any) -> None:

@@ -1,7 +1,6 @@
 """A consuming segment against the immutable one of the same rows: what a view shows, and what sealing writes."""
 
 import threading
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +18,9 @@ from gamay.model.types import DataType, FieldRole
 from gamay.segment.mutable import MutableSegment, Sizing
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray
 from gamay.segment.read.reader import open_segment
-from gamay.segment.spi import INVERTED, RANGE, SORTED
+from gamay.segment.spi import INVERTED, SORTED
 from gamay.segment.write import forms
+from gamay.segment.zones import ZONE_ROWS
 
 ENCODINGS = {
     "dictionary": {},
@@ -128,16 +128,6 @@ def check_indexes(kit, column, expected):
         assert [set(column.index(INVERTED).docs(i)) for i in range(len(values))] == holds
         some = np.arange(0, len(values), 2, dtype=np.int32)
         assert set(column.index(INVERTED).docs_of_any(some)) == set().union(*holds[::2])
-    if column.index(RANGE) is not None:
-        for low, high in ((None, None), *pairwise([*rows, None])):
-            for inclusive in (True, False):
-                found = column.index(RANGE).docs_between(low, high, inclusive, not inclusive)
-                assert list(found) == [
-                    i
-                    for i, row in enumerate(rows)
-                    if (low is None or row > low or (inclusive and row == low))
-                    and (high is None or row < high or (not inclusive and row == high))
-                ]
 
 
 def check_stats(stats, expected):
@@ -392,19 +382,20 @@ def test_the_sort_key_has_an_inverted_index_until_it_is_sealed(kit, consume, tmp
     assert kit.plain(sealed.column("y").values(0, 3)) == ["2", "1", "3"]
 
 
-def test_zones_of_many_rows_while_more_come(kit, consume):
+def test_zones_are_those_of_the_rows_while_more_come(kit, consume):
     rng = np.random.default_rng(4)
-    times = np.cumsum(rng.integers(-5, 20, 30_000)).astype(np.int64)
+    times = np.cumsum(rng.integers(-5, 20, 50_000)).astype(np.int64)
     schema = kit.schema(kit.field("t", DataType.LONG))
-    config = kit.config(noDictionaryColumns=["t"], rangeIndexColumns=["t"])
-    segment = consume(schema, config, {"t": times[:21_000].tolist()}, batch_rows=1000)
+    config = kit.config(noDictionaryColumns=["t"])
+    segment = consume(schema, config, {"t": times[:33_000].tolist()}, batch_rows=1000)
     view = segment.view()
-    segment.append(kit.batch(schema, {"t": times[21_000:].tolist()}))
+    segment.append(kit.batch(schema, {"t": times[33_000:].tolist()}))
     for seen in (view, segment.view()):
-        shown = times[: seen.num_docs]
-        for low, high in rng.integers(-100, times.max() + 100, (40, 2)).tolist():
-            found = seen.column("t").index(RANGE).docs_between(low, high, True, False)
-            assert np.array_equal(np.array(found, np.int64), np.flatnonzero((shown >= low) & (shown < high)))
+        shown, zones = times[: seen.num_docs], seen.column("t").zones
+        parts = np.split(shown, range(ZONE_ROWS, len(shown), ZONE_ROWS))
+        assert zones.low.tolist() == [part.min() for part in parts]
+        assert zones.high.tolist()[:-1] == [part.max() for part in parts[:-1]]
+        assert zones.high[-1] >= parts[-1].max()  # rows that came later may be in it
 
 
 @pytest.mark.parametrize(
@@ -451,7 +442,7 @@ def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
     }
     fields = [kit.field("x", DataType.INT), kit.field("s", DataType.STRING), kit.field("m", DataType.INT, False)]
     schema = kit.schema(*fields, kit.field("r", DataType.LONG))
-    config = kit.config(noDictionaryColumns=["r"], invertedIndexColumns=["s"], rangeIndexColumns=["r"])
+    config = kit.config(noDictionaryColumns=["r"], invertedIndexColumns=["s"])
     segment = consume(schema, config, {name: [] for name in columns})
     batch, wrong, done = kit.batch(schema, columns), [], threading.Event()
     is_null = np.array([value is None for value in columns["s"]])
@@ -470,7 +461,6 @@ def test_readers_see_whole_batches_while_the_writer_appends(kit, consume):
                 "lists": np.array_equal(m.offsets(0, rows), 2 * np.arange(rows + 1)) and m.stats.num_values == 2 * rows,
                 "cardinality": len(x.dictionary) == len(set(columns["x"][:rows])),
                 "nulls": s.stats.num_nulls == int(is_null[:rows].sum()) == len(s.null_docs or ()),
-                "range": len(r.index(RANGE).docs_between(0, 90_000, True, True)) == int((numbers[:rows] <= 30_000).sum()),
             }
             for text in ("v7", "null"):
                 found = s.dictionary.id_of(text)

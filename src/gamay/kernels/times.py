@@ -48,6 +48,13 @@ def quotients(times: Array, size: int, out: Array) -> None:
 
 
 @kernel
+def steps_since(times: Array, begin: int, size: int, out: Array) -> None:
+    """Write how many steps of `size` ms each time lies behind `begin`, which is no later than any: uint32."""
+    for i in range(len(times)):
+        out[i] = np.uint32(np.float64(times[i] - begin) / np.float64(size))
+
+
+@kernel
 def hours_of_day(times: Array, out: Array) -> None:
     """Write the hour of each time, 0 to 23."""
     _field(times, 3_600_000, 24, out)

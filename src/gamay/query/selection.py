@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base import guard
+from gamay.base.arrays import Mask
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.expression import Expression, column_names
 from gamay.functions.ranking import in_order
@@ -15,13 +16,15 @@ from gamay.kernels.tuning import AGGREGATED_BLOCK_VALUES
 from gamay.query.bind.binder import BoundQuery, SortKey
 from gamay.query.columns.operations import concat_encoded, concat_vectors, take_rows
 from gamay.query.columns.order import Bound, CommonBound, Indices, SortArray, bound_of, candidates, sort_array, top_rows
+from gamay.query.filter.zoned import ZONE_MAP
 from gamay.query.limits.deadline import Deadline
 from gamay.query.limits.memory_size import held_bytes
-from gamay.query.view.match_spans import cut, span_of
-from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, Matches, max_block_rows
+from gamay.query.view.match_spans import cut, of_runs, span_of
+from gamay.query.view.matches import BLOCK_ROWS, AllDocs, Block, DocIds, DocList, DocMask, DocScan, Matches, max_block_rows
 from gamay.query.view.read import as_vector, is_raw_text, raw_text_rows, read_values, segment_reader
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Dictionary, Segment
+from gamay.segment.zones import ZONE_ROWS, Zones
 
 Rows: TypeAlias = tuple[Vector, ...]
 Key: TypeAlias = Vector | EncodedVector
@@ -161,7 +164,7 @@ def top_docs(
     best = _Best(order_by, limit, dictionary, common)
     scanned = 0
     is_in_order = lies_in_order(segment, order_by)
-    for block in _ordered_blocks(segment, matches, order_by, limit, is_in_order):
+    for block in _ordered_blocks(segment, matches, best, is_in_order):
         deadline.check()
         scanned += len(block)
         # Ids are compared where they lie, flags or not: copying those that are kept takes longer than comparing all.
@@ -208,12 +211,44 @@ def _sorted_dictionary(segment: Segment, key: SortKey) -> Dictionary | None:
     return column.dictionary if column.single_value and column.dictionary and column.dictionary.is_sorted else None
 
 
-def _ordered_blocks(
-    segment: Segment, matches: Matches, order_by: Sequence[SortKey], limit: int, is_in_order: bool
-) -> Iterator[Block]:
-    if not is_in_order:
-        return _rising_blocks(matches, limit, _full_block_rows(segment, order_by))
-    return _falling_blocks(matches, limit) if order_by[0].descending else _growing_blocks(matches, limit)
+def _ordered_blocks(segment: Segment, matches: Matches, best: "_Best", is_in_order: bool) -> Iterator[Block]:
+    first = best.order_by[0]
+    if is_in_order:
+        return _falling_blocks(matches, best.limit) if first.descending else _growing_blocks(matches, best.limit)
+    full = _full_block_rows(segment, best.order_by)
+    zones = None if isinstance(matches, DocList) else _zones_of_key(segment, first)
+    if zones is None or isinstance(matches, DocList):
+        return _rising_blocks(matches, best.limit, full)
+    return _zoned_blocks(matches, zones, full, best)
+
+
+def _zones_of_key(segment: Segment, key: SortKey) -> Zones | None:
+    """Return the zones of a sort key that is a column; None of others, and where nulls stand among its values."""
+    if not isinstance(key.expression, ColumnExpression):
+        return None
+    name = key.expression.name
+    if isinstance(segment, QuerySegment) and (
+        ZONE_MAP in segment.skipped_indexes.get(name, ()) or segment.null_flags(name) is not None
+    ):
+        return None
+    return segment.column(name).zones
+
+
+def _zoned_blocks(matches: AllDocs | DocMask | DocScan, zones: Zones, full: int, best: "_Best") -> Iterator[Block]:
+    """Walk the matches zone by zone: first those with the first keys, then those that the rows found do not rule out.
+
+    full: rows of a block at most.
+    """
+    span = matches.span if isinstance(matches, DocMask) else matches
+    order = zones.from_the_first(best.order_by[0].descending)
+    order = order[(order >= span.start // ZONE_ROWS) & (order * ZONE_ROWS < span.stop)]
+    firsts = zones.high if best.order_by[0].descending else zones.low
+    count = max(1, 4 * best.limit // ZONE_ROWS)
+    while len(order := order[best.admits(firsts[order])]):
+        for part in of_runs(matches, np.sort(order[:count]), ZONE_ROWS):
+            yield from part.blocks(full, full)
+        order = order[count:]
+        count *= 4
 
 
 def _falling_blocks(matches: Matches, limit: int) -> Iterator[Block]:
@@ -282,8 +317,8 @@ class _Best:
         dictionary: Dictionary | None = None,
         common: CommonBound | None = None,
     ) -> None:
-        self._order_by = order_by
-        self._limit = limit
+        self.order_by = order_by
+        self.limit = limit
         self._dictionary = dictionary
         self._common = common
         self._keys: list[list[Key]] = []
@@ -296,12 +331,12 @@ class _Best:
     @property
     def is_full(self) -> bool:
         """Whether there are as many rows as are wanted."""
-        return self._pending >= self._limit
+        return self._pending >= self.limit
 
     def is_complete(self, first: Key) -> bool:
         """Whether no row after a block has a chance, where rows come in the order of the first key, which is given."""
-        sort = self._order_by[0]
-        if not sort.descending and len(self._order_by) == 1:
+        sort = self.order_by[0]
+        if not sort.descending and len(self.order_by) == 1:
             return self.is_full  # equal rows that come later are behind
         values = first.ids if isinstance(first, EncodedVector) else first.values
         return self._bound is not None and len(first) > 0 and self._bound.excludes(values[0 if sort.descending else -1])
@@ -309,21 +344,27 @@ class _Best:
     def is_bounded(self) -> bool:
         """Whether `candidates` leaves rows out; learns what other parts have found."""
         if self._common is not None and self._dictionary is not None:
-            self._bound = self._common.tightened(self._bound, self._dictionary, self._order_by[0].nulls_last)
+            self._bound = self._common.tightened(self._bound, self._dictionary, self.order_by[0].nulls_last)
         return self._bound is not None
+
+    def admits(self, firsts: "np.ndarray[Any, np.dtype[Any]]") -> Mask:
+        """Return which ids or numbers may still be first keys of the rows; learns what other parts have found."""
+        if self.is_bounded() and self._bound is not None:
+            return self._bound.admits(firsts)
+        return np.ones(len(firsts), np.bool_)
 
     def count_memory(self, *, to_sort: bool = False) -> None:
         """Tell the guard what the rows hold, and what sorting them takes; raises QueryError 245 when that is too much."""
         if self._pending > _COUNTED_ROWS:
             held = sum(map(held_bytes, self._keys)) + held_bytes(self._docs)
-            sorting = 2 * held + _SORTED_BYTES * self._pending * (1 + len(self._order_by))  # by the docs, then by the keys
+            sorting = 2 * held + _SORTED_BYTES * self._pending * (1 + len(self.order_by))  # by the docs, then by the keys
             self.holder.hold(held + sorting if to_sort else held)
 
     def candidates(self, first: Key) -> Indices | None:
         """Return which rows of a block may be among the first, by its first key; None when most may."""
         if self._bound is not None:
             return self._bound.candidates(first)
-        return leading_rows(first, self._order_by[0], self._limit) if len(self._order_by) > 1 else None
+        return leading_rows(first, self.order_by[0], self.limit) if len(self.order_by) > 1 else None
 
     def undecided(self, keys: Sequence[Key]) -> Indices | None:
         """Return which rows may be among the first, by the first of the keys, which are given; None when most may.
@@ -340,7 +381,7 @@ class _Best:
     def add(self, keys: Sequence[Key], block: Block) -> None:
         """Take the rows of a block; blocks come in the order of the docs."""
         rows = np.arange(len(block))
-        is_cut = len(rows) > self._limit
+        is_cut = len(rows) > self.limit
         if is_cut:
             first = self._first(keys)
             keys, rows = [take_key(key, first) for key in keys], rows[first]
@@ -348,7 +389,7 @@ class _Best:
         self._docs.append(_docs_at(block, rows))
         self._pending += len(rows)
         # a bound that has just left more rows than are wanted can be tightened at once, for the next block
-        if self._pending > max(_PENDING_ROWS, 2 * self._limit) or (self.is_full and (is_cut or self._bound is None)):
+        if self._pending > max(_PENDING_ROWS, 2 * self.limit) or (self.is_full and (is_cut or self._bound is None)):
             self._compact()
 
     def rows(self) -> tuple[tuple[Key, ...], DocIds]:
@@ -371,9 +412,9 @@ class _Best:
         self._keys = [[take_key(key, rows) for key in keys]]
         self._docs = [docs[rows]]
         self._pending = len(rows)
-        if self._limit and self.is_full:
+        if self.limit and self.is_full:
             self._bounds = []
-            for key, sort in zip(self._keys[0], self._order_by, strict=True):
+            for key, sort in zip(self._keys[0], self.order_by, strict=True):
                 bound = bound_of(key, sort.descending, sort.nulls_last)
                 if bound is None:
                     break
@@ -384,7 +425,7 @@ class _Best:
                 self._common.offer(self._bound, first.type, self._dictionary)
 
     def _first(self, keys: Sequence[Key]) -> Indices:
-        return _first_of(keys, self._order_by, self._limit)
+        return _first_of(keys, self.order_by, self.limit)
 
 
 def _first_of(keys: Sequence[Key], order_by: Sequence[SortKey], limit: int) -> Indices:

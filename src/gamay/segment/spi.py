@@ -16,6 +16,7 @@ from gamay.functions.expression import Expression, LiteralValue
 from gamay.functions.frame import FramedVector
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
+from gamay.segment.zones import Zones
 
 Ids: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 DocIds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
@@ -314,6 +315,11 @@ class Column(IndexSource, Protocol):
     def stats(self) -> ColumnStats: ...
     @property
     def sorted_values(self) -> SortedValues | None: ...
+
+    @property
+    def zones(self) -> Zones | None:
+        """The bounds of single values zone by zone: of ids that ascend with the values, or of numbers; else None."""
+        ...
 
     def index(self, key: IndexKey[T]) -> T | None:
         """Return an index among the column's buffers; None when it has none of this key."""

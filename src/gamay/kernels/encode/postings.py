@@ -48,7 +48,7 @@ def walk(wanted: Array, num_values: int, heads: Array, links: Array, out: Array)
 
 @kernel
 def widen_zones(values: Array, start: int, zone_bits: int, lows: Array, highs: Array) -> None:
-    """Take values[i], at row start + i, into the bounds of its zone of 2**zone_bits rows."""
+    """Take values[i], at row start + i, into the bounds of its zone of 2**zone_bits rows; NaN makes them infinite."""
     for i in range(len(values)):
         row = np.int64(start) + i
         zone = row >> zone_bits
@@ -56,6 +56,9 @@ def widen_zones(values: Array, start: int, zone_bits: int, lows: Array, highs: A
         if row & ((np.int64(1) << zone_bits) - 1) == 0:
             lows[zone] = value
             highs[zone] = value
+        if value != value:
+            lows[zone] = -np.inf
+            highs[zone] = np.inf
         else:
             lows[zone] = min(lows[zone], value)
             highs[zone] = max(highs[zone], value)

@@ -171,6 +171,11 @@ class Bound:
             return False
         return bool(value < self.value if self.descending else value > self.value)
 
+    def admits(self, values: "np.ndarray[Any, np.dtype[Any]]") -> Mask:
+        """Return which of some ids or numbers, without NaN, are not beyond the bound."""
+        inside: Mask = values >= self.value if self.descending else values <= self.value
+        return inside
+
     def _of_ids(self, ids: "np.ndarray[Any, np.dtype[Any]]") -> Indices:
         first, last = (self.value, int(np.iinfo(ids.dtype).max)) if self.descending else (0, self.value)
         if first > last:  # a bound of another segment, beyond all values of this one

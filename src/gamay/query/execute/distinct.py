@@ -19,6 +19,7 @@ from gamay.query.view.match_spans import cut, span_of
 from gamay.query.view.matches import DocList, Matches
 from gamay.query.view.read import segment_reader
 from gamay.query.view.virtual import QuerySegment
+from gamay.query.view.whole_codes import whole_codes
 from gamay.segment.spi import Dictionary
 from gamay.sql.options.option_values import number
 
@@ -72,11 +73,12 @@ def _distinct(context: ExecutionContext, segment: QuerySegment) -> GroupTable:
     first_rows = _FIRST_STEP_ROWS
     if bound.order_by:  # few rows are to bound the others, but enough of them to have most of the first
         first_rows = _STEP_ROWS_MAX if first_key is None else min(max(first_rows, _BOUNDING_ROWS * limit), _STEP_ROWS_MAX)
-    for step in _steps(filtered.matches(), first_rows):
+    rows, found = context.asked(segment).rows, filtered.matches()
+    looked_at = span_of(found) if bound.order_by or limit > first_rows else first_rows
+    reader = segment_reader(segment, whole_codes(segment, rows, (), looked_at))
+    for step in _steps(found, first_rows):
         matches = step if first_key is None else first_key.with_a_chance(step)
-        table = _merged(
-            table, group_segment(context.asked(segment).rows, (), matches, segment_reader(segment), context.pool, options)
-        )
+        table = _merged(table, group_segment(rows, (), matches, reader, context.pool, options))
         scanned += filtered.walked(step)
         is_bounded = first_key is not None and first_key.leaves_out
         if bound.order_by and table.num_groups > (limit if is_bounded else max(limit, _UNTRIMMED_GROUPS)):

@@ -38,6 +38,7 @@ from gamay.query.execute.nearest_first import indexed_search
 from gamay.query.filter.apply import apply_filter
 from gamay.query.filter.nearest import NearScan
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
+from gamay.query.filter.zoned import ZONE_MAP, ZonedScan
 from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.view.counters import EntryCounter
@@ -74,6 +75,7 @@ _INDEX_OPERATORS = {
     "range_index": "FILTER_RANGE_INDEX",
     **{f"{kind}_index": f"FILTER_{kind.upper()}_INDEX" for kind in SECONDARY_KINDS},
     "bitmap": "FILTER_BITMAP",
+    ZONE_MAP: "FILTER_ZONE_MAP",
 }
 _MATCH_ALL = "FILTER_MATCH_ENTIRE_SEGMENT"
 _EMPTY = Operator("FILTER_EMPTY")
@@ -335,12 +337,12 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     if isinstance(resolved, Indexed) and resolved.index in ("empty", "match_all"):
         return _constant(segment, matches=(resolved.index == "match_all") != negated)
     operator, predicate = _predicate(leaf, negated)
-    if not isinstance(resolved, Indexed | Narrowed) or resolved.index not in _INDEX_OPERATORS:
+    index = resolved.index if isinstance(resolved, Indexed | Narrowed | ZonedScan) else ""
+    if index not in _INDEX_OPERATORS:
         if isinstance(leaf, Test) or (isinstance(leaf, Match) and operator not in _NAMED_PREDICATES.values()):
             return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
         return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
-    name = _INDEX_OPERATORS[resolved.index]
-    return Operator(f"{name}(indexLookUp:{resolved.index},operator:{operator},predicate:{predicate})")
+    return Operator(f"{_INDEX_OPERATORS[index]}(indexLookUp:{index},operator:{operator},predicate:{predicate})")
 
 
 def _near(leaf: Near, segment: QuerySegment) -> Operator:

@@ -4,6 +4,8 @@ All aggregates share one walk over the rows that WHERE lets through. A condition
 the docs that indexes found, or from a scan of the rows that are walked.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gamay.functions.expression import Column, Expression
@@ -20,7 +22,7 @@ from gamay.query.view.match_spans import span_of
 from gamay.query.view.matches import Block, Matches
 from gamay.query.view.read import segment_reader
 from gamay.query.view.virtual import QuerySegment
-from gamay.query.view.whole_codes import whole_codes
+from gamay.query.view.whole_codes import WholeCodes, whole_codes
 
 
 class FilterClauses:
@@ -40,7 +42,10 @@ class FilterClauses:
 
         matches: the rows that are grouped; None where there are no keys.
         """
-        codes = {} if matches is None else whole_codes(self._segment, self._bound.rows, span_of(matches))
+        codes: Mapping[str, WholeCodes] = {}
+        if matches is not None:
+            arguments = [argument for call in self._bound.aggregates for argument in call.arguments]
+            codes = whole_codes(self._segment, self._bound.rows, arguments, span_of(matches))
         plain = segment_reader(self._segment, codes)
         return self._counting(plain) if self._kept else plain
 

@@ -10,6 +10,7 @@ from gamay.kernels.rows.masks import compress
 from gamay.query.bind.predicate import Filter
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
 from gamay.query.filter.scan import Scan, mask_within, rows_within
+from gamay.query.filter.zoned import ZonedScan
 from gamay.query.view.counters import EntryCounter, MatchedRows, ScannedEntries
 from gamay.query.view.docset import SPARSE, DocRange, DocSet, doc_ids, doc_mask, intersect, matches_of
 from gamay.query.view.matches import BLOCK_ROWS, DocIds, DocList, DocScan, Matches
@@ -69,6 +70,8 @@ def apply_filter(filter_: Filter, segment: Segment, run: Run = one_by_one) -> Fi
     shared = segment.shared if isinstance(segment, QuerySegment) else None
     counter = ScannedEntries() if shared is None else shared.entries
     resolved = Resolver(segment, counter, run).resolve(filter_)
+    if isinstance(resolved, ZonedScan):
+        resolved = Narrowed(resolved.span, resolved)
     visible = segment.visible if isinstance(segment, QuerySegment) else None
     if visible is not None:
         if isinstance(resolved, (Indexed, Narrowed)):

@@ -1,46 +1,33 @@
-"""Fields of points in time, `hour(ts) >= 18` or `GROUP BY dateTrunc('day', ts)`, over times that ascend.
+"""Fields of points in time, `hour(ts) >= 18` or `GROUP BY dateTrunc('day', ts)`, over times that ascend, or nearly so.
 
-Within an hour nothing changes for a function that reads hours: it is computed once for each hour that there is, and where
-hours begin is found by search. Times ascend in dictionaries, and in raw columns whose rows do. Fields are those of UTC.
+They are computed once for each step of time (`gamay.query.columns.time_steps`). Where steps begin is found by search in
+dictionaries, and in raw columns whose rows ascend; in others a division tells in which step a time lies, and their zones
+tell where there are such steps.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gamay.base.arrays import Array, Mask
+from gamay.base.errors import QueryError
 from gamay.functions.evaluate import evaluate_entries
-from gamay.functions.expression import Call, Column, Expression, Literal
-from gamay.functions.vector import Vector
+from gamay.functions.expression import Expression
+from gamay.functions.vector import Vector, take
 from gamay.model.types import DataType
 from gamay.query.columns.operations import truth
+from gamay.query.columns.time_steps import STEPPED, step_ms
 from gamay.query.view.docset import DocFlags, DocRange, DocSet
+from gamay.query.view.whole_codes import step_codes
 from gamay.segment.spi import Column as SegmentColumn
+from gamay.segment.zones import Zones
 
-_MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
-_FIELDS = {"minute": _MINUTE_MS, "hour": _HOUR_MS} | dict.fromkeys(
-    [
-        "year",
-        "quarter",
-        "month",
-        "monthofyear",
-        "week",
-        "weekofyear",
-        "yearofweek",
-        "yow",
-        "dayofyear",
-        "doy",
-        "day",
-        "dayofmonth",
-        "dayofweek",
-        "dow",
-    ],
-    _DAY_MS,
-)
-_UNITS = {"minute": _MINUTE_MS, "hour": _HOUR_MS} | dict.fromkeys(("day", "week", "month", "quarter", "year"), _DAY_MS)
 # fewer times in each step, on average, are looked at as quickly one by one
 _TIMES_PER_STEP = 8
+# steps of which zones are asked, at most
+_STEPS_MAX = 1 << 14
 
 
 Times: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -67,9 +54,7 @@ def calendar_steps(expression: Expression, data_type: DataType, times: Times) ->
 
     times: ascending, perhaps with repeats.
     """
-    if data_type not in (DataType.TIMESTAMP, DataType.LONG) or not len(times):
-        return None
-    step = _step(expression)
+    step = step_ms(expression, int(times[0])) if data_type in STEPPED and len(times) else 0
     if not step:
         return None
     first, last = int(times[0]) // step, int(times[-1]) // step
@@ -90,7 +75,7 @@ def calendar_docs(condition: Expression, column: SegmentColumn) -> DocSet | None
     steps = None if times is None else calendar_steps(condition, column.data_type, times)
     if steps is None:
         return None
-    holds, cuts = _holds(condition, steps), steps.cuts
+    holds, cuts = _holds(condition, steps.starts), steps.cuts
     changes = np.flatnonzero(np.diff(np.concatenate(([False], holds, [False]))))  # where runs of True begin and end
     begins, ends = cuts[changes[::2]].tolist(), cuts[changes[1::2]].tolist()
     if len(begins) <= 1:
@@ -101,49 +86,43 @@ def calendar_docs(condition: Expression, column: SegmentColumn) -> DocSet | None
     return DocFlags(mask, sum(ends) - sum(begins))
 
 
+def calendar_test(condition: Expression, column: SegmentColumn) -> Callable[[Vector], Mask] | None:
+    """Return the test of a raw column's times by the steps that they lie in; None where a condition is tested of each."""
+    codes = step_codes(column, [condition], column.num_docs // _TIMES_PER_STEP)
+    if codes is None:
+        return None
+    try:
+        holds = _holds(condition, codes.dictionary)
+    except QueryError:  # perhaps for a step that has no row
+        return None
+    return lambda times: take(holds, codes.ids(times))
+
+
+def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> Mask | None:
+    """Return the zones in which a condition on a column of times may hold; None where that is not known."""
+    step = step_ms(condition, int(zones.low.min())) if data_type in STEPPED else 0
+    if not step:
+        return None
+    low, high = zones.low // step, zones.high // step
+    first, last = int(low.min()), int(high.max())
+    if last - first >= _STEPS_MAX:
+        return None
+    starts = np.arange(first, last + 1, dtype=np.int64) * step
+    starts[0] = zones.low.min()  # where the step begins may be beyond 64 bits
+    try:
+        holds = _holds(condition, Vector(data_type, starts))
+    except QueryError:  # perhaps for a step that has no row
+        return None
+    held = np.concatenate(([0], np.cumsum(holds)))
+    found: Mask = held[high - first + 1] > held[low - first]
+    return found
+
+
 def calendar_entries(condition: Expression, entries: Vector) -> Mask | None:
     """Return for which entries of an ascending dictionary a condition holds; None where each must be tested."""
     steps = calendar_steps(condition, entries.type, entries.values) if entries.ascends else None
-    return None if steps is None else np.repeat(_holds(condition, steps), steps.counts)
+    return None if steps is None else np.repeat(_holds(condition, steps.starts), steps.counts)
 
 
-def _holds(condition: Expression, steps: CalendarSteps) -> Mask:
-    return truth(evaluate_entries(condition, steps.starts), len(steps.starts))
-
-
-def _step(expression: Expression) -> int:
-    """Return the milliseconds within which an expression does not change, 0 when that is not known; of constants, a day."""
-    if isinstance(expression, Literal):
-        return _DAY_MS
-    if not isinstance(expression, Call):
-        return 0
-    name, args = expression.name, expression.args
-    if any(isinstance(arg, Column) for arg in args):
-        if len(args) == 1:
-            return _FIELDS.get(name, 0)
-        unit = args[0]
-        is_cut = name == "datetrunc" and len(args) == 2 and isinstance(unit, Literal) and isinstance(unit.value, str)
-        return _UNITS.get(str(unit.value).lower(), 0) if is_cut and isinstance(unit, Literal) else 0
-    return min(map(_step, args)) if name in _ELEMENTWISE else 0
-
-
-_ELEMENTWISE = frozenset(
-    [
-        "equals",
-        "notequals",
-        "lessthan",
-        "lessthanorequal",
-        "greaterthan",
-        "greaterthanorequal",
-        "between",
-        "in",
-        "notin",
-        "and",
-        "or",
-        "not",
-        "plus",
-        "minus",
-        "times",
-        "mod",
-    ]
-)
+def _holds(condition: Expression, starts: Vector) -> Mask:
+    return truth(evaluate_entries(condition, starts), len(starts))

@@ -20,7 +20,7 @@ from gamay.functions.vector import Vector, take
 from gamay.kernels.rows.filter import mark_docs
 from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.columns.operations import truth
-from gamay.query.filter.calendar import calendar_docs, calendar_entries
+from gamay.query.filter.calendar import calendar_docs, calendar_entries, calendar_test, calendar_zones
 from gamay.query.filter.nearest import NearScan, nearest_docs
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
@@ -43,6 +43,7 @@ from gamay.query.filter.scan import (
 )
 from gamay.query.filter.sorted_values import searched_docs
 from gamay.query.filter.values import code_range, in_test, range_test
+from gamay.query.filter.zoned import ZONE_MAP, ZonedScan, zoned, zones_of_values
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import (
     SPARSE,
@@ -74,6 +75,7 @@ from gamay.segment.spi import (
     SecondaryIndex,
     Segment,
 )
+from gamay.segment.zones import Zones
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 """A range [first, last) of dictionary ids, or the ids themselves, ascending."""
@@ -177,6 +179,8 @@ class Resolver:
                     docs = intersect(docs, resolved.docs)
                 if len(docs) == 0:
                     return self.nothing()
+            if isinstance(resolved, ZonedScan):
+                docs = intersect(docs, resolved.span)
             if not isinstance(resolved, Indexed):
                 scans.append(resolved.scan if isinstance(resolved, Narrowed) else resolved)
         scans = _merged_by_column(scans)
@@ -249,8 +253,7 @@ class Resolver:
             return self._leaf(leaf, survivors)
         known: Resolved | None = shared.leaves.get(leaf)
         if known is None:
-            known = self._leaf(leaf, survivors)
-            known = shared.leaves[leaf] = known if isinstance(known, Indexed | Narrowed) else SharedScan(known)
+            known = shared.leaves[leaf] = _shared(self._leaf(leaf, survivors))
         return known
 
     def _leaf(self, leaf: Leaf, survivors: int) -> Resolved:
@@ -355,11 +358,24 @@ class Resolver:
             return _range_docs(ranges, leaf)
         if inverted is not None and not column.has_forward:
             return _inverted_docs(inverted, ids)
+        zones = self._zones(column) if dictionary.is_sorted else None
         if isinstance(ids, tuple):
-            return IdScan(column, ids, self._counter)
+            found = None if zones is None else zones.meeting(ids[0], ids[1] - 1)
+            return self._where_found(IdScan(column, ids, self._counter), found)
         table = np.zeros(len(dictionary), np.bool_)
         table[ids] = True
-        return IdScan(column, table, self._counter)
+        found = None if zones is None else zones.holding(ids)
+        return self._where_found(IdScan(column, table, self._counter), found)
+
+    def _zones(self, column: Column) -> Zones | None:
+        """Return the zones of a column, unless the query says that they are not to be used."""
+        return None if self._skips(column, ZONE_MAP) else column.zones
+
+    def _where_found(self, scan: Scan, zones: Mask | None) -> Resolved:
+        """Return a scan of some zones; None are all."""
+        if zones is None:
+            return scan
+        return zoned(scan, zones, self._num_docs) if zones.any() else self.nothing()
 
     def _ids(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> IdSet:
         """Return the ids of the values that satisfy a predicate."""
@@ -369,8 +385,16 @@ class Resolver:
 
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
         if isinstance(leaf, Match):
-            docs = None if self._reads_nulls(leaf.column) else calendar_docs(leaf.expression, column)
-            return self._by_value(leaf, column) if docs is None else Indexed(docs, SORTED.lookup)
+            scan: Scan
+            if self._reads_nulls(leaf.column):
+                return self._by_value(leaf, column)
+            if (docs := calendar_docs(leaf.expression, column)) is not None:
+                return Indexed(docs, SORTED.lookup)
+            zones = self._zones(column)
+            found = None if zones is None else calendar_zones(leaf.expression, column.data_type, zones)
+            test = calendar_test(leaf.expression, column)
+            scan = self._by_value(leaf, column) if test is None else ValueScan(column, test, self._counter)
+            return self._where_found(scan, found)
         if (docs := searched_docs(leaf, column)) is not None:
             return Indexed(docs, SORTED.lookup)
         if (ranges := self._ranges(column)) is not None:
@@ -382,8 +406,11 @@ class Resolver:
         test = in_test(leaf, column.data_type) if isinstance(leaf, In) else range_test(leaf, column.data_type)
         framed = column.framed if isinstance(column, KnowsFrame) else None
         if framed is not None and (codes := code_range(leaf, framed.frame)) is not None:
-            return FrameScan(framed, codes, test, self._counter)
-        return ValueScan(column, test, self._counter)
+            scan = FrameScan(framed, codes, test, self._counter)
+        else:
+            scan = ValueScan(column, test, self._counter)
+        zones = self._zones(column)
+        return self._where_found(scan, None if zones is None else zones_of_values(zones, leaf, column))
 
     def _ranges(self, column: Column) -> RangeIndex | None:
         """Return the range index of a column, unless the query says that it is not to be used."""
@@ -398,6 +425,13 @@ class Resolver:
             # what stands at the place of a null need not be a value that the expression takes
             return ExpressionScan(self._segment, leaf.expression, self._counter)
         return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
+
+
+def _shared(resolved: Resolved) -> Resolved:
+    """Return an answer whose scan several filters use."""
+    if isinstance(resolved, Indexed | Narrowed):
+        return resolved
+    return resolved.over(SharedScan(resolved.scan)) if isinstance(resolved, ZonedScan) else SharedScan(resolved)
 
 
 def _merged_by_column(scans: Iterable[Scan]) -> list[Scan]:

@@ -1,5 +1,8 @@
-"""Matches by the rows that walking them looks at: how many there are, and cutting some off the front."""
+"""Matches by the rows that walking them looks at: how many there are, cutting some off the front, those of some runs."""
 
+import numpy as np
+
+from gamay.base.arrays import Array
 from gamay.query.view.matches import AllDocs, DocList, DocMask, DocScan, Matches
 
 
@@ -8,6 +11,24 @@ def span_of(matches: Matches) -> int:
     if isinstance(matches, DocList):
         return len(matches)
     return len(matches.mask) if isinstance(matches, DocMask) else matches.stop - matches.start
+
+
+def of_runs(matches: AllDocs | DocMask | DocScan, groups: Array, rows: int) -> list[Matches]:
+    """Return the matches among some groups of rows, a part for each run of groups.
+
+    groups: numbers, ascending; group i has the rows [rows * i, rows * (i + 1)).
+    """
+    runs = np.split(groups, np.flatnonzero(np.diff(groups) > 1) + 1)
+    return [_within(matches, int(run[0]) * rows, (int(run[-1]) + 1) * rows) for run in runs]
+
+
+def _within(matches: AllDocs | DocMask | DocScan, start: int, stop: int) -> Matches:
+    span = matches.span if isinstance(matches, DocMask) else matches
+    start = max(start, span.start)
+    stop = max(start, min(stop, span.stop))
+    if isinstance(matches, DocMask):
+        return DocMask(start, matches.mask[start - span.start : stop - span.start])
+    return matches.part(start, stop) if isinstance(matches, DocScan) else AllDocs(start, stop)
 
 
 def cut(matches: Matches, rows: int) -> tuple[Matches, Matches]:

@@ -1,6 +1,7 @@
-"""Raw whole numbers of a narrow range as ids: each is its distance from the least, into a dictionary of the whole range.
+"""Raw whole numbers as ids, where they are of a narrow range, or times of which only the hour, the day or the like is asked.
 
-So keys of groups need no hashing where their column has no dictionary of its own.
+Each is its distance from the least, into a dictionary of the whole range. So keys of groups need no hashing where their
+column has no dictionary of its own, and what is computed of times is computed once for each hour, or day.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,37 +14,57 @@ from gamay.base.errors import CorruptSegmentError
 from gamay.functions.expression import Expression, column_names
 from gamay.functions.frame import FramedVector
 from gamay.functions.vector import EncodedVector, Vector, numpy_dtype
+from gamay.kernels.times import steps_since
 from gamay.kernels.tuning import WHOLE_CODES_MAX
 from gamay.model.types import DataType
+from gamay.query.columns.time_steps import STEPPED, step_ms
 from gamay.query.view.matches import Block
 from gamay.query.view.read import read_values
 from gamay.query.view.virtual import QuerySegment
-from gamay.segment.spi import Column, KnowsFrame
+from gamay.segment.spi import Column
 
 # The dictionary is not counted, so that it may take but so small a part of what a query may hold.
 _MEMORY_SHARE = 16
 _ENTRY_BYTES = 8
+# distances between times are doubles exactly, and steps begin within 64 bits
+_EXACT_MAX = 1 << 52
+_LEAST_MIN = -(1 << 62)
 _WHOLE = frozenset({DataType.INT, DataType.LONG, DataType.TIMESTAMP})
 
 
 class WholeCodes:
-    """The rows of one column, whose values lie in [least, greatest]."""
+    """The rows of one column, whose values lie in [least, greatest], in steps.
 
-    def __init__(self, column: Column, least: int, greatest: int) -> None:
+    dictionary: the first number of each step, which stands for all, ascending.
+    """
+
+    def __init__(self, column: Column, least: int, greatest: int, step: int = 1) -> None:
         self._column = column
         self._least = least
+        self._step = step
         data_type = column.data_type
-        values = np.arange(least, greatest + 1, dtype=numpy_dtype(data_type))
-        self._dictionary = Vector(data_type, values, derived={}, ascends=True)
+        first, last = least // step, greatest // step
+        values = np.arange(first, last + 1, dtype=numpy_dtype(data_type)) * step
+        values[0] = least  # where the first step begins may be beyond 64 bits
+        self._begin = first * step
+        self.dictionary = Vector(data_type, values, derived={}, ascends=True)
 
     def read(self, block: Block) -> EncodedVector:
         """Return the values at the rows of a block. Raises CorruptSegmentError for one that lies outside the range."""
-        ids = self._ids(read_values(self._column, block))
-        if len(ids) and int(ids.max()) >= len(self._dictionary):
+        return EncodedVector(self.ids(read_values(self._column, block)), self.dictionary)
+
+    def ids(self, values: Vector) -> Array:
+        """Return the steps of some values of the column. Raises CorruptSegmentError for one that lies outside the range."""
+        ids = self._ids(values)
+        if len(ids) and int(ids.max()) >= len(self.dictionary):
             raise CorruptSegmentError(f"column '{self._column.name}' has values that its statistics exclude")
-        return EncodedVector(ids, self._dictionary)
+        return ids
 
     def _ids(self, values: Vector) -> Array:
+        if self._step > 1:
+            steps = np.empty(len(values), np.uint32)
+            steps_since(values.values, self._begin, self._step, steps)
+            return steps
         if isinstance(values, FramedVector) and not len(values.patches):
             frame = values.frame
             if frame.base == self._least and not len(frame.high):
@@ -53,23 +74,42 @@ class WholeCodes:
         return distances
 
 
-def whole_codes(segment: QuerySegment, keys: Sequence[Expression], num_rows: int) -> Mapping[str, WholeCodes]:
+def whole_codes(
+    segment: QuerySegment, keys: Sequence[Expression], arguments: Sequence[Expression], num_rows: int
+) -> Mapping[str, WholeCodes]:
     """Return by name the columns that keys are made of, each of one, and that have so many rows and so narrow a range.
 
-    num_rows: about how many rows there are; a wider range is not worth counting through.
+    arguments: what else is computed of the rows. num_rows: about how many there are; a wider range is not worth counting
+    through.
     """
     codes: dict[str, WholeCodes] = {}
     limit = guard.memory_limit()
     most = min(WHOLE_CODES_MAX, num_rows)
     if limit is not None:
         most = min(most, limit // (_MEMORY_SHARE * _ENTRY_BYTES))
-    for key in keys:
-        names = column_names(key)
-        column = segment.column(names[0]) if len(names) == 1 else None
-        if column is None or not isinstance(column, KnowsFrame):
-            continue
-        least, greatest = column.stats.minimum, column.stats.maximum
-        is_plain = column.data_type in _WHOLE and column.single_value and column.dictionary is None and column.has_forward
-        if is_plain and isinstance(least, int) and isinstance(greatest, int) and greatest - least < most:
-            codes[names[0]] = WholeCodes(column, least, greatest)
+    of_column: dict[str, list[Expression]] = {}
+    for expression in (*keys, *arguments):
+        for name in column_names(expression):
+            of_column.setdefault(name, []).append(expression)
+    for name in {names[0] for key in keys if len(names := column_names(key)) == 1}:
+        found = step_codes(segment.column(name), of_column[name], most)
+        if found is not None:
+            codes[name] = found
     return codes
+
+
+def step_codes(column: Column, expressions: Sequence[Expression], most: int) -> WholeCodes | None:
+    """Return the codes of a raw column of whole numbers or times that all these expressions may be computed of.
+
+    most: so many codes are worth counting through; None where there are more, or no codes.
+    """
+    least, greatest = column.stats.minimum, column.stats.maximum
+    is_plain = column.data_type in _WHOLE and column.single_value and column.dictionary is None and column.has_forward
+    if not (is_plain and isinstance(least, int) and isinstance(greatest, int)):
+        return None
+    if greatest - least < most:
+        return WholeCodes(column, least, greatest)
+    if column.data_type not in STEPPED or greatest - least >= _EXACT_MAX or least < _LEAST_MIN:
+        return None
+    step = min(step_ms(expression, least) for expression in expressions)
+    return WholeCodes(column, least, greatest, step) if step and greatest // step - least // step < most else None

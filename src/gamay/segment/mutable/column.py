@@ -19,7 +19,7 @@ from gamay.segment.mutable.inverted import ChainedPostings
 from gamay.segment.mutable.nulls import NullBits
 from gamay.segment.mutable.running import Running
 from gamay.segment.mutable.sizing import ColumnSizing
-from gamay.segment.mutable.zones import Zones
+from gamay.segment.mutable.zones import GrowingZones
 from gamay.segment.spi import Ids
 from gamay.segment.write.accumulate import without_nulls
 from gamay.segment.write.column_writer import ColumnPlan
@@ -41,8 +41,8 @@ class ColumnState:
     """The first `num_docs` rows of a column, for readers; nothing in it is changed later.
 
     dictionary, ids: of a dictionary column; ids may be longer than num_values. values: of a raw column, exactly num_values.
-    offsets: int32, at least num_docs + 1, of a multi-value column. postings, zones: inverted and range index, which know of
-    more rows than these and are cut by the view.
+    offsets: int32, at least num_docs + 1, of a multi-value column. postings, zones: inverted index and zone map, which know
+    of more rows than these and are cut by the view.
     """
 
     plan: ColumnPlan
@@ -56,14 +56,14 @@ class ColumnState:
     num_nulls: int
     running: Running
     postings: ChainedPostings | None
-    zones: Zones | None
+    zones: GrowingZones | None
 
 
 class _Forward(Protocol):
     """Values of a column end to end, encoded or raw, and what is indexed of them."""
 
     postings: ChainedPostings | None
-    zones: Zones | None
+    zones: GrowingZones | None
 
     @property
     def num_values(self) -> int: ...
@@ -198,22 +198,20 @@ class MutableColumn:
         return self._forward.width
 
     def memory(self) -> dict[str, MemoryUse]:
-        """Return what each part of the column takes: `dictionary`, `forward`, `inverted`, `range`, `null`."""
+        """Return what each part of the column takes: `dictionary`, `forward`, `inverted`, `null`."""
         parts = self._forward.memory()
         if self._offsets is not None:
             parts["forward"] = parts["forward"] + self._offsets.memory
         parts["null"] = self._nulls.memory()
         if self._forward.postings is not None:
             parts["inverted"] = self._forward.postings.memory()
-        if self._forward.zones is not None:
-            parts["range"] = self._forward.zones.memory()
         return {part: use for part, use in parts.items() if use.reserved}
 
 
 class _EncodedForward:
     """Ids in the narrowest width for the dictionary; when it outgrows the width they are copied to the next."""
 
-    zones: Zones | None = None
+    zones: GrowingZones | None = None
 
     def __init__(
         self, data_type: DataType, buffers: BufferFolder, num_values: int, sizing: ColumnSizing, inverted: bool
@@ -287,7 +285,8 @@ class _FixedForward:
         dtype = fixed_dtype(plan.spec.data_type)
         assert dtype is not None
         self._values = buffers.array(dtype, num_values)
-        self.zones = Zones(dtype, buffers, num_values) if plan.config.range and plan.spec.single_value else None
+        has_zones = plan.spec.single_value and plan.spec.data_type is not DataType.BOOLEAN
+        self.zones = GrowingZones(dtype) if has_zones else None
 
     @property
     def num_values(self) -> int:
@@ -317,7 +316,7 @@ class _TextForward:
     """Raw values of any width."""
 
     postings: ChainedPostings | None = None
-    zones: Zones | None = None
+    zones: GrowingZones | None = None
 
     def __init__(self, buffers: BufferFolder, num_values: int, width: float) -> None:
         self._offsets = buffers.array(np.int32, num_values + 1)

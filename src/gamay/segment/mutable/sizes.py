@@ -8,7 +8,6 @@ from gamay.segment.mutable.buffers import reserved_bytes
 from gamay.segment.mutable.column import FIRST_CHECK
 from gamay.segment.mutable.dictionary import dictionary_bytes
 from gamay.segment.mutable.sizing import ColumnSizing
-from gamay.segment.mutable.zones import ZONE_ROWS
 from gamay.segment.sizes import ColumnShape
 from gamay.segment.write.column_writer import ColumnPlan
 
@@ -53,8 +52,4 @@ def _raw(plan: ColumnPlan, shape: ColumnShape, expected: int, width: float) -> i
     if dtype is None:
         values = reserved_bytes(shape.num_values * shape.value_bytes, 1, expected * width)
         return values + reserved_bytes(shape.num_values + 1, 4, expected + 1)
-    total = reserved_bytes(shape.num_values, dtype.itemsize, expected)
-    if plan.config.range and plan.spec.single_value:
-        zones = expected // ZONE_ROWS + 1
-        total += 2 * reserved_bytes(-(-shape.num_docs // ZONE_ROWS), dtype.itemsize, zones)
-    return total
+    return reserved_bytes(shape.num_values, dtype.itemsize, expected)

@@ -19,9 +19,9 @@ from gamay.segment.encode.storage_form import Stored, fixed_dtype
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.mutable.dictionary import ArrivalDictionary
 from gamay.segment.mutable.inverted import ViewPostings
-from gamay.segment.mutable.zones import ViewZones
 from gamay.segment.read.rows import ColumnRows
-from gamay.segment.spi import INVERTED, NULLS, RANGE, ColumnStats, Ids, IndexKey, SecondaryIndex, T
+from gamay.segment.spi import INVERTED, NULLS, ColumnStats, Ids, IndexKey, SecondaryIndex, T
+from gamay.segment.zones import Zones
 
 
 class ViewColumn(ColumnRows):
@@ -51,8 +51,6 @@ class ViewColumn(ColumnRows):
     def index(self, key: IndexKey[T]) -> T | None:
         if key is INVERTED:
             return key.of(self._postings)
-        if key is RANGE:
-            return key.of(self._zones)
         return key.of(self.null_docs) if key is NULLS else None
 
     @cached_property
@@ -64,8 +62,9 @@ class ViewColumn(ColumnRows):
         return ViewPostings(state.postings, state.ids[: state.num_values], offsets, len(state.dictionary))
 
     @cached_property
-    def _zones(self) -> ViewZones | None:
-        return None if self.state.zones is None else ViewZones(self.state.zones, self.state.values)
+    def zones(self) -> Zones | None:
+        """The bounds of raw numbers zone by zone."""
+        return None if self.state.zones is None else self.state.zones.of_first(self.num_docs)
 
     @cached_property
     def null_docs(self) -> BitMap | None:

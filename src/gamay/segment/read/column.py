@@ -26,6 +26,7 @@ from gamay.segment.index.registry import BY_KEY
 from gamay.segment.index.sorted import STARTS
 from gamay.segment.read.rows import ColumnRows
 from gamay.segment.spi import INVERTED, NULLS, SORTED, DocIds, Ids, IndexKey, SecondaryIndex, SortedValues, T
+from gamay.segment.zones import Zones, zones_of
 
 
 class ImmutableColumn(ColumnRows):
@@ -96,6 +97,17 @@ class ImmutableColumn(ColumnRows):
             return None
         raw = self._raw if fixed_dtype(self.data_type) is not None else None
         return raw if isinstance(raw, PlainFixed | Chunked) else None
+
+    @cached_property
+    def zones(self) -> Zones | None:
+        """The bounds of ids or numbers zone by zone, where the rows are not in order, but far from none."""
+        if not self.single_value or not self.has_forward or self.stats.is_sorted:
+            return None
+        if self.dictionary is not None:
+            return zones_of(self.ids, self.num_docs)
+        if not self.data_type.is_fixed_width or self.data_type is DataType.BOOLEAN:
+            return None
+        return zones_of(lambda start, stop: self.values(start, stop).values, self.num_docs)
 
     def values(self, start: int, stop: int) -> Vector:
         framed = self.framed

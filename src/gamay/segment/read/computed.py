@@ -17,6 +17,7 @@ from gamay.segment.spi import (
     SortedValues,
     T,
 )
+from gamay.segment.zones import Zones
 
 
 class ComputedColumn:
@@ -32,6 +33,7 @@ class ComputedColumn:
     stats: ColumnStats
     dictionary: Dictionary | None = None
     sorted_values: SortedValues | None = None
+    zones: Zones | None = None
     indexes: Sequence[SecondaryIndex] = ()
     null_docs: BitMap | None = None
     has_forward: bool = True

@@ -15,7 +15,7 @@ from gamay.model.table.secondary_indexes import SECONDARY_KINDS
 MULTI_STAGE = "useMultistageEngine"
 NULL_HANDLING = "enableNullHandling"
 SKIP_INDEXES = "skipIndexes"
-SKIPPABLE = ("inverted", "range", *SECONDARY_KINDS)
+SKIPPABLE = ("inverted", "range", "zone_map", *SECONDARY_KINDS)
 """The kinds of indexes that `skipIndexes` names."""
 NULLS_ON = {NULL_HANDLING: "true"}
 """The options of a query that has null handling and says nothing else."""

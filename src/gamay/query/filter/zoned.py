@@ -1,0 +1,85 @@
+"""Scans that a column's zone map keeps from rows where they cannot hold."""
+
+from typing import Any
+
+import numpy as np
+
+from gamay.base.arrays import Mask
+from gamay.functions.vector import numpy_dtype
+from gamay.query.bind.predicate import In, Range
+from gamay.query.filter.scan import Scan
+from gamay.query.view.docset import DocRange
+from gamay.query.view.matches import DocIds
+from gamay.segment.spi import Column
+from gamay.segment.zones import ZONE_ROWS, Zones
+
+ZONE_MAP = "zone_map"
+"""What EXPLAIN and the option `skipIndexes` call a column's zones."""
+
+# scanning so many zones between two runs takes no longer than another call
+_GAP_MAX = 8
+# scans of a larger share of the rows are made of all
+_SHARE_MAX = 0.5
+
+
+class ZonedScan:
+    """Tests the rows of some runs of zones; in none of the others does the scan hold.
+
+    edges: int64 [2 n], ascending: where each run begins and ends. share: of all rows, those of the runs.
+    """
+
+    index = ZONE_MAP
+
+    def __init__(self, scan: Scan, edges: "np.ndarray[Any, np.dtype[np.int64]]", share: float) -> None:
+        self.scan = scan
+        self._edges = edges
+        self._share = share
+        self.cost = scan.cost * share
+
+    @property
+    def span(self) -> DocRange:
+        """The range from the first run to the last."""
+        return DocRange(int(self._edges[0]), int(self._edges[-1]))
+
+    def over(self, scan: Scan) -> "ZonedScan":
+        """Return another scan, which holds where this one does, of the same zones."""
+        return ZonedScan(scan, self._edges, self._share)
+
+    def mask(self, first: int, last: int) -> Mask:
+        edges = self._edges[self._edges.searchsorted(first, "right") :]
+        begins_within = len(edges) % 2 == 1
+        if begins_within and last <= edges[0]:
+            return self.scan.mask(first, last)
+        cuts = [*edges[: edges.searchsorted(last)].tolist(), last]
+        if begins_within:
+            cuts.insert(0, first)
+        out = np.zeros(last - first, np.bool_)
+        for start, stop in zip(cuts[::2], cuts[1::2], strict=False):
+            out[start - first : stop - first] = self.scan.mask(start, stop)
+        return out
+
+    def mask_at(self, docs: DocIds) -> Mask:
+        return self.scan.mask_at(docs)
+
+
+def zoned(scan: Scan, found: Mask, num_docs: int) -> Scan:
+    """Return a scan of those zones that are found, of which there is one at least; the scan itself where these are many."""
+    edges = np.flatnonzero(np.diff(found.view(np.int8), prepend=0, append=0))
+    gaps = edges[2::2] - edges[1:-1:2]
+    kept = np.repeat(gaps > _GAP_MAX, 2)
+    edges = np.concatenate([edges[:1], edges[1:-1][kept], edges[-1:]]) * ZONE_ROWS
+    edges[-1] = min(edges[-1], num_docs)
+    share = float((edges[1::2] - edges[::2]).sum()) / num_docs
+    return ZonedScan(scan, edges, share) if share <= _SHARE_MAX else scan
+
+
+def zones_of_values(zones: Zones, leaf: In | Range, column: Column) -> Mask | None:
+    """Return the zones in which a raw column may have what a predicate asks for; None where they do not tell."""
+    dtype = numpy_dtype(column.data_type)
+    bounds = leaf.values if isinstance(leaf, In) else [bound for bound in (leaf.lower, leaf.upper) if bound is not None]
+    if any(bound != bound or isinstance(bound, float) != (dtype.kind == "f") for bound in bounds):
+        return None
+    if isinstance(leaf, In):
+        return zones.holding(np.sort(np.array(leaf.values, dtype)))
+    lower, upper = (None if bound is None else dtype.type(bound) for bound in (leaf.lower, leaf.upper))
+    return zones.meeting(lower, upper)
