@@ -96,6 +96,8 @@ EXPRESSIONS = (
     "year({0}) * 100 + month({0})", "dayOfWeek({0})", "dow({0})", "EXTRACT(HOUR FROM {0})", "toEpochDays({0})",
     "toEpochHoursRounded({0}, 6)", "timeConvert({0}, 'MILLISECONDS', 'DAYS')", "toDateTime({0}, 'yyyy-MM-dd HH')",
     "dateTimeConvert({0}, '1:MILLISECONDS:EPOCH', '1:HOURS:EPOCH', '6:HOURS')", "hour({0}, 'Asia/Kolkata')", "minute({0})",
+    "CASE WHEN hour({0}) < 6 THEN 'night' ELSE CONCAT('h', CAST(hour({0}) AS STRING)) END", "floor(hour({0}) / 6)",
+    "mod(year({0}), month({0}))", "10 / (dayOfWeek({0}) - 3)", "SUBSTR(toDateTime({0}, 'yyyy-MM-dd'), 0, 7)",
 )  # fmt: skip
 
 

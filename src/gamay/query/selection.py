@@ -216,8 +216,7 @@ def _ordered_blocks(segment: Segment, matches: Matches, best: "_Best", is_in_ord
     if is_in_order:
         return _falling_blocks(matches, best.limit) if first.descending else _growing_blocks(matches, best.limit)
     full = _full_block_rows(segment, best.order_by)
-    zones = None if isinstance(matches, DocList) else _zones_of_key(segment, first)
-    if zones is None or isinstance(matches, DocList):
+    if isinstance(matches, DocList) or (zones := _zones_of_key(segment, first)) is None:
         return _rising_blocks(matches, best.limit, full)
     return _zoned_blocks(matches, zones, full, best)
 

@@ -4,33 +4,12 @@ So it is computed once for each step that there is, not for each time. Units are
 """
 
 from gamay.functions.expression import Call, Column, Expression, Literal
+from gamay.functions.registry import scalar_function
 from gamay.functions.scalar.time.dates import UNIT_MS
 from gamay.functions.scalar.time.time_units import unit_read
 from gamay.model.types import DataType
 
 _DAY_MS = UNIT_MS["DAY"]
-_ELEMENTWISE = frozenset(
-    [
-        "equals",
-        "notequals",
-        "lessthan",
-        "lessthanorequal",
-        "greaterthan",
-        "greaterthanorequal",
-        "between",
-        "in",
-        "notin",
-        "and",
-        "or",
-        "not",
-        "plus",
-        "minus",
-        "times",
-        "mod",
-    ]
-)
-
-
 STEPPED = frozenset({DataType.TIMESTAMP, DataType.LONG})
 """The types of columns that may be of times."""
 
@@ -49,4 +28,6 @@ def step_ms(expression: Expression, least: int) -> int:
         if read is None or (read.since_epoch and least < 0):
             return 0
         return min(UNIT_MS.get(read.unit, _DAY_MS), _DAY_MS)  # longer units are of whole days
-    return min(step_ms(arg, least) for arg in expression.args) if expression.name in _ELEMENTWISE else 0
+    function = scalar_function(expression.name)
+    is_sure = function is not None and function.is_deterministic
+    return min((step_ms(arg, least) for arg in expression.args), default=_DAY_MS) if is_sure else 0

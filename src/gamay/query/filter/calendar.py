@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gamay.base.arrays import Array, Mask
-from gamay.base.errors import QueryError
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Expression
 from gamay.functions.vector import Vector, take
@@ -67,15 +67,14 @@ def calendar_steps(expression: Expression, data_type: DataType, times: Times) ->
 
 
 def calendar_docs(condition: Expression, column: SegmentColumn) -> DocSet | None:
-    """Return the rows for which a condition on one column holds; None where it must be tested row by row.
-
-    Raises what the condition raises.
-    """
+    """Return the rows for which a condition on one column holds; None where it must be tested row by row."""
     times = None if column.sorted_values is None else column.sorted_values.in_memory()
     steps = None if times is None else calendar_steps(condition, column.data_type, times)
     if steps is None:
         return None
     holds, cuts = _holds(condition, steps.starts), steps.cuts
+    if holds is None:
+        return None
     changes = np.flatnonzero(np.diff(np.concatenate(([False], holds, [False]))))  # where runs of True begin and end
     begins, ends = cuts[changes[::2]].tolist(), cuts[changes[1::2]].tolist()
     if len(begins) <= 1:
@@ -89,13 +88,8 @@ def calendar_docs(condition: Expression, column: SegmentColumn) -> DocSet | None
 def calendar_test(condition: Expression, column: SegmentColumn) -> Callable[[Vector], Mask] | None:
     """Return the test of a raw column's times by the steps that they lie in; None where a condition is tested of each."""
     codes = step_codes(column, [condition], column.num_docs // _TIMES_PER_STEP)
-    if codes is None:
-        return None
-    try:
-        holds = _holds(condition, codes.dictionary)
-    except QueryError:  # perhaps for a step that has no row
-        return None
-    return lambda times: take(holds, codes.ids(times))
+    holds = None if codes is None else _holds(condition, codes.dictionary)
+    return None if codes is None or holds is None else lambda times: take(holds, codes.ids(times))
 
 
 def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> Mask | None:
@@ -109,9 +103,8 @@ def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> 
         return None
     starts = np.arange(first, last + 1, dtype=np.int64) * step
     starts[0] = zones.low.min()  # where the step begins may be beyond 64 bits
-    try:
-        holds = _holds(condition, Vector(data_type, starts))
-    except QueryError:  # perhaps for a step that has no row
+    holds = _holds(condition, Vector(data_type, starts))
+    if holds is None:
         return None
     held = np.concatenate(([0], np.cumsum(holds)))
     found: Mask = held[high - first + 1] > held[low - first]
@@ -121,8 +114,15 @@ def calendar_zones(condition: Expression, data_type: DataType, zones: Zones) -> 
 def calendar_entries(condition: Expression, entries: Vector) -> Mask | None:
     """Return for which entries of an ascending dictionary a condition holds; None where each must be tested."""
     steps = calendar_steps(condition, entries.type, entries.values) if entries.ascends else None
-    return None if steps is None else np.repeat(_holds(condition, steps.starts), steps.counts)
+    holds = None if steps is None else _holds(condition, steps.starts)
+    return None if steps is None or holds is None else np.repeat(holds, steps.counts)
 
 
-def _holds(condition: Expression, starts: Vector) -> Mask:
-    return truth(evaluate_entries(condition, starts), len(starts))
+def _holds(condition: Expression, starts: Vector) -> Mask | None:
+    """Return in which steps a condition holds; None where it fails for one, which perhaps has no row that matters."""
+    try:
+        return truth(evaluate_entries(condition, starts), len(starts))
+    except QueryError as error:
+        if error.code is not ErrorCode.QUERY_EXECUTION:
+            raise
+        return None
