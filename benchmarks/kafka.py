@@ -18,7 +18,7 @@ from typing import Any
 import confluent_kafka
 import numpy as np
 import orjson
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from tools import kafka
 
 from benchmarks import realtime, report
@@ -87,7 +87,7 @@ def read(address: str, topic: str, rows: int, *, parses: bool) -> tuple[float, f
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
     while found < rows:
         messages = consumer.consume(10_000, 1)
-        found += len([orjson.loads(message.value()) for message in messages] if parses else messages)
+        found += len([orjson.loads(message.value() or b"") for message in messages] if parses else messages)
     consumer.close()
     return time.monotonic() - clock_s, time.process_time() - cpu_s
 
