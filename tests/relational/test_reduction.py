@@ -15,7 +15,7 @@ from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.vector import Scalar, Vector
 from gamay.model.types import DataType
 from gamay.query.answer.response import to_json
-from gamay.query.filter.resolve import _sorted_docs
+from gamay.query.filter.entries import sorted_docs
 from gamay.query.view.docset import doc_mask
 from gamay.relational.keys import KeySet
 from gamay.relational.plan import Field, Scan
@@ -167,7 +167,7 @@ def test_values_are_among_keys(keys: list[int], values: list[int]) -> None:
 def test_docs_of_a_sorted_column(counts: list[int], data: st.DataObject) -> None:
     starts = np.append(0, np.cumsum(counts)).astype(np.int32)
     ids = sorted(data.draw(st.sets(st.integers(0, len(counts) - 1))))
-    found = _sorted_docs(starts, np.array(ids, np.int32))
+    found = sorted_docs(starts, np.array(ids, np.int32))
     docs = {doc for each in ids for doc in range(starts[each], starts[each + 1])}
     assert set(np.flatnonzero(doc_mask(found, int(starts[-1])))) == docs
     assert len(found) == len(docs)

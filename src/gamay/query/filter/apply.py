@@ -8,7 +8,8 @@ import numpy as np
 from gamay.base.arrays import Mask
 from gamay.kernels.rows.masks import compress
 from gamay.query.bind.predicate import Filter
-from gamay.query.filter.resolve import Indexed, Narrowed, Resolver, Run, one_by_one
+from gamay.query.filter.entries import Run, one_by_one
+from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
 from gamay.query.filter.scan import Scan, mask_within, rows_within
 from gamay.query.filter.zoned import ZonedScan
 from gamay.query.view.counters import EntryCounter, MatchedRows, ScannedEntries

@@ -1,28 +1,25 @@
 """From a predicate to the cheapest way to answer it on one segment.
 
-Every leaf is resolved against the dictionary first, so that it becomes nothing, everything, a range of ids or a set of ids;
-then the sorted index answers with doc ranges, the inverted and range indexes with bitmaps, and a scan is what remains.
+Every leaf is resolved against the dictionary first (`gamay.query.filter.entries`), so that it becomes nothing, everything,
+a range of ids or a set of ids; then the sorted index answers with doc ranges, the inverted and range indexes with bitmaps,
+and a scan is what remains, of the zones that may match (`gamay.query.filter.zoned`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from pyroaring import BitMap
 
 from gamay.base.arrays import Mask
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.evaluate import evaluate_entries
 from gamay.functions.expression import Expression
-from gamay.functions.vector import Vector, take
-from gamay.kernels.rows.filter import mark_docs
 from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
-from gamay.query.columns.operations import truth
-from gamay.query.filter.calendar import calendar_docs, calendar_entries, calendar_test, calendar_zones
+from gamay.query.filter.calendar import calendar_docs, calendar_test, calendar_zones
+from gamay.query.filter.entries import FEW_ENTRIES, IdSet, Run, compared_ids, matching, matching_ids, one_by_one, sorted_docs
 from gamay.query.filter.nearest import NearScan, nearest_docs
-from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.scan import (
     AndScan,
     ArithmeticScan,
@@ -50,7 +47,6 @@ from gamay.query.view.docset import (
     DocFlags,
     DocRange,
     DocSet,
-    bitmap_of,
     complement,
     doc_mask,
     flags_of,
@@ -77,25 +73,9 @@ from gamay.segment.spi import (
 )
 from gamay.segment.zones import Zones
 
-IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
-"""A range [first, last) of dictionary ids, or the ids themselves, ascending."""
-
 # Uniting the bitmaps of so many ids costs about as much as scanning that many rows (measured with CRoaring).
 _ROWS_PER_BITMAP = 1000
 _FEW_BITMAPS = 64
-# From so many entries of a dictionary on a secondary index is asked; for fewer, an expression is computed as fast.
-_FEW_ENTRIES = 1000
-# entries of a dictionary for which an expression is computed at once, by one thread
-_ENTRIES_AT_ONCE = 1 << 15
-# from one doc in so many on, those of many values are flags, which take less time to make than a bitmap
-_FEW_DOCS = 64
-
-Run: TypeAlias = Callable[[Sequence[Callable[[], Mask]]], list[Mask]]
-
-
-def one_by_one(tasks: Sequence[Callable[[], Mask]]) -> list[Mask]:
-    """Run tasks in this thread."""
-    return [task() for task in tasks]
 
 
 @dataclass(slots=True)  # not frozen: small queries make several, and that would take five times as long
@@ -268,7 +248,7 @@ class Resolver:
         if isinstance(leaf, Near):
             return self._near(leaf, column)
         dictionary = column.dictionary
-        if isinstance(leaf, Match) and (dictionary is None or len(dictionary) > _FEW_ENTRIES):
+        if isinstance(leaf, Match) and (dictionary is None or len(dictionary) > FEW_ENTRIES):
             indexed = self._indexed(leaf.expression, [column], lambda: self._by_value(leaf, column))
             if indexed is not None:
                 return indexed
@@ -348,7 +328,7 @@ class Resolver:
         if count == len(dictionary):
             return self.everything()
         if (starts := column.index(SORTED)) is not None:
-            return Indexed(_sorted_docs(starts.starts, ids), SORTED.lookup)
+            return Indexed(sorted_docs(starts.starts, ids), SORTED.lookup)
         inverted, is_few = column.index(INVERTED), count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
         if inverted is not None and column.has_forward and self._skips(column, INVERTED.name):
             inverted = None
@@ -380,8 +360,8 @@ class Resolver:
     def _ids(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> IdSet:
         """Return the ids of the values that satisfy a predicate."""
         if isinstance(leaf, Match):
-            return _matching_ids(leaf, dictionary, self._indexes(column), self._run)
-        return _ids(leaf, dictionary)
+            return matching_ids(leaf, dictionary, self._indexes(column), self._run)
+        return compared_ids(leaf, dictionary)
 
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:
         if isinstance(leaf, Match):
@@ -424,7 +404,7 @@ class Resolver:
         if column.single_value and self._reads_nulls(leaf.column):
             # what stands at the place of a null need not be a value that the expression takes
             return ExpressionScan(self._segment, leaf.expression, self._counter)
-        return ValueScan(column, lambda vector: _matching(leaf, vector), self._counter)
+        return ValueScan(column, lambda vector: matching(leaf, vector), self._counter)
 
 
 def _shared(resolved: Resolved) -> Resolved:
@@ -460,61 +440,6 @@ def _known_column(filter_: Filter) -> str | None:
     return filter_.part.column if isinstance(filter_, Not) and isinstance(filter_.part, IsNull) else None
 
 
-def _matching(leaf: Match, values: Vector) -> Mask:
-    return truth(evaluate_entries(leaf.expression, values), len(values.values))
-
-
-def _matching_entries(leaf: Match, values: Vector, run: Run) -> Mask:
-    """Tell which entries of a dictionary match; many are divided, as rows cannot be before it is known what to look for."""
-    count = len(values)
-    if count <= _ENTRIES_AT_ONCE:
-        return _matching(leaf, values)
-    starts = range(0, count, _ENTRIES_AT_ONCE)
-    parts = [Vector(values.type, values.values[at : at + _ENTRIES_AT_ONCE], ascends=values.ascends) for at in starts]
-    return np.concatenate(run([partial(_matching, leaf, part) for part in parts]))
-
-
-def _ids(leaf: In | Range, dictionary: Dictionary) -> IdSet:
-    """Return the ids of the values that satisfy a comparison."""
-    if isinstance(leaf, In):
-        if len(leaf.values) == 1:
-            first = dictionary.id_of(leaf.values[0])
-            return (first, first + 1) if first >= 0 else (0, 0)
-        return _narrow(dictionary.ids_of(leaf.values))
-    if dictionary.is_sorted:
-        first, last = dictionary.id_range(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
-        return first, max(first, last)
-    return _narrow(np.flatnonzero(range_test(leaf, dictionary.data_type)(dictionary.values)))
-
-
-def _matching_ids(leaf: Match, dictionary: Dictionary, indexes: Iterable[SecondaryIndex], run: Run) -> IdSet:
-    """Return the ids of the values for which an expression holds, computing it for as few as possible."""
-    values = dictionary.values
-    ranges = like_ranges(leaf.expression, dictionary)
-    if ranges is not None:
-        marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
-        return _narrow(np.concatenate(marked)) if marked else (0, 0)
-    if (in_steps := calendar_entries(leaf.expression, values)) is not None:
-        return _narrow(np.flatnonzero(in_steps))
-    for index in indexes if len(dictionary) > _FEW_ENTRIES else ():
-        candidates = index.entries(leaf.expression)
-        if candidates is not None:
-            some = Vector(values.type, take(values.values, candidates), ascends=values.ascends)
-            return _narrow(candidates[_matching_entries(leaf, some, run)])
-    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run)))
-
-
-def _entries(values: Vector, first: int, last: int) -> Vector:
-    return Vector(values.type, values.values[first:last], ascends=True)
-
-
-def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
-    """Return ids without gaps as a range."""
-    if len(ids) and int(ids[-1]) - int(ids[0]) == len(ids) - 1:
-        return int(ids[0]), int(ids[-1]) + 1
-    return ids.astype(np.int32, copy=False)
-
-
 def _range_docs(ranges: RangeIndex, leaf: Range) -> Indexed:
     docs = ranges.docs_between(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
     return Indexed(docs, RANGE.lookup)
@@ -526,18 +451,3 @@ def _inverted_docs(inverted: InvertedIndex, ids: IdSet) -> Indexed:
             return Indexed(inverted.docs(ids[0]), INVERTED.lookup)
         ids = np.arange(*ids, dtype=np.int32)
     return Indexed(inverted.docs(int(ids[0])) if len(ids) == 1 else inverted.docs_of_any(ids), INVERTED.lookup)
-
-
-def _sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> DocSet:
-    if isinstance(ids, tuple):
-        return DocRange(int(starts[ids[0]]), int(starts[ids[1]]))
-    firsts = starts[ids]
-    counts = starts[ids + 1] - firsts
-    ends = np.cumsum(counts, dtype=np.int32)
-    num_found, num_docs = int(ends[-1]) if len(ends) else 0, int(starts[-1])
-    docs = np.repeat(firsts - (ends - counts), counts) + np.arange(num_found, dtype=np.int32)
-    if num_found * _FEW_DOCS < num_docs:
-        return bitmap_of(docs)
-    mask = np.zeros(num_docs, np.bool_)
-    mark_docs(docs, mask)
-    return DocFlags(mask, num_found)

@@ -1,0 +1,109 @@
+"""Which entries of a dictionary satisfy a predicate, and the docs of these entries where rows ascend."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gamay.base.arrays import Mask
+from gamay.functions.evaluate import evaluate_entries
+from gamay.functions.vector import Vector, take
+from gamay.kernels.rows.filter import mark_docs
+from gamay.query.bind.predicate import In, Match, Range
+from gamay.query.columns.operations import truth
+from gamay.query.filter.calendar import calendar_entries
+from gamay.query.filter.prefixes import like_ranges
+from gamay.query.filter.values import range_test
+from gamay.query.view.docset import DocFlags, DocRange, DocSet, bitmap_of
+from gamay.segment.spi import Dictionary, SecondaryIndex
+
+IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
+"""A range [first, last) of dictionary ids, or the ids themselves, ascending."""
+
+FEW_ENTRIES = 1000
+"""From so many entries on a secondary index is asked; for fewer, an expression is computed as fast."""
+
+# entries of a dictionary for which an expression is computed at once, by one thread
+_ENTRIES_AT_ONCE = 1 << 15
+# from one doc in so many on, those of many values are flags, which take less time to make than a bitmap
+_FEW_DOCS = 64
+
+Run: TypeAlias = Callable[[Sequence[Callable[[], Mask]]], list[Mask]]
+
+
+def one_by_one(tasks: Sequence[Callable[[], Mask]]) -> list[Mask]:
+    """Run tasks in this thread."""
+    return [task() for task in tasks]
+
+
+def matching(leaf: Match, values: Vector) -> Mask:
+    """Return for which values an expression holds."""
+    return truth(evaluate_entries(leaf.expression, values), len(values.values))
+
+
+def _matching_entries(leaf: Match, values: Vector, run: Run) -> Mask:
+    """Tell which entries of a dictionary match; many are divided, as rows cannot be before it is known what to look for."""
+    count = len(values)
+    if count <= _ENTRIES_AT_ONCE:
+        return matching(leaf, values)
+    starts = range(0, count, _ENTRIES_AT_ONCE)
+    parts = [Vector(values.type, values.values[at : at + _ENTRIES_AT_ONCE], ascends=values.ascends) for at in starts]
+    return np.concatenate(run([partial(matching, leaf, part) for part in parts]))
+
+
+def compared_ids(leaf: In | Range, dictionary: Dictionary) -> IdSet:
+    """Return the ids of the values that satisfy a comparison."""
+    if isinstance(leaf, In):
+        if len(leaf.values) == 1:
+            first = dictionary.id_of(leaf.values[0])
+            return (first, first + 1) if first >= 0 else (0, 0)
+        return _narrow(dictionary.ids_of(leaf.values))
+    if dictionary.is_sorted:
+        first, last = dictionary.id_range(leaf.lower, leaf.upper, leaf.lower_inclusive, leaf.upper_inclusive)
+        return first, max(first, last)
+    return _narrow(np.flatnonzero(range_test(leaf, dictionary.data_type)(dictionary.values)))
+
+
+def matching_ids(leaf: Match, dictionary: Dictionary, indexes: Iterable[SecondaryIndex], run: Run) -> IdSet:
+    """Return the ids of the values for which an expression holds, computing it for as few as possible."""
+    values = dictionary.values
+    ranges = like_ranges(leaf.expression, dictionary)
+    if ranges is not None:
+        marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
+        return _narrow(np.concatenate(marked)) if marked else (0, 0)
+    if (in_steps := calendar_entries(leaf.expression, values)) is not None:
+        return _narrow(np.flatnonzero(in_steps))
+    for index in indexes if len(dictionary) > FEW_ENTRIES else ():
+        candidates = index.entries(leaf.expression)
+        if candidates is not None:
+            some = Vector(values.type, take(values.values, candidates), ascends=values.ascends)
+            return _narrow(candidates[_matching_entries(leaf, some, run)])
+    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run)))
+
+
+def _entries(values: Vector, first: int, last: int) -> Vector:
+    return Vector(values.type, values.values[first:last], ascends=True)
+
+
+def _narrow(ids: "np.ndarray[Any, np.dtype[Any]]") -> IdSet:
+    """Return ids without gaps as a range."""
+    if len(ids) and int(ids[-1]) - int(ids[0]) == len(ids) - 1:
+        return int(ids[0]), int(ids[-1]) + 1
+    return ids.astype(np.int32, copy=False)
+
+
+def sorted_docs(starts: "np.ndarray[Any, np.dtype[np.int32]]", ids: IdSet) -> DocSet:
+    """Return the docs of some ids of a column whose rows ascend. starts: as in `gamay.segment.spi.SortedIndex`."""
+    if isinstance(ids, tuple):
+        return DocRange(int(starts[ids[0]]), int(starts[ids[1]]))
+    firsts = starts[ids]
+    counts = starts[ids + 1] - firsts
+    ends = np.cumsum(counts, dtype=np.int32)
+    num_found, num_docs = int(ends[-1]) if len(ends) else 0, int(starts[-1])
+    docs = np.repeat(firsts - (ends - counts), counts) + np.arange(num_found, dtype=np.int32)
+    if num_found * _FEW_DOCS < num_docs:
+        return bitmap_of(docs)
+    mask = np.zeros(num_docs, np.bool_)
+    mark_docs(docs, mask)
+    return DocFlags(mask, num_found)
