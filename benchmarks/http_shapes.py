@@ -3,23 +3,17 @@
     python -m benchmarks.http_shapes [--scale 0.17] [--segments 3] [--seconds 5] [--connections 16] [--usual-way]
 
 TPC-H joined to one wide table (`benchmarks.flat`), about a million rows of it, in segments sorted by the ship date, with
-inverted indexes of its keys and a star-tree. Every query has literals of its own, from the Lua of `wrk` (Debian's package
-of that name).
-Processor time, user and system, is that of the cluster's process alone, whatever else the machine does.
+inverted indexes of its keys and a star-tree, loaded by `benchmarks.wrk`.
 """
 
 import argparse
-import json
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import gamay
 from benchmarks import report
 from benchmarks.flat import flat
-from benchmarks.throughput import measure, start
+from benchmarks.wrk import loaded_cluster, script
 
 FOLDER = Path(__file__).resolve().parent.parent / "build" / "bench" / "http_shapes"
 # of dbgen: ship dates lie from 1992-01-02 on, every third customer has no order, order keys use 8 numbers of 32
@@ -56,14 +50,9 @@ QUERIES = {
     "WHERE c_mktsegment = '{market}' AND region = '{region}' GROUP BY nation ORDER BY nation",
 }
 SHAPES = {"http_shapes": report.Shape(("query", "queries/s", "p50", "p99", "µs of processor"), tuple(QUERIES))}
-_SCRIPT = """
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-{header}
-local text = {text}
-local regions = {{"AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"}}
-local markets = {{"AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"}}
-request = function()
+_VALUES = """
+  local regions = {{"AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"}}
+  local markets = {{"AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"}}
   local day = {first} + {day} * math.random(0, {days})
   local order = math.random(0, {orders} - 1)
   local values = {{
@@ -71,14 +60,12 @@ request = function()
     customer = math.random(1, {customers}), order = 32 * math.floor(order / 8) + order % 8,
     region = regions[math.random(5)], market = markets[math.random(5)],
   }}
-  local sql = string.gsub(text, "{{([^}}]*)}}", function(name) return tostring(values[name]) end)
-  return wrk.format("POST", "/query/sql", nil, '{{"sql":"' .. sql .. '"}}')
-end
 """
+_PAST_THE_RAW_PARSER = 'wrk.headers["Database"] = "default"'
 
 
-def main() -> int:
-    """Measure, and print a table; 1 when something needed is missing."""
+def main() -> None:
+    """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--scale", type=float, default=0.17)
     parser.add_argument("--segments", type=int, default=3)
@@ -88,26 +75,16 @@ def main() -> int:
         "--usual-way", action="store_true", help="send a header that the raw parser leaves to the web framework"
     )
     arguments = report.arguments_of(parser)
-    if shutil.which("wrk") is None:
-        print("The load comes from wrk, which is not installed (on Debian: apt-get install wrk)", file=sys.stderr)
-        return 1
     folder = FOLDER / f"{arguments.scale}-{arguments.segments}"
     if not folder.exists():
         make_table(folder, arguments.scale, arguments.segments)
+    values = values_of(arguments.scale)
     found = report.Report("http_shapes", SHAPES["http_shapes"])
-    with tempfile.TemporaryDirectory() as scratch:
-        process, url = start(folder)
-        try:
-            for name, sql in QUERIES.items():
-                script = Path(scratch) / "load.lua"
-                script.write_text(script_of(sql, arguments.scale, usual_way=arguments.usual_way))
-                measured = measure(process, url, script, arguments.seconds, arguments.connections)
-                found.add(name, f"{measured.per_second:,.0f}", measured.p50, measured.p99, f"{measured.cpu_us:.0f}")
-        finally:
-            process.terminate()
-            process.wait(30)
+    with loaded_cluster(folder, arguments.seconds, arguments.connections) as cluster:
+        for name, sql in QUERIES.items():
+            text = script(sql, values, _PAST_THE_RAW_PARSER if arguments.usual_way else "")
+            found.add(name, *cluster.measure(text).cells())
     found.finish(writes=arguments.write_docs)
-    return 0
 
 
 def make_table(folder: Path, scale: float, segments: int) -> None:
@@ -120,11 +97,9 @@ def make_table(folder: Path, scale: float, segments: int) -> None:
             db.append("flat", rows.slice(first, size))
 
 
-def script_of(sql: str, scale: float, *, usual_way: bool) -> str:
-    """Return a wrk script that sends a query with other literals every time. usual_way: past the raw parser of requests."""
-    return _SCRIPT.format(
-        header='wrk.headers["Database"] = "default"' if usual_way else "",
-        text=json.dumps(sql),
+def values_of(scale: float) -> str:
+    """Return the Lua that draws the literals of queries."""
+    return _VALUES.format(
         first=_FIRST_DAY_MS,
         day=_DAY_MS,
         days=_DAYS,
@@ -135,4 +110,4 @@ def script_of(sql: str, scale: float, *, usual_way: bool) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
