@@ -36,8 +36,8 @@ _REFUSED = {
 _CONSUMING = (
     "group.id", "group.instance.id", "enable.auto.commit", "enable.auto.offset.store", "isolation.level",
     "auto.offset.reset", "enable.partition.eof", "fetch.wait.max.ms", "fetch.error.backoff.ms", "queued.min.messages",
-    "queued.max.messages.kbytes", "fetch.message.max.bytes", "max.partition.fetch.bytes", "fetch.max.bytes",
-    "fetch.min.bytes", "check.crcs",
+    "queued.max.messages.kbytes", "fetch.queue.backoff.ms", "fetch.message.max.bytes", "max.partition.fetch.bytes",
+    "fetch.max.bytes", "fetch.min.bytes", "check.crcs",
 )  # fmt: skip
 """Settings that producers have not."""
 _PRODUCING = (
@@ -78,6 +78,7 @@ def client_settings(config: StreamConfig, client_id: str) -> dict[str, Any]:
         "reconnect.backoff.ms": 200,
         "reconnect.backoff.max.ms": 5_000,
         "queued.min.messages": 100_000,
+        "fetch.queue.backoff.ms": 10,  # by default a queue that was full runs dry before a second is over
         "queued.max.messages.kbytes": 65_536,
         "socket.timeout.ms": max(_number(config, "socket.timeout", 10_000), 1_000),
         "socket.receive.buffer.bytes": _number(config, "buffer.size", 512_000),
