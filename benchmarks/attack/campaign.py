@@ -23,9 +23,6 @@ SHARES = {
 }  # fmt: skip
 """Of all inputs; fewer of what takes long."""
 
-_SENDERS = {"requests": 4}
-"""Processes that send inputs of a kind, where one alone would wait for answers most of the time."""
-
 _WAVES = 10
 _REST_S = 10.0
 _GROWTH_MAX = 1.25
@@ -75,16 +72,10 @@ def _send(target: Target, counts: dict[str, int], seed: int, outcome: Outcome) -
     with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
         seen = thread.submit(bystander.ask, target.doors, seed, stop)
         stack.callback(stop.set)
-        senders = {kind: _SENDERS.get(kind, 1) for kind in counts}
-        pools = {kind: stack.enter_context(ProcessPoolExecutor(n, FORKS, nice, (19,))) for kind, n in senders.items()}
+        pools = {kind: stack.enter_context(ProcessPoolExecutor(1, FORKS, nice, (19,))) for kind in counts}
         for wave in range(_WAVES):
             numbers = {kind: range(wave * n // _WAVES, (wave + 1) * n // _WAVES) for kind, n in counts.items()}
-            sent = [
-                pools[kind].submit(online.run, target.doors, kind, seed, some[sender :: senders[kind]])
-                for kind, some in numbers.items()
-                for sender in range(senders[kind])
-            ]
-            for future in sent:
+            for future in [pools[kind].submit(online.run, target.doors, kind, seed, some) for kind, some in numbers.items()]:
                 part = future.result()
                 outcome.findings[part.kind].merge(part)
             target.restore()

@@ -1,6 +1,7 @@
 """Bytes that are nearly HTTP."""
 
 import contextlib
+import errno
 import json
 import random
 import socket
@@ -62,8 +63,9 @@ def judge_bytes(port: int | None, data: bytes, number: int, findings: Findings, 
             while piece := connection.recv(1 << 16):
                 answer += piece
     except OSError as error:
-        findings.wrongly(number, data, repr(error))
-        return
+        if error.errno != errno.ENOTCONN:  # closed before the client has said that there is no more
+            findings.wrongly(number, data, repr(error))
+            return
     findings.took(time.monotonic() - began_s, data)
     if failure in answer and not any(b"HTTP/1.1 %d" % code in answer for code in FORGIVEN):
         findings.wrongly(number, data, bytes(answer[:300]).decode(errors="replace"))
