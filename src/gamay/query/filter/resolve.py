@@ -164,7 +164,7 @@ class Resolver:
             if not isinstance(resolved, Indexed):
                 scans.append(resolved.scan if isinstance(resolved, Narrowed) else resolved)
         scans = _merged_by_column(scans)
-        if any(isinstance(scan, IdScan) and scan.is_empty for scan in scans):
+        if not len(docs) or any(isinstance(scan, IdScan) and scan.is_empty for scan in scans):
             return self.nothing()
         if not scans and not searches:
             return Indexed(docs, "and")
