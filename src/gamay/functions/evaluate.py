@@ -14,7 +14,9 @@ import numpy as np
 
 from gamay.base import guard
 from gamay.base.arrays import Array
+from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.guard import NullGuard
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
@@ -34,6 +36,8 @@ from gamay.kernels.group.grouping import pack_pair
 from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
 
+# what is computed of constants while a query is compiled may take so long
+_CONSTANT_S = 0.02
 # entries of a dictionary that are computed without looking whether the query still goes on
 _ENTRIES_AT_ONCE = 1 << 16
 
@@ -224,13 +228,41 @@ def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
     return Vector(vectors[0].type, values, None, np.concatenate(flags))
 
 
+class _TakesLongError(QueryError):
+    """Constants are not computed any further while a query is compiled."""
+
+
+class _Moment(NullGuard):
+    """Guard of what is computed while a query is compiled, which must not take longer than its text is long."""
+
+    def __init__(self) -> None:
+        self._until_s = SYSTEM_CLOCK.monotonic_s() + _CONSTANT_S
+
+    def check(self) -> None:
+        if SYSTEM_CLOCK.monotonic_s() > self._until_s:
+            raise _TakesLongError(ErrorCode.EXECUTION_TIMEOUT, "computing a constant takes long")
+
+
+def evaluate_briefly(
+    expression: Expression, column: ColumnSource, num_rows: int, *, post_aggregation: bool = False
+) -> Operand | None:
+    """Do what `evaluate` does while a query is compiled; None where it takes long, and is left to the query's deadline."""
+    before = guard.enter(_Moment())
+    try:
+        return evaluate(expression, column, num_rows, post_aggregation=post_aggregation)
+    except _TakesLongError:
+        return None
+    finally:
+        guard.enter(before)
+
+
 def evaluate_constant(expression: Call) -> Expression:
-    """Compute an expression of constants; one that yields a list comes back as it is. Raises QueryError."""
+    """Compute an expression of constants; one that yields a list, or takes long, comes back as it is. Raises QueryError."""
     whole = _whole_number(expression)
     if whole is not None:
         return whole
     result_type(expression, _no_column_type, post_aggregation=True)  # which also checks the arguments
-    result = evaluate(expression, _no_column, 1, post_aggregation=True)
+    result = evaluate_briefly(expression, _no_column, 1, post_aggregation=True)
     if not isinstance(result, Scalar):
         return expression
     return Literal(result.value, result.type if result.value is not None else DataType.UNKNOWN)

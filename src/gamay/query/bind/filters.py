@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.evaluate import evaluate, result_type
+from gamay.functions.evaluate import evaluate_briefly, result_type
 from gamay.functions.expression import LOOKUP, Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import scalar_function
 from gamay.functions.text import to_text
@@ -57,7 +57,7 @@ def fold(expression: Expression) -> Expression:
     if not args or not all(isinstance(arg, Literal) for arg in args):
         return folded
     result_type(folded, _no_column_type)
-    value = evaluate(folded, _no_column, 1)
+    value = evaluate_briefly(folded, _no_column, 1)
     return Literal(value.value, value.type) if isinstance(value, Scalar) else folded
 
 
@@ -173,9 +173,10 @@ class FilterBinder:
         is_known = _is_deterministic(expression) and not (looks_up and (self._null_handling or not columns))
         if len(columns) == 1 and not self._column_type(columns[0])[1] and is_known:
             return self._match(columns[0], expression)
-        if columns or not is_known:
+        found = None if columns or not is_known else evaluate_briefly(expression, _no_column, 1)
+        if found is None:
             return Test(expression, columns)
-        return EVERYTHING if _holds(evaluate(expression, _no_column, 1)) else NOTHING
+        return EVERYTHING if _holds(found) else NOTHING
 
     def _match(self, column: str, expression: Call) -> Filter:
         """Return the rows for which an expression over one column holds; what it says of null is found out here."""
@@ -184,7 +185,10 @@ class FilterBinder:
             return match
         data_type, _ = self._column_type(column)
         null = repeated(None, data_type, 1)
-        if _holds(evaluate(expression, lambda _: null, 1)):
+        of_null = evaluate_briefly(expression, lambda _: null, 1)
+        if of_null is None:
+            return Test(expression, (column,))
+        if _holds(of_null):
             return disjunction([match, IsNull(column)])
         return conjunction([match, negation(IsNull(column))])
 

@@ -1,0 +1,46 @@
+"""A constant that takes long to compute is left to the query's deadline: compiling takes no longer than the text is long."""
+
+import time
+
+import pytest
+
+import gamay
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.sql.parser import parse_query
+
+_LONG = "regexp_replace(repeat('a', 100), '(?=(a+)+$)(a|aa)+b', 'x')"  # exponential, beyond RE2
+_CONDITION = "regexp_like(repeat('a', 100), '(?=(a+)+$)(a|aa)+b')"
+
+
+@pytest.mark.parametrize(
+    "sql", [f"SELECT {_LONG} FROM t", f"SELECT x FROM t WHERE s = {_LONG}", f"SELECT x FROM t WHERE {_CONDITION}"]
+)
+def test_reading_does_not_wait_for_it(sql: str) -> None:
+    begun_s = time.process_time()
+    parse_query(sql)
+    assert time.process_time() - begun_s < 5  # computing it takes over a minute
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT {_LONG} FROM t",
+        f"SELECT COUNT(*) FROM t WHERE {_CONDITION}",
+        f"SELECT COUNT(*) FROM t WHERE s = {_LONG}",
+        f"SELECT COUNT(*) FROM t WHERE CASE WHEN s IS NULL THEN {_CONDITION} ELSE s = 'a' END",
+        f"SELECT COUNT(*) FROM t a JOIN t b ON a.x = b.x WHERE {_CONDITION}",
+    ],
+)
+def test_the_deadline_ends_it(sql: str) -> None:
+    with gamay.connect(":memory:", threads=1) as db:
+        db.create_table("t", {"x": [1, 2], "s": ["a", None]})
+        begun_s = time.process_time()
+        with pytest.raises(QueryError) as raised:
+            db.sql(f"SET timeoutMs = 300; SET enableNullHandling = true; {sql}")
+        assert raised.value.code is ErrorCode.EXECUTION_TIMEOUT
+        assert time.process_time() - begun_s < 10
+
+
+def test_short_ones_are_computed_once() -> None:
+    query = parse_query("SELECT x FROM t WHERE s = regexp_replace('banana', '(?<=b)a', 'o')")
+    assert "bonana" in str(query.where)
