@@ -44,3 +44,13 @@ def test_the_deadline_ends_it(sql: str) -> None:
 def test_short_ones_are_computed_once() -> None:
     query = parse_query("SELECT x FROM t WHERE s = regexp_replace('banana', '(?<=b)a', 'o')")
     assert "bonana" in str(query.where)
+
+
+@pytest.mark.parametrize("pattern", ["a", "a(?=a|$)"])  # of RE2, and beyond it
+@pytest.mark.parametrize("function", ["replace", "regexp_replace"])
+def test_replacing_makes_no_text_without_bound(function: str, pattern: str) -> None:
+    pattern = "a" if function == "replace" else pattern
+    with pytest.raises(QueryError, match="longer than 1048576 characters"):
+        parse_query(f"SELECT {function}(repeat('a', 1000000), '{pattern}', repeat('b', 1000000)) FROM t")
+    query = parse_query(f"SELECT {function}(repeat('a', 100), '{pattern}', repeat('b', 1000)) FROM t")
+    assert "b" * 100_000 in str(query.select)

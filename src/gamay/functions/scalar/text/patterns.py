@@ -32,6 +32,7 @@ from gamay.functions.regex.matching import (
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.scalar.comparison import check_lists, condition
 from gamay.functions.scalar.define import by_value, const, each, of_row, scalar, type_of
+from gamay.functions.scalar.text.strings import check_growth, checked_size
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, take, take_rows
 from gamay.model.types import DataType
 
@@ -340,12 +341,25 @@ def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence:
     if whole is not None and start == 0 and occurrence <= 0:
         rewrite = "".join(part.replace("\\", r"\\") if isinstance(part, str) else f"\\{part}" for part in parts)
         most = None if occurrence < 0 else 1
-        return by_dictionary(text, lambda values: pc.replace_substring_regex(values, whole, rewrite, max_replacements=most))
+
+        def replaced(values: Values) -> Values:
+            if most is None:
+                check_growth("regexpReplace", values, lambda texts: pc.count_substring_regex(texts, whole), len(by))
+            return pc.replace_substring_regex(values, whole, rewrite, max_replacements=most)
+
+        return by_dictionary(text, replaced)
+
+    size = 0
 
     def build(match: Match) -> str:
-        return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
+        nonlocal size
+        made = "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
+        size = checked_size("regexpReplace", size + len(made))
+        return made
 
     def replace(value: str) -> str:
+        nonlocal size
+        size = 0
         if 0 < len(value) <= start:
             return value
         head, tail = value[:start], value[start:]

@@ -24,6 +24,8 @@ _BLANKS = "".join(map(chr, range(33)))  # what Java's trim removes
 _TEXT = each(STRING)
 _WORD = re.compile(r"\S+")
 MAX_CHARACTERS = 1 << 20
+# what is put in place of matches makes no text much longer that has fewer characters
+_WIDE = 64
 """The longest text that a function makes of a shorter one."""
 
 
@@ -217,7 +219,20 @@ def concat_ws(separator: Any, *parts: Any) -> Any:
 
 @scalar("replace", params=(_TEXT, const(STRING), const(STRING)), returns=STRING)
 def replace(text: Any, find: str, by: str) -> Any:
-    return pc.replace_substring(text, find, by) if find else text
+    if not find:
+        return text
+    check_growth("replace", text, lambda texts: pc.count_substring(texts, find), len(by))
+    return pc.replace_substring(text, find, by)
+
+
+def check_growth(name: str, texts: Any, count: Callable[[Any], Any], width: int) -> None:
+    """Raise QueryError where so many characters in place of each match may make a text too long.
+
+    count: returns the number of matches in each text, which is asked for only where it matters.
+    """
+    if width > _WIDE and len(texts):
+        longest, most = (pc.max(numbers).as_py() or 0 for numbers in (pc.utf8_length(texts), count(texts)))
+        checked_size(name, longest + most * width)
 
 
 @scalar("remove", params=(_TEXT, const(STRING)), returns=STRING)
@@ -225,7 +240,8 @@ def remove(text: Any, find: str) -> Any:
     return pc.replace_substring(text, find, "") if find else text
 
 
-def _checked_size(name: str, size: int) -> int:
+def checked_size(name: str, size: int) -> int:
+    """Return the characters that a text will have. Raises QueryError for too many."""
     if size > MAX_CHARACTERS:
         raise QueryError(
             ErrorCode.QUERY_EXECUTION, f"Function '{name}': the result is longer than {MAX_CHARACTERS} characters"
@@ -234,17 +250,17 @@ def _checked_size(name: str, size: int) -> int:
 
 
 def _padding(name: str, text: str, size: int, pad: str) -> str:
-    missing = max(_checked_size(name, size) - len(text), 0)
+    missing = max(checked_size(name, size) - len(text), 0)
     return ((pad or " ") * missing)[:missing]
 
 
-@scalar("lpad", params=(_TEXT, const(INT, lambda size: _checked_size("lpad", size)), const(STRING)), returns=STRING)
+@scalar("lpad", params=(_TEXT, const(INT, lambda size: checked_size("lpad", size)), const(STRING)), returns=STRING)
 def lpad(text: Any, size: int, pad: str) -> Any:
     """A longer text stays as it is; an empty pad is a blank."""
     return by_distinct(text, lambda value: _padding("lpad", value, size, pad) + value, STRING)
 
 
-@scalar("rpad", params=(_TEXT, const(INT, lambda size: _checked_size("rpad", size)), const(STRING)), returns=STRING)
+@scalar("rpad", params=(_TEXT, const(INT, lambda size: checked_size("rpad", size)), const(STRING)), returns=STRING)
 def rpad(text: Any, size: int, pad: str) -> Any:
     """A longer text stays as it is; an empty pad is a blank."""
     return by_distinct(text, lambda value: value + _padding("rpad", value, size, pad), STRING)
@@ -259,7 +275,7 @@ def repeat(text: Any, second: Vector, count: Any = None) -> Any:
         counts, separator = np.atleast_1d(count), convert_values(second.values, second.type, STRING)
     counts = np.maximum(np.broadcast_to(counts, len(text)), 0).astype(np.int64)
     sizes = np.asarray(pc.binary_length(text)) + (0 if separator is None else np.asarray(pc.binary_length(separator)))
-    _checked_size("repeat", int((sizes * counts).max(initial=0)))
+    checked_size("repeat", int((sizes * counts).max(initial=0)))
     times = pa.array(counts)
     if separator is None:
         return pc.binary_repeat(text, times)
