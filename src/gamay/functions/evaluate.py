@@ -36,8 +36,8 @@ from gamay.kernels.group.grouping import pack_pair
 from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
 
-# what is computed of constants while a query is compiled may take so long
-_CONSTANT_S = 0.02
+# the longest that constants are computed while a query is compiled
+_CONSTANT_S = 0.1
 # entries of a dictionary that are computed without looking whether the query still goes on
 _ENTRIES_AT_ONCE = 1 << 16
 
@@ -233,13 +233,16 @@ class _TakesLongError(QueryError):
 
 
 class _Moment(NullGuard):
-    """Guard of what is computed while a query is compiled, which must not take longer than its text is long."""
+    """Guard of constants while a query is compiled; the time begins with the first check."""
 
     def __init__(self) -> None:
-        self._until_s = SYSTEM_CLOCK.monotonic_s() + _CONSTANT_S
+        self._until_s: float | None = None
 
     def check(self) -> None:
-        if SYSTEM_CLOCK.monotonic_s() > self._until_s:
+        now_s = SYSTEM_CLOCK.monotonic_s()
+        if self._until_s is None:
+            self._until_s = now_s + _CONSTANT_S
+        elif now_s > self._until_s:
             raise _TakesLongError(ErrorCode.EXECUTION_TIMEOUT, "computing a constant takes long")
 
 

@@ -24,9 +24,9 @@ _BLANKS = "".join(map(chr, range(33)))  # what Java's trim removes
 _TEXT = each(STRING)
 _WORD = re.compile(r"\S+")
 MAX_CHARACTERS = 1 << 20
-# what is put in place of matches makes no text much longer that has fewer characters
-_WIDE = 64
 """The longest text that a function makes of a shorter one."""
+# texts that grow by replacing are only measured where a replacement has more characters
+_WIDE = 64
 
 
 @scalar("upper", params=(_TEXT,), returns=STRING)
