@@ -20,6 +20,7 @@ from benchmarks.cluster.zookeeper import ZooKeeperProcess
 SHARES = {
     "requests": 0.12, "HTTP bytes": 0.30, "queries": 0.10, "frames": 0.25, "uploads": 0.005, "Flight calls": 0.06,
     "cookies": 0.04, "segments": 0.09, "indexes": 0.01, "archives": 0.02, "records": 0.005,
+    "constants": 0.02,
 }  # fmt: skip
 """Of all inputs; fewer of what takes long."""
 

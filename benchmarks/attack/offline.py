@@ -1,11 +1,14 @@
-"""What lies in files: segments that are opened and read, archives that are unpacked, records that a start finds."""
+"""What needs no cluster: segments that are opened and read, archives that are unpacked, records that a start finds, and
+constants that a query has computed while it is compiled."""
 
 import contextlib
+import faulthandler
 import logging
 import os
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,17 +16,20 @@ from pathlib import Path
 import pyarrow as pa
 
 import gamay
+from benchmarks.attack.constants import COMPILED_S, FUNCTIONS, long_call
 from benchmarks.attack.findings import Findings
 from benchmarks.attack.indexes import DECLARED, IndexedSegment
 from benchmarks.attack.over_http import damaged_archive
 from benchmarks.attack.records import records_of, write_mutants
 from benchmarks.attack.segments import content_of, read_all, write_mutant
 from benchmarks.attack.target import odd_segment, trips_archive
-from gamay.base.errors import CorruptSegmentError, GamayError
+from gamay.base.errors import CorruptSegmentError, GamayError, QueryError
+from gamay.sql.parser import parse_query
 from gamay.storage.archive import unpack
 
 Try = Callable[[int, random.Random, Findings], None]
 
+_STUCK_S = 60.0
 TABLES_DAMAGED = 20
 """Tables of which one record each is damaged before a start; as many inputs."""
 
@@ -131,11 +137,33 @@ def _indexes() -> Iterator[Try]:
         segment.close()
 
 
+@contextlib.contextmanager
+def _constants() -> Iterator[Try]:
+    def attack(number: int, rng: random.Random, findings: Findings) -> None:
+        call = long_call(rng.choice(FUNCTIONS), rng)
+        faulthandler.dump_traceback_later(_STUCK_S, exit=True)
+        begun_s = time.process_time()
+        try:
+            parse_query(f"SELECT {call} FROM t")
+        except QueryError:
+            findings.refused()
+        except Exception as error:  # noqa: BLE001 - whatever else comes out is the finding
+            findings.wrongly(number, call, repr(error))
+        else:
+            findings.answered()
+        faulthandler.cancel_dump_traceback_later()
+        if (took_s := time.process_time() - begun_s) > COMPILED_S:
+            findings.wrongly(number, call, f"compiling took {took_s:.1f} s")
+
+    yield attack
+
+
 OFFLINE: dict[str, Callable[[], AbstractContextManager[Try]]] = {
     "segments": _segments,
     "indexes": _indexes,
     "archives": _archives,
     "records": _records,
+    "constants": _constants,
 }
 
 

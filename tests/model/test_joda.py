@@ -209,3 +209,11 @@ def test_zones() -> None:
     for bad in ("+25:00", "+05:75", "../etc/passwd", ""):
         with pytest.raises(InvalidConfigError):
             time_zone(bad)
+
+
+def test_reading_never_goes_back() -> None:
+    pattern = JodaPattern("MMM-" * 60)  # May is its own abbreviation: 2 to the power of 60 ways to read it
+    with pytest.raises(ValueError, match="goes on after position 240"):
+        pattern.parse("May-" * 60 + "x")
+    with pytest.raises(InvalidConfigError, match="has 1001 characters, of at most 1000"):
+        JodaPattern("y" * 1001)

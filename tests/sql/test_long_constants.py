@@ -42,8 +42,40 @@ def test_the_deadline_ends_it(sql: str) -> None:
         assert time.process_time() - begun_s < 10
 
 
+def test_many_take_no_longer_than_one() -> None:
+    texts = [_LONG.replace("100", str(length)) for length in range(100, 200)]
+    begun_s = time.process_time()
+    parse_query(f"SELECT {', '.join(texts)} FROM t")
+    parse_query("SELECT x FROM t WHERE " + " OR ".join(f"s = {text}" for text in texts))
+    with gamay.connect(":memory:", threads=1) as db:
+        db.create_table("t", {"x": [1, 2], "s": ["a", None]})
+        with pytest.raises(QueryError):
+            db.sql(f"SET timeoutMs = 300; SELECT COUNT(*) FROM t WHERE {' OR '.join([_CONDITION] * 100)}")
+    assert time.process_time() - begun_s < 10  # a moment for each takes 90 s
+
+
+def test_distances_of_long_texts_end() -> None:
+    begun_s = time.process_time()
+    query = parse_query("SELECT levenshteinDistance(repeat('a', 60000), repeat('b', 50000)) FROM t")
+    assert str(query.select[0].expression.value) == "60000"
+    with pytest.raises(QueryError, match="1000000 and 50000 characters are too many to compare"):
+        parse_query("SELECT levenshteinDistance(repeat('a', 1000000), repeat('b', 50000)) FROM t")
+    assert time.process_time() - begun_s < 5
+
+
+def test_values_of_rows_are_computed_under_the_deadline() -> None:
+    texts = [f"{number:04}" + "ab" * 25_000 for number in range(400)]  # 23 s of distances
+    with gamay.connect(":memory:", threads=1) as db:
+        db.create_table("t", {"s": texts})
+        begun_s = time.process_time()
+        with pytest.raises(QueryError) as raised:
+            db.sql("SET timeoutMs = 300; SELECT SUM(levenshteinDistance(s, repeat('b', 60000))) FROM t")
+        assert raised.value.code is ErrorCode.EXECUTION_TIMEOUT
+        assert time.process_time() - begun_s < 5
+
+
 def test_short_ones_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "_CONSTANT_S", 60.0)  # whatever else the machine does
+    monkeypatch.setattr(evaluate, "_CONSTANTS_S", 60.0)  # whatever else the machine does
     query = parse_query("SELECT x FROM t WHERE s = regexp_replace('banana', '(?<=b)a', 'o')")
     assert "bonana" in str(query.where)
 

@@ -11,6 +11,7 @@ from enum import Enum
 
 _DETAIL_MAX = 2000
 _CLOSE = 0.6  # how much of two names must be the same for one to be proposed in place of the other
+_NAME_MAX = 200  # a longer name is no slip of the pen, and comparing takes the square of the length
 
 
 class ErrorCode(Enum):
@@ -143,8 +144,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("server.instance.heap", ["server.instance.dataDir"])
     ''
     """
+    if len(name) > _NAME_MAX:
+        return ""
     by_folded, folded = {k.lower(): k for k in known}, name.lower()
-    doubled = (k for k in by_folded if _undoubled(k) == _undoubled(folded))
+    undoubled = _undoubled(folded)
+    doubled = (k for k in by_folded if _undoubled(k) == undoubled)
     similar = difflib.get_close_matches(folded, by_folded, cutoff=_CLOSE)
     close = [*doubled, *(k for k in similar if _is_close_where_it_differs(folded, k))]
     return f" Did you mean '{by_folded[close[0]]}'?" if close else ""

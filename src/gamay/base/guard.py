@@ -27,6 +27,10 @@ class Guard(Protocol):
         """Raise QueryError when the work must end: 503 cancelled, 250 out of time, 245 out of memory."""
         ...
 
+    def uninterrupted(self, worst_s: float) -> None:
+        """Do what `check` does before work that nothing can stop, and that takes up to so many seconds."""
+        ...
+
     def holder(self, what: str) -> Holder:
         """Return what a part of the work tells its memory to; `what` names it to users: "keys of groups"."""
         ...
@@ -57,6 +61,9 @@ class NullGuard:
     """Guard that lets everything pass."""
 
     def check(self) -> None:
+        return
+
+    def uninterrupted(self, worst_s: float) -> None:
         return
 
     def holder(self, what: str) -> "NullGuard":
@@ -110,6 +117,11 @@ def current() -> Guard:
 def check() -> None:
     """Raise QueryError when the work of this thread must end."""
     _local.guard.check()
+
+
+def uninterrupted(worst_s: float) -> None:
+    """Do what `check` does before work that nothing can stop, and that takes up to so many seconds."""
+    _local.guard.uninterrupted(worst_s)
 
 
 def scanned(num_entries: int) -> None:

@@ -5,9 +5,9 @@ error, except for BOOLEAN, where everything but `true` and `1` is false. BYTES a
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -167,8 +167,10 @@ def no_conversion(source: DataType, to: DataType) -> QueryError:
     return QueryError(ErrorCode.QUERY_VALIDATION, f"{source.value} cannot be converted to {to.value}")
 
 
-# values of which a Python function makes something else between two looks at whether the query has ended
+# what a Python function makes something else of between two looks at whether the query has ended
 _CHECKED_VALUES = 1 << 12
+_CHECKED_BYTES = 1 << 18
+_T = TypeVar("_T")
 
 
 def by_dictionary(values: Values, function: Callable[[Any], Values]) -> Values:
@@ -180,11 +182,29 @@ def by_dictionary(values: Values, function: Callable[[Any], Values]) -> Values:
 def by_distinct(values: Values, function: Callable[[Any], Any], to: DataType) -> Values:
     """Apply a Python function once to each distinct value. Raises QueryError when the query has ended meanwhile."""
     encoded = pa.array(values).dictionary_encode()
+    entries = encoded.dictionary
+    step = _values_at_once(len(entries), entries.nbytes)
     results: list[Any] = []
-    for start in range(0, len(encoded.dictionary), _CHECKED_VALUES):
+    for start in range(0, len(entries), step):
         guard.check()
-        results += [function(value) for value in encoded.dictionary[start : start + _CHECKED_VALUES].to_pylist()]
+        results += [function(value) for value in entries[start : start + step].to_pylist()]
     return take(array_of(results, to), np.asarray(encoded.indices))
+
+
+def watched(values: Sequence[_T], num_bytes: int) -> Iterator[_T]:
+    """Yield what a Python function computes one by one; raises QueryError when the query has ended meanwhile.
+
+    num_bytes: how large the values are in all, which tells how long each takes.
+    """
+    step = _values_at_once(len(values), num_bytes)
+    for number, value in enumerate(values):
+        if not number % step:
+            guard.check()
+        yield value
+
+
+def _values_at_once(num_values: int, num_bytes: int) -> int:
+    return max(1, min(_CHECKED_VALUES, _CHECKED_BYTES * num_values // max(num_bytes, 1)))
 
 
 def _from_decimal(values: Values, to: DataType) -> Values:

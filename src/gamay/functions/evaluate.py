@@ -16,7 +16,7 @@ from gamay.base import guard
 from gamay.base.arrays import Array
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.base.guard import NullGuard
+from gamay.base.guard import Guard, NullGuard
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.expression import Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.registry import ScalarFunction, ValueType, is_aggregate, must_get_scalar, scalar_function
@@ -36,8 +36,8 @@ from gamay.kernels.group.grouping import pack_pair
 from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
 
-# the longest that constants are computed while a query is compiled
-_CONSTANT_S = 0.1
+# the longest that the constants of a query are computed while it is compiled
+_CONSTANTS_S = 0.1
 # entries of a dictionary that are computed without looking whether the query still goes on
 _ENTRIES_AT_ONCE = 1 << 16
 
@@ -233,30 +233,56 @@ class _TakesLongError(QueryError):
 
 
 class _Moment(NullGuard):
-    """Guard of constants while a query is compiled; the time begins with the first check."""
+    """Guard of the constants of one query while it is compiled; the time begins with the first check.
 
-    def __init__(self) -> None:
+    outer: what watches over the thread already, which ends the whole query.
+    """
+
+    def __init__(self, outer: Guard) -> None:
+        self._outer = outer
         self._until_s: float | None = None
 
     def check(self) -> None:
+        self._outer.check()
         now_s = SYSTEM_CLOCK.monotonic_s()
         if self._until_s is None:
-            self._until_s = now_s + _CONSTANT_S
+            self._until_s = now_s + _CONSTANTS_S
         elif now_s > self._until_s:
-            raise _TakesLongError(ErrorCode.EXECUTION_TIMEOUT, "computing a constant takes long")
+            raise _takes_long()
+
+    def uninterrupted(self, worst_s: float) -> None:
+        self.check()
+        if worst_s > _CONSTANTS_S:
+            raise _takes_long()
+
+
+def _takes_long() -> _TakesLongError:
+    return _TakesLongError(ErrorCode.EXECUTION_TIMEOUT, "computing a constant takes long")
+
+
+class compiling:  # noqa: N801 - stands in `with`, where functions stand; it is one third of what a generator takes
+    """Context in which a query is compiled: all its constants together have the moment that one has alone."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        before = self._before = guard.current()
+        if not isinstance(before, _Moment):
+            guard.enter(_Moment(before))
+
+    def __exit__(self, *_: object) -> None:
+        guard.enter(self._before)
 
 
 def evaluate_briefly(
     expression: Expression, column: ColumnSource, num_rows: int, *, post_aggregation: bool = False
 ) -> Operand | None:
     """Do what `evaluate` does while a query is compiled; None where it takes long, and is left to the query's deadline."""
-    before = guard.enter(_Moment())
-    try:
-        return evaluate(expression, column, num_rows, post_aggregation=post_aggregation)
-    except _TakesLongError:
-        return None
-    finally:
-        guard.enter(before)
+    with compiling():
+        try:
+            return evaluate(expression, column, num_rows, post_aggregation=post_aggregation)
+        except _TakesLongError:
+            return None
 
 
 def evaluate_constant(expression: Call) -> Expression:

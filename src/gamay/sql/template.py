@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.evaluate import compiling
 from gamay.functions.expression import Expression, Literal, walk
 from gamay.functions.text import literal_text
 from gamay.model.types import DataType
@@ -62,14 +63,17 @@ class Template:
 def compile_template(text: str, lifted: Lifted, literals: Literals, *, relational: bool = False) -> Template:
     """Parse and check a text, whose distinct literals are given. relational: see `parse_statement`. Raises QueryError."""
     slots = lifted.slots(literals)
-    statement = parse_statement(text, slots, relational=relational)
-    if isinstance(statement, RelationalStatement):
-        return _relational(statement, lifted.sources)
-    rewritten = rewrite(statement)
+    with compiling():
+        statement = parse_statement(text, slots, relational=relational)
+        if isinstance(statement, RelationalStatement):
+            return _relational(statement, lifted.sources)
+        rewritten = rewrite(statement)
     ordinals = tuple((i, lifted.sources[i]) for i in sorted(rewritten.ordinals))
     is_refilled = not (rewritten.has_computed or _has_huge(slots))
     elsewhere = _slots_elsewhere(rewritten) if is_refilled else None
     fill = _filler(rewritten, only_in_where=elsewhere is not None) if is_refilled else _recompiler(statement)
+    if not is_refilled or _computes(rewritten.statement.where):
+        fill = _compiling(fill)
     asks = asks_broker(_expressions(statement))
     rows = [slot.index for slot in (statement.limit, statement.offset) if isinstance(slot, Slot)]
     fixed = [] if elsewhere is None else sorted({*rows, *rewritten.ordinals, *elsewhere})
@@ -110,6 +114,20 @@ def _expressions(statement: Statement) -> list[Expression]:
     conditions = [condition for condition in (statement.where, statement.having) if condition is not None]
     keys = (*statement.group_by, *(key.expression for key in statement.order_by))
     return [*(item.expression for item in statement.items), *conditions, *keys]
+
+
+def _computes(where: Expression | None) -> bool:
+    return where is not None and any(isinstance(part, Computed) for part in walk(where))
+
+
+def _compiling(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:
+    """Let the constants that are computed each time have the time that those of one compiled query have."""
+
+    def fill_in_time(literals: Literals) -> Query:
+        with compiling():
+            return fill(literals)
+
+    return fill_in_time
 
 
 def _marked(fill: Callable[[Literals], Query]) -> Callable[[Literals], Query]:

@@ -20,16 +20,20 @@ from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.recently_used import remembered
 from gamay.functions.regex.java_syntax import has_unicode_flag, java_regex
+from gamay.functions.regex.re2 import in_steps
 
 Match: TypeAlias = Any
 """A `regex.Match`: the same interface as `re.Match`."""
 
+CHARS_MAX = 32_768
+"""The longest pattern: reading one takes the square of what stands in its brackets, 0.3 s for one as long."""
 PATTERN_CHARS_MAX = 10_000
 """The longest pattern for the backtracking engine, which takes 20 microseconds of compiling for each character."""
 REPEATS_MAX = 100_000
 """How large a pattern may be with its counted repeats written out: the engine takes about 400 bytes for each element."""
 MATCH_SECONDS_MAX = 30.0
 """Processor time for matching one text, where no query's deadline ends it before."""
+_SHOWN_CHARS = 200
 _FIRST_LIMIT_S = 0.05
 _LIMIT_GROWTH = 1.5
 _RE2_GROUPS_MAX = 9
@@ -49,6 +53,7 @@ class JavaPattern:
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         """Raise QueryError 150 where `pattern` is no pattern, or one that is too large."""
+        check_length(pattern)
         self.pattern = pattern
         self._ignore_case = ignore_case
         try:
@@ -73,7 +78,7 @@ class JavaPattern:
     @cached_property
     def _engine(self) -> Any:
         if len(self.pattern) > PATTERN_CHARS_MAX:
-            raise _no_pattern(self.pattern[:40] + "…", f"it has more than {PATTERN_CHARS_MAX:,} characters")
+            raise _no_pattern(self.pattern, f"it has more than {PATTERN_CHARS_MAX:,} characters")
         import regex  # only patterns beyond RE2 pay for it
 
         try:
@@ -110,13 +115,26 @@ class JavaPattern:
                 return match(*args, timeout=limit_s)
             except TimeoutError:
                 if limit_s > MATCH_SECONDS_MAX:
-                    text = f"matching '{self.pattern}' against one text of {len(args[-1])} characters takes too long"
+                    text = f"matching '{_begin(self.pattern)}' against one text of {len(args[-1])} characters takes too long"
                     raise QueryError(ErrorCode.QUERY_VALIDATION, f"{text}; avoid nested repeats such as (a*)*") from None
                 limit_s *= _LIMIT_GROWTH
 
 
+def check_length(pattern: str) -> None:
+    """Raise QueryError 150 for a pattern that is too long to be read, LIKE's too."""
+    if len(pattern) > CHARS_MAX:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"The pattern '{_begin(pattern)}' has {len(pattern):,} characters, of at most {CHARS_MAX:,}",
+        )
+
+
 def _no_pattern(pattern: str, why: object) -> QueryError:
-    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{pattern}' is not a regular expression: {why}")
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{_begin(pattern)}' is not a regular expression: {why}")
+
+
+def _begin(pattern: str) -> str:
+    return pattern if len(pattern) <= _SHOWN_CHARS else f"{pattern[:_SHOWN_CHARS]}…"
 
 
 def _num_elements(tree: Any) -> int:
@@ -156,6 +174,7 @@ def compiled(pattern: str, ignore_case: bool = False) -> JavaPattern:
 @remembered()
 def re2_condition(pattern: str, ignore_case: bool) -> str | None:
     """Return the pattern for Arrow that finds the same texts, or None where RE2 does not know it or reads it differently."""
+    check_length(pattern)
     if re.search(r"[*+?}]\+", pattern) or not (pattern.isascii() or ignore_case):
         return None  # RE2 alone knows that Ä is ä in another case
     try:
@@ -204,4 +223,5 @@ def captured(texts: Any, translated: str, group: int) -> Any:
         return piece[0] if piece[0][0] != "(" else begin if next(numbers) == group else "(?:"
 
     alone = _RE2_PIECES.sub(only_wanted, translated)  # Arrow returns all groups, which must have names
-    return pc.struct_field(pc.extract_regex(texts, alone if group else f"{begin}{alone})"), _CAPTURED)
+    wanted = alone if group else f"{begin}{alone})"
+    return in_steps(texts, wanted, lambda step: pc.struct_field(pc.extract_regex(step, wanted), _CAPTURED))

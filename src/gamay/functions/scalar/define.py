@@ -29,7 +29,16 @@ import pyarrow.compute as pc
 from gamay.base import guard
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arguments import check_count, check_elements, wrong
-from gamay.functions.convert import array_of, convert, convert_value, placeholder, python_values, repeat, to_vector
+from gamay.functions.convert import (
+    array_of,
+    convert,
+    convert_value,
+    placeholder,
+    python_values,
+    repeat,
+    to_vector,
+    watched,
+)
 from gamay.functions.distinct import distinct, distinct_rows
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
@@ -50,10 +59,6 @@ from gamay.model.types import DataType
 
 ResultRule: TypeAlias = Callable[[Call, Sequence[ValueType]], ValueType]
 Body: TypeAlias = Callable[..., Any]
-
-
-# calls of Python functions between looks whether the query still goes on
-_CHECKED_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +334,7 @@ def _for_each_value(
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
     for code, value in enumerate(python_values(values.values)):
+        guard.check()
         chosen = order[bounds[code] : bounds[code + 1]]
         part_args = [take_rows(arg, chosen) for arg in args]
         part_args[position] = Scalar(value, varying.type)
@@ -357,9 +363,7 @@ def of_row(error: QueryError) -> QueryError:
 def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns: DataType) -> Vector:
     codes, rows = distinct_rows(columns)
     results = []
-    for number, row in enumerate(rows):
-        if not number % _CHECKED_ROWS:
-            guard.check()
+    for row in watched(rows, sum(column.values.nbytes for column in columns)):
         try:
             results.append(body(*row))
         except QueryError:

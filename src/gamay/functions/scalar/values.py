@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.convert import array_of, placeholder, python_values
+from gamay.functions.convert import array_of, placeholder, python_values, watched
 from gamay.functions.distinct import distinct
 from gamay.functions.text import shown_value
 from gamay.functions.vector import Vector, take, take_rows
@@ -20,7 +20,7 @@ from gamay.model.types import DataType
 def of_distinct(name: str, vector: Vector, function: Callable[[Any], Any], returns: DataType) -> Vector:
     """Apply a function to each distinct value; None is a null result. Raises QueryError where it raises ValueError."""
     codes, entries = distinct(vector)
-    results = [_computed(name, function, value) for value in python_values(entries.values)]
+    results = _computed(name, function, entries)
     missing = np.array([result is None for result in results], np.bool_)
     filled = [placeholder(returns) if result is None else result for result in results]
     return Vector(returns, take(array_of(filled, returns), codes), None, missing[codes] if missing.any() else None)
@@ -31,7 +31,7 @@ def lists_of_distinct(
 ) -> Vector:
     """Apply a function that returns a list to each distinct value; None is null. Raises QueryError as `of_distinct`."""
     codes, entries = distinct(vector)
-    found = [_computed(name, function, value) for value in python_values(entries.values)]
+    found = _computed(name, function, entries)
     taken = take_rows(lists_vector([[] if row is None else row for row in found], returns), codes)
     assert isinstance(taken, Vector)
     missing = np.array([row is None for row in found], np.bool_)
@@ -44,8 +44,11 @@ def lists_vector(rows: Sequence[Sequence[Any]], element: DataType) -> Vector:
     return Vector(element, array_of([value for row in rows for value in row], element), offsets)
 
 
-def _computed(name: str, function: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return function(value)
-    except (ValueError, OverflowError, ArithmeticError) as error:
-        raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of {shown_value(value)}: {error}") from error
+def _computed(name: str, function: Callable[[Any], Any], entries: Vector) -> list[Any]:
+    results = []
+    for value in watched(python_values(entries.values), entries.values.nbytes):
+        try:
+            results.append(function(value))
+        except (ValueError, OverflowError, ArithmeticError) as error:
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}' of {shown_value(value)}: {error}") from error
+    return results

@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gamay.base import guard
 from gamay.base.arrays import Array, Mask
 from gamay.functions.arrow import binary_buffers
+from gamay.functions.regex import re2
 from gamay.functions.regex.like_parts import LikeParts
 from gamay.functions.search.query import (
     Between,
@@ -52,7 +54,8 @@ class _Matcher:
         self._texts = texts if is_ascii or analysis.case_sensitive else lower_case(texts)
 
     def flags(self, query: SearchQuery, rows: Rows) -> Mask:
-        """Tell which of some texts a query matches: bool [rows]."""
+        """Tell which of some texts a query matches: bool [rows]. Raises QueryError when the query ends meanwhile."""
+        guard.check()
         if isinstance(query, Everything):
             return np.ones(len(rows), np.bool_)
         if isinstance(query, Clauses):
@@ -143,10 +146,11 @@ def words_matching(wanted: Pattern | Similar | Between, words: pa.StringArray, a
 
 def _matches_pattern(wanted: Pattern, entries: pa.StringArray) -> Mask:
     if not wanted.parts:
-        return np.asarray(pc.match_substring_regex(entries, wanted.regex))
+        every: Mask = re2.found(entries, wanted.regex)
+        return every
     found: Mask = LikeParts.of(wanted.parts, False, False, ignore_case=False).holds(entries)
     candidates = np.flatnonzero(found)
-    found[candidates] = pc.match_substring_regex(take(entries, candidates), wanted.regex)
+    found[candidates] = re2.found(take(entries, candidates), wanted.regex)
     return found
 
 

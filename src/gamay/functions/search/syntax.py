@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from gamay.base.errors import QueryError
 from gamay.base.recently_used import remembered
 from gamay.functions.arguments import wrong
+from gamay.functions.regex.matching import check_length
 from gamay.functions.search.options import EDITS_DEFAULT, NAME, SearchOptions
 from gamay.functions.search.patterns import regex_pattern, wildcard
 from gamay.functions.search.query import (
@@ -62,6 +63,7 @@ class _Lexeme:
 @remembered()
 def search_query(text: str, options: SearchOptions, column: str) -> SearchQuery:
     """Return what a query searches. column: the name that may stand before a colon. Raises QueryError where it is none."""
+    check_length(text)
     if not text.strip():
         raise wrong(NAME, "the query is empty; write words to search, or '*:*' for every row")
     if options.parser == "MATCHPHRASE":

@@ -44,6 +44,7 @@ _MONTHS = (
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _FIRST_MS, _LAST_MS = -62_135_510_400_000, 253_402_214_400_000  # years 1 to 9999, less a day for the offset
 _CYCLE_MS = 146_097 * 86_400_000  # 400 years
+_PATTERN_MAX = 1_000
 _YEAR_PIVOT = 1970  # `yy` means the year from here to 99 years later; fixed, so that the same text never changes its meaning
 
 # abbreviations that say a fixed offset wherever they are used, as far as Joda knows them
@@ -120,6 +121,8 @@ class JodaPattern:
         self.pattern = pattern
         if not pattern:
             raise InvalidConfigError("the date pattern is empty; write for example yyyy-MM-dd")
+        if len(pattern) > _PATTERN_MAX:
+            raise InvalidConfigError(f"the date pattern has {len(pattern)} characters, of at most {_PATTERN_MAX}")
         self.tokens = tuple(_tokens(pattern))
         following = (*self.tokens[1:], None)
         self._fields = tuple(_field(t, n is not None and n.is_number) for t, n in zip(self.tokens, following, strict=True))
@@ -241,7 +244,7 @@ def _quoted(pattern: str, start: int) -> tuple[str, int]:
 
 
 def _field(token: Token, before_number: bool) -> _Field:
-    """Return the reading side of a token. Quantifiers are possessive: digits once taken are not given back."""
+    """Return the reading side of a token. Digits, and names, once taken are not given back: reading never goes back."""
     letter, length = token.letter, token.length
     if not letter:
         return _Field(token, re.escape(token.text), "", str)
@@ -266,7 +269,7 @@ def _field(token: Token, before_number: bool) -> _Field:
     if letter == "G":
         return _Field(token, "AD|BC", "era", str.upper)
     if letter == "Z" and length < 3:
-        return _Field(token, r"Z|[+-]\d\d(?::?\d\d)?", "zone", parse_offset)
+        return _Field(token, r"Z|[+-]\d\d(?::?\d\d)?+", "zone", parse_offset)
     return _Field(token, r"[+-]\d\d:?\d\d|[A-Z](?:[A-Z0-9_/]|[+-](?=[A-Z0-9]))*+", "zone", _zone)
 
 
@@ -282,7 +285,7 @@ def _number(name: str, lowest: int, highest: int) -> Callable[[str], int]:
 
 def _any_name(names: tuple[str, ...]) -> str:
     """Return the expression of every full name or its first three letters, longest first."""
-    return "|".join([*names, *(name[:3] for name in names)])
+    return f"(?>{'|'.join([*names, *(name[:3] for name in names)])})"
 
 
 def _index_of(names: tuple[str, ...]) -> Callable[[str], int]:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from gamay.base.errors import ErrorCode, QueryError
-from gamay.functions.evaluate import result_type
+from gamay.functions.evaluate import compiling, result_type
 from gamay.functions.expression import (
     FILTERED,
     GROUPING,
@@ -127,7 +127,8 @@ _BEHIND_FILTER = attrgetter(*(part.name for part in fields(BoundQuery)[3:]))
 
 def bind(query: Query, schema: Schema) -> BoundQuery:
     """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for what makes no sense."""
-    return _Binder(query, schema).bind()
+    with compiling():
+        return _Binder(query, schema).bind()
 
 
 def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:
@@ -152,7 +153,8 @@ def bind_like(bound: BoundQuery, query: Query, schema: Schema) -> BoundQuery | N
     if any(aggregate.call.name == FILTERED for aggregate in bound.aggregates):
         return None
     binder = _Binder(query, schema)
-    filter_ = binder.bind_filter()
+    with compiling():
+        filter_ = binder.bind_filter()
     if binder.null_handling != bound.null_handling or filter_columns(filter_) != filter_columns(bound.filter):
         return None
     return bound.with_filter(query, filter_)

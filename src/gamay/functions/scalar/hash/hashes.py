@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gamay.base import guard
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.convert import by_distinct, convert_values
 from gamay.functions.scalar.define import ANY, const, scalar
@@ -192,6 +193,9 @@ _MD2 = bytes((
 # fmt: on
 
 
+_CHECKED_BYTES = 1 << 12  # 10 ms
+
+
 def _md2(message: bytes) -> str:
     """RFC 1319."""
     padding = 16 - len(message) % 16
@@ -205,6 +209,8 @@ def _md2(message: bytes) -> str:
     state = bytearray(48)
     whole = padded + bytes(checksum)
     for start in range(0, len(whole), 16):
+        if not start % _CHECKED_BYTES:
+            guard.check()
         block = whole[start : start + 16]
         state[16:32] = block
         state[32:48] = bytes(a ^ b for a, b in zip(state[:16], block, strict=True))

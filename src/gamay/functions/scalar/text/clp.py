@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from gamay.functions.convert import array_of, by_distinct, placeholder
 from gamay.functions.distinct import distinct
+from gamay.functions.regex import re2
 from gamay.functions.scalar.define import const, each, fixed, lists, scalar
 from gamay.functions.vector import Vector, concat, take
 from gamay.model.types import DataType
@@ -166,4 +167,4 @@ def _wildcard(pattern: str) -> str:
 def clp_match(log_types: Any, dictionary: Vector, encoded: Vector, wildcard: str) -> Any:
     """Whether a whole message fits a wildcard, in which `*` is any run of characters and `?` one; case matters."""
     messages, broken = decode(log_types, dictionary, encoded)
-    return np.asarray(pc.match_substring_regex(messages, _wildcard(wildcard))) & ~broken
+    return re2.found(messages, _wildcard(wildcard)) & ~broken

@@ -6,9 +6,11 @@ Patterns run in Arrow (RE2) on whole columns where RE2 knows what they use, else
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
@@ -18,12 +20,14 @@ from gamay.functions.arrow import binary_buffers
 from gamay.functions.convert import by_dictionary, by_distinct, convert, to_vector
 from gamay.functions.distinct import distinct
 from gamay.functions.expression import Call, Literal
+from gamay.functions.regex import re2
 from gamay.functions.regex.like_parts import LikeParts
 from gamay.functions.regex.matching import (
     LITERAL,
     JavaPattern,
     Match,
     captured,
+    check_length,
     compiled,
     re2_condition,
     re2_counted,
@@ -91,10 +95,10 @@ def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
         found = needed.holds(values)
         rows = np.flatnonzero(found)
         if len(rows) * _RARE < len(values):
-            found[rows] = np.asarray(pc.match_substring_regex(take(values, rows), translated))
+            found[rows] = re2.found(take(values, rows), translated)
             return found
     if translated is not None:
-        return np.asarray(pc.match_substring_regex(values, translated, ignore_case=ignore_case))
+        return re2.found(values, translated, ignore_case=ignore_case)
     search = compiled(pattern, ignore_case).search
     return by_distinct(values, lambda text: search(text) is not None, BOOLEAN)
 
@@ -106,6 +110,7 @@ def like_pattern(pattern: str) -> str:
     >>> like_pattern("a_b%")
     '(?is)\\Aa.b'
     """
+    check_length(pattern)
     parts: list[str] = []
     escaped = False
     for char in pattern:
@@ -160,13 +165,20 @@ def like(values: Values, pattern: str) -> Any:
     """Tell which texts match a LIKE pattern, whatever their case: bool [n]."""
     plain = like_parts(pattern)
     if plain is None or len(values) == 0:
-        return np.asarray(pc.match_substring_regex(values, like_pattern(pattern)))
+        return _fits(values, pattern)
     found = plain.holds(values)
     if binary_buffers(values)[1].max(initial=0) > _ASCII_MAX:
         # beyond ASCII there are other letters that are k or s in another case
         rest = np.flatnonzero(~found)
-        found[rest] = np.asarray(pc.match_substring_regex(take(values, rest), like_pattern(pattern)))
+        found[rest] = _fits(take(values, rest), pattern)
     return found
+
+
+def _fits(values: Values, pattern: str) -> Any:
+    try:
+        return re2.found(values, like_pattern(pattern))
+    except pa.ArrowInvalid:  # RE2 has no room for it
+        raise wrong("LIKE", f"the pattern of {len(pattern)} characters is too large") from None
 
 
 @remembered()
@@ -344,8 +356,9 @@ def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence:
 
         def replaced(values: Values) -> Values:
             if most is None:
-                check_growth("regexpReplace", values, lambda texts: pc.count_substring_regex(texts, whole), len(by))
-            return pc.replace_substring_regex(values, whole, rewrite, max_replacements=most)
+                check_growth("regexpReplace", values, partial(_counted, pattern=whole), len(by))
+            replace = partial(pc.replace_substring_regex, pattern=whole, replacement=rewrite, max_replacements=most)
+            return re2.in_steps(values, whole, replace)
 
         return by_dictionary(text, replaced)
 
@@ -409,5 +422,9 @@ def regexp_count(text: Any, pattern: str) -> Any:
     expression = compiled(pattern)
     counted = re2_counted(pattern)
     if counted is not None:
-        return by_dictionary(text, lambda values: np.asarray(pc.count_substring_regex(values, counted)))
+        return by_dictionary(text, partial(_counted, pattern=counted))
     return by_distinct(text, lambda value: len(expression.all_matches(value)), INT)
+
+
+def _counted(values: Values, pattern: str) -> Any:
+    return re2.in_steps(values, pattern, lambda texts: np.asarray(pc.count_substring_regex(texts, pattern)))

@@ -3,10 +3,16 @@
 from collections.abc import Callable
 from itertools import groupby
 
+from rapidfuzz.distance import Levenshtein
+
+from gamay.base import guard
 from gamay.functions.scalar.define import by_value
 from gamay.model.types import DataType
 
 STRING, INT = DataType.STRING, DataType.INT
+_PAIRS_MAX = 1 << 32
+_PAIRS_CHECKED = 1 << 24
+_PAIR_S = 2.4e-11
 
 
 @by_value("strcmp", params=(STRING, STRING), returns=INT)
@@ -28,13 +34,16 @@ def hamming_distance(left: str, right: str) -> int:
 
 @by_value("levenshteinDistance", params=(STRING, STRING), returns=INT)
 def levenshtein_distance(left: str, right: str) -> int:
-    """How many characters must be inserted, deleted or replaced to get from one to the other."""
-    row = list(range(len(right) + 1))
-    for i, a in enumerate(left, 1):
-        previous, row[0] = row[0], i
-        for j, b in enumerate(right, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-    return row[-1]
+    """How many characters must be inserted, deleted or replaced to get from one to the other.
+
+    Raises ValueError for texts so long that comparing them would hold this process up: it takes 0.1 s for the longest.
+    """
+    pairs = len(left) * len(right)
+    if pairs > _PAIRS_MAX:
+        raise ValueError(f"{len(left)} and {len(right)} characters are too many to compare; the product may be {_PAIRS_MAX}")
+    if pairs > _PAIRS_CHECKED:
+        guard.uninterrupted(pairs * _PAIR_S)
+    return Levenshtein.distance(left, right)
 
 
 _SOUNDS = {
