@@ -1,12 +1,14 @@
-"""The 13 queries of the Star Schema Benchmark over one flat table with star-trees, against DuckDB on the same rows.
+"""The 13 queries of the Star Schema Benchmark over one flat table with star-trees, against DuckDB and chDB on its rows.
 
     python -m benchmarks.star_trees
 
-The rows are those of `benchmarks.ssb`, joined. Each query must read records of a tree wherever one has what it asks for; the
-column `records` says how many. What building trees takes is the processor time of one thread, for the rows of one segment.
+The rows are those of `benchmarks.ssb`, joined; in chDB (ClickHouse in process) ordered by the order's date, texts by number.
+Each query must read records of a tree wherever one has what it asks for; the column `records` says how many. What building
+trees takes is the processor time of one thread, for the rows of one segment.
 """
 
 import argparse
+import json
 import re
 import statistics
 import tempfile
@@ -18,6 +20,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+from chdb import session
 
 import gamay
 from benchmarks import report
@@ -68,7 +71,18 @@ TREES: list[dict[str, Any]] = [
 FLAT = {name: _JOIN.sub("", _FROM.sub("FROM flat", sql)) for name, sql in queries("ssb.sql").items()}
 SHAPES = {
     "star_trees": Shape(
-        ("query", "records", "gamay ms", "p99 ms", "without trees ms", "duckdb ms", "× duckdb"), (*FLAT, _MEAN)
+        (
+            "query",
+            "records",
+            "gamay ms",
+            "p99 ms",
+            "without trees ms",
+            "duckdb ms",
+            "chdb ms",
+            "× duckdb",
+            "× chdb",
+        ),
+        (*FLAT, _MEAN),
     ),
     "star_trees: build": Shape(
         ("dimensions", "records", "% of the segment", "million rows/s and core"),
@@ -76,6 +90,8 @@ SHAPES = {
     ),
 }
 _ASKED = 300
+_FROM_FLAT = re.compile(r"\bFROM flat\b")
+_ROWS = "JSONCompactEachRow"
 
 
 def flat(num_rows: int, seed: int) -> pa.Table:
@@ -98,6 +114,19 @@ def _metrics(schema: pa.Schema) -> dict[str, Any]:
         "dimensionFieldSpecs": [spec for spec in specs if spec["name"] not in metrics],
         "metricFieldSpecs": [spec for spec in specs if spec["name"] in metrics],
     }
+
+
+def _clickhouse(rows: pa.Table, threads: int) -> Any:
+    peer = session.Session()
+    peer.query(f"SET max_threads = {threads}")
+    globals()["peer_rows"] = rows  # found by name
+    types = {pa.int32(): "Int32", pa.int64(): "Int64", pa.string(): "LowCardinality(String)"}
+    columns = ", ".join(f"{field.name} {types[field.type]}" for field in rows.schema)
+    peer.query("CREATE DATABASE b")
+    peer.query(f"CREATE TABLE b.flat ({columns}) ENGINE = MergeTree ORDER BY lo_orderdate")
+    peer.query("INSERT INTO b.flat SELECT * FROM Python(peer_rows)")
+    peer.query("OPTIMIZE TABLE b.flat FINAL")
+    return peer
 
 
 def times_ms(run: Callable[[], object]) -> list[float]:
@@ -147,7 +176,7 @@ def main() -> None:
     arguments = report.arguments_of(parser)
     rows = flat(arguments.rows, arguments.seed)
     found = Report("star_trees", SHAPES["star_trees"])
-    times: list[tuple[float, float, float, float]] = []
+    times: list[tuple[float, ...]] = []
     with gamay.connect(":memory:", threads=arguments.threads) as db, duckdb.connect(":memory:") as duck:
         duck.execute(f"SET threads = {arguments.threads}")
         size = -(-rows.num_rows // arguments.segments)
@@ -160,6 +189,7 @@ def main() -> None:
             print(f"{min(size, rows.num_rows - start):,} rows loaded, trees built, in {time.perf_counter() - begun:.1f} s")
         duck.register("rows", rows)
         duck.execute("CREATE TABLE flat AS SELECT * FROM rows")
+        peer = _clickhouse(rows, arguments.threads)
         for name, sql in FLAT.items():
             mine = f"{sql}\nLIMIT 1000000"
             answer, expected = db.sql(mine), duck.execute(sql).fetchall()
@@ -168,7 +198,11 @@ def main() -> None:
             half, most = own[_ASKED // 2], own[_ASKED * 99 // 100]
             scanned = median_ms(lambda text=mine: db.sql(text, useStarTree=False).rows())  # type: ignore[misc]
             other = median_ms(lambda text=sql: duck.execute(text).fetchall())  # type: ignore[misc]
-            times.append((half, most, scanned, other))
+            third_sql = f"{_FROM_FLAT.sub('FROM b.flat', sql)} SETTINGS use_query_cache = 0, use_query_condition_cache = 0"
+            third_rows = [tuple(json.loads(row)) for row in str(peer.query(third_sql, _ROWS)).splitlines()]
+            assert same(third_rows, expected), f"{name}: {third_rows[:3]} but {expected[:3]}"
+            third = median_ms(lambda text=third_sql: peer.query(text, _ROWS))  # type: ignore[misc]
+            times.append((half, most, scanned, other, third))
             records = f"{answer.stats.num_docs_scanned:,}"
             found.add(name, records, *_cells(*times[-1]))
     means = [statistics.geometric_mean(column) for column in zip(*times, strict=True)]
@@ -177,8 +211,9 @@ def main() -> None:
     building.finish(writes=arguments.write_docs)
 
 
-def _cells(half: float, most: float, scanned: float, other: float) -> list[str]:
-    return [f"{half:.2f}", f"{most:.2f}", f"{scanned:.1f}", f"{other:.1f}", f"{other / half:.0f}"]
+def _cells(half: float, most: float, *others: float) -> list[str]:
+    ratios = [f"{other / half:.0f}" for other in others[1:]]
+    return [f"{half:.2f}", f"{most:.2f}", *(f"{other:.1f}" for other in others), *ratios]
 
 
 if __name__ == "__main__":
