@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.query.limits.budget import ON_SPARK
 from gamay.query.limits.spill_files import SPILL_SETTING, SpillSpace
+from gamay.relational.deadline_watch import Deadline, DeadlineWatch
 from gamay.relational.functions import ArrowFunction
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _IDLE_MAX = 4
-_LOOKS_S = 0.02
+# rows for which an instance of one thread takes half of the time: there is nothing to share out
+_SMALL_ROWS = 1 << 11
 _BATCH_ROWS = 122_880  # of a row group of DuckDB's own tables
 _EXACT_BITS = 4
 
@@ -48,14 +50,6 @@ _FAILURES = tuple(
 _KIND = re.compile(r"^[A-Z][A-Za-z ]* Error: ")
 
 
-class Deadline(Protocol):
-    """What ends a query."""
-
-    def check(self) -> None:
-        """Raise QueryError when the time is over, or the query was cancelled."""
-        ...
-
-
 class Engine:
     """Instances of DuckDB, kept for the next query; may be used from any thread.
 
@@ -66,10 +60,11 @@ class Engine:
         self._threads = threads
         self._space = space
         self._folder: str | None = None  # once an instance was opened
-        self._idle: list[duckdb.DuckDBPyConnection] = []
+        self._idle: dict[int, list[duckdb.DuckDBPyConnection]] = {1: [], threads: []}  # by their threads
         self._lock = threading.Lock()
         self._limits: weakref.WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[int, int]] = weakref.WeakKeyDictionary()
         self._is_closed = False
+        self._watch = DeadlineWatch()
         # also when the process ends without it: what lives on is reported on stderr as a leak
         weakref.finalize(self, _close, self._idle)
 
@@ -93,9 +88,10 @@ class Engine:
         import duckdb  # 0.1 s, for who asks such a query
 
         functions = list(functions)
-        with self._connection(memory_bytes) as connection:
+        is_small = sum(table.num_rows for table in tables.values()) <= _SMALL_ROWS
+        with self._connection(1 if is_small else self._threads, memory_bytes) as connection:
             try:
-                with _interrupted(connection, deadline):  # what follows is not, so that the connection is left as it was
+                with self._watch.over(connection, deadline):  # what follows is not, so that the connection is left as it was
                     for function in functions:
                         connection.create_function(
                             function.name,
@@ -123,19 +119,20 @@ class Engine:
                         connection.remove_function(function.name)
 
     @contextmanager
-    def _connection(self, memory_bytes: int) -> Any:
+    def _connection(self, threads: int, memory_bytes: int) -> Any:
+        idle = self._idle[threads]
         with self._lock:
-            connection = self._idle.pop() if self._idle else None
+            connection = idle.pop() if idle else None
         if connection is None:
-            connection = self._opened()
+            connection = self._opened(threads)
         self._limit(connection, max(memory_bytes >> 20, 16), self._space.free_bytes)
         try:
             yield connection
         finally:
             with self._lock:
-                keeps = not self._is_closed and len(self._idle) < _IDLE_MAX
+                keeps = not self._is_closed and len(idle) < _IDLE_MAX
                 if keeps:
-                    self._idle.append(connection)
+                    idle.append(connection)
             if not keeps:
                 connection.close()
 
@@ -148,11 +145,11 @@ class Engine:
             connection.execute(f"SET max_temp_directory_size = '{limits[1]}B'")
             self._limits[connection] = limits
 
-    def _opened(self) -> "duckdb.DuckDBPyConnection":
+    def _opened(self, threads: int) -> "duckdb.DuckDBPyConnection":
         import duckdb
 
         config: dict[str, Any] = {
-            "threads": self._threads,
+            "threads": threads,
             "enable_external_access": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -173,30 +170,10 @@ class Engine:
             return self._folder
 
 
-def _close(connections: "list[duckdb.DuckDBPyConnection]") -> None:
-    while connections:
-        connections.pop().close()
-
-
-@contextmanager
-def _interrupted(connection: "duckdb.DuckDBPyConnection", deadline: Deadline) -> Any:
-    """Interrupt what the connection runs once the deadline has passed."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_LOOKS_S):
-            try:
-                deadline.check()
-            except QueryError:
-                connection.interrupt()  # again and again: between two statements it comes to nothing
-
-    watcher = threading.Thread(target=watch, name="gamay-relational-deadline", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
+def _close(idle: "dict[int, list[duckdb.DuckDBPyConnection]]") -> None:
+    for connections in idle.values():
+        while connections:
+            connections.pop().close()
 
 
 def _in_batches(table: pa.Table) -> pa.Table:

@@ -16,8 +16,9 @@ from gamay.query.answer.response import ResultTable, wire_type
 from gamay.query.stats import QueryStats
 from gamay.relational.binder import bind
 from gamay.relational.bounds import NO_BOUNDS, Bounds, Watch
+from gamay.relational.deadline_watch import Deadline
 from gamay.relational.dimensions import DimensionReader, FunctionGuard
-from gamay.relational.engine import Deadline, Engine
+from gamay.relational.engine import Engine
 from gamay.relational.explain import leaf_text, shown_names
 from gamay.relational.functions import Calls, decimal_type
 from gamay.relational.keys import KeySet
