@@ -92,11 +92,8 @@ class _Whole:
     """All groups of a table in memory."""
 
     table: GroupTable
+    num_bytes: int
     are_distinct: bool
-
-    @property
-    def num_bytes(self) -> int:
-        return held_bytes(self.table)
 
     @property
     def num_groups(self) -> int:
@@ -231,7 +228,7 @@ class PartitionedGroups:
         firsts = range(0, NUM_PARTITIONS, width)
         found = pool.run([partial(self._taken, first, first + width, dictionaries) for first in firsts])
         for first, tables in zip(firsts, found, strict=True):
-            merged._pieces[first] += [_Whole(table, True) for table in tables]
+            merged._pieces[first] += [_Whole(table, held_bytes(table), True) for table in tables]
         return merged
 
     def _merged_width(self, threads: int) -> int:
@@ -278,8 +275,11 @@ class PartitionedGroups:
         """Merge the partitions [start, stop) of tables in memory, which are let go."""
         pieces = _joined([piece for partition in range(start, stop) for piece in self._pieces[partition]])
         self._pieces[start:stop] = [[] for _ in range(start, stop)]
-        tables = [(dictionaries.recoded(piece.load(self._aggregates)), piece.are_distinct) for piece in pieces]
-        return list(self._merged([_Whole(table, are_distinct) for table, are_distinct in tables]))
+        return list(self._merged([self._recoded(piece, dictionaries) for piece in pieces]))
+
+    def _recoded(self, piece: Piece, dictionaries: CommonDictionaries) -> _Whole:
+        table = dictionaries.recoded(piece.load(self._aggregates))
+        return _Whole(table, piece.num_bytes, piece.are_distinct)
 
     def _divided(self, table: GroupTable) -> tuple[Array, list[tuple[int, int, int]]]:
         """Return the groups in the order of their partitions, and (partition, start, end) of those that have some."""
