@@ -89,15 +89,15 @@ def stage_stats(profile: Profile, num_rows: int) -> dict[str, Any]:
     }
 
 
-def most_rows(profile: Profile) -> dict[str, int]:
+def peak_rows(profile: Profile) -> dict[str, int]:
     """Return the largest numbers of rows of each kind of operator, by the names that responses have for them.
 
     maxRowsInJoin: that a join gave, or had on its right side. maxRowsInWindow: that window functions saw.
     """
-    most = {"numGroups": 0, "maxRowsInJoin": 0, "maxRowsInWindow": 0, "maxRowsInOperator": 0}
+    peak = {"numGroups": 0, "maxRowsInJoin": 0, "maxRowsInWindow": 0, "maxRowsInOperator": 0}
 
     def note(name: str, num_rows: int) -> None:
-        most[name] = max(most[name], num_rows)
+        peak[name] = max(peak[name], num_rows)
 
     for leaf in profile.leaves:
         note("maxRowsInOperator", leaf.num_rows)
@@ -115,7 +115,7 @@ def most_rows(profile: Profile) -> dict[str, int]:
             note("maxRowsInJoin", max(num_rows, *(int(each.get("intermediate_rows") or 0) for each in below[1:2]), 0))
         elif kind.endswith("WINDOW"):
             note("maxRowsInWindow", num_rows)
-    return most
+    return peak
 
 
 def _scanned(stats: QueryStats | None) -> str:

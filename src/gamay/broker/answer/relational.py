@@ -26,7 +26,7 @@ from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.relational.plan_cache import PlanCache
-from gamay.relational.profile import Profile, analyzed, most_rows, stage_stats
+from gamay.relational.profile import Profile, analyzed, peak_rows, stage_stats
 from gamay.sql.answers import asks_broker
 from gamay.sql.options.option_values import flag, number
 from gamay.sql.query import Query
@@ -90,13 +90,13 @@ class RelationalExecution:
         response.table = execute(prepared, context)
         num_rows = response.table.num_rows
         response.stage_stats = stage_stats(profile, num_rows)
-        response.most_rows = most_rows(profile)
+        response.peak_rows = peak_rows(profile)
         reached = prepared.watch.reached
         response.stats.max_rows_in_join_reached = JOIN in reached
         response.stats.max_rows_in_window_reached = WINDOW in reached
         response.stats.num_groups_limit_reached |= GROUPS in reached
         warning = number(query.options, "numGroupsWarningLimit", 0)
-        response.stats.num_groups_warning_limit_reached |= 0 < warning <= response.most_rows["numGroups"]
+        response.stats.num_groups_warning_limit_reached |= 0 < warning <= response.peak_rows["numGroups"]
         if profile.analyzes:
             response.table = _plan_table(pending.sql, analyzed(profile, num_rows))
         return response

@@ -98,7 +98,7 @@ class BrokerResponse:
     encoded: in place of `table`, where nobody but the client reads the rows. rls_filters_applied: whether some rows are not
     for who asked. warnings: sentences about the query, such as options without effect. has_more: whether rows are missing
     that a query without LIMIT would have, see `QueryRunner.looks_ahead`. stage_stats: what the parts
-    of a query of several tables took; None for other queries. most_rows: of the operators of such a query.
+    of a query of several tables took; None for other queries. peak_rows: of the operators of such a query.
     """
 
     table: ResultTable | None = None
@@ -116,7 +116,7 @@ class BrokerResponse:
     warnings: Sequence[str] = ()
     has_more: bool = False
     stage_stats: Mapping[str, Any] | None = None
-    most_rows: Mapping[str, int] = field(default_factory=dict)
+    peak_rows: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of_error(cls, error: QueryError) -> "BrokerResponse":
@@ -178,7 +178,7 @@ def _result_table(table: ResultTable | EncodedTable) -> dict[str, Any]:
 
 def _of_stages(response: BrokerResponse) -> dict[str, Any]:
     """Return the members that answers of several tables have beside those of all answers."""
-    stats, most = response.stats, response.most_rows
+    stats, peak = response.stats, response.peak_rows
     reasons = {
         "DISTINCT_MAX_ROWS": stats.max_rows_in_distinct_reached,
         "DISTINCT_MAX_ROWS_WITHOUT_CHANGE": stats.max_rows_without_change_in_distinct_reached,
@@ -186,13 +186,13 @@ def _of_stages(response: BrokerResponse) -> dict[str, Any]:
     }
     reached = [reason for reason, is_reached in reasons.items() if is_reached]
     return {
-        "numGroups": most.get("numGroups", 0),
+        "numGroups": peak.get("numGroups", 0),
         **({"earlyTerminationReasons": reached} if reached else {}),
         "maxRowsInJoinReached": stats.max_rows_in_join_reached,
-        "maxRowsInJoin": most.get("maxRowsInJoin", 0),
+        "maxRowsInJoin": peak.get("maxRowsInJoin", 0),
         "maxRowsInWindowReached": stats.max_rows_in_window_reached,
-        "maxRowsInWindow": most.get("maxRowsInWindow", 0),
-        "maxRowsInOperator": most.get("maxRowsInOperator", 0),
+        "maxRowsInWindow": peak.get("maxRowsInWindow", 0),
+        "maxRowsInOperator": peak.get("maxRowsInOperator", 0),
         "stageStats": dict(response.stage_stats or {}),
     }
 

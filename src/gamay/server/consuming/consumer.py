@@ -231,7 +231,7 @@ class SegmentConsumer:
     def _build_segment(self, action: m.Build) -> None:
         if self._context.is_pauseless or action.lease_s is None:
             self._successor.give_way()
-        failure = self._build.run(action.lease_s, self._commit.ask_time, self._consumption.kept_rows)
+        failure = self._build.run(action.lease_s, self._commit.ask_time, self._consumption.committed_docs)
         if failure is None:
             self._machine.built()
         else:

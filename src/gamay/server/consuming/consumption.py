@@ -81,7 +81,7 @@ class Consumption:
             self._indexing.keys = open_keys(shown)
         return not self.lacks_keys
 
-    def kept_rows(self) -> "DocIds | None":
+    def committed_docs(self) -> "DocIds | None":
         """Return the rows that the built segment has, None for all: with `enableCommitTimeCompaction` the valid docs.
 
         Those that delete a key are kept. Where none is valid all are: a segment without rows says nothing of its times.

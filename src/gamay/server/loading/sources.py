@@ -38,7 +38,7 @@ class Members(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoMembers:
-    """Nobody else."""
+    """Members of a cluster that nobody knows: there are none to ask."""
 
     def controllers(self) -> Sequence[str]:
         return ()
