@@ -172,6 +172,7 @@ EVERY_TABLE_KEY: dict[str, Any] = {
             "properties": {"queryCache": "true"},
             "perColumnProperties": {"a": {"caseSensitive": "true"}},
         },
+        "compoundInvertedIndexConfigs": [{"columns": ["a", "b"]}],
         "tierOverwrites": {"cold": {"sortedColumn": ["a"]}},
         "compressionStatsEnabled": True,
     },

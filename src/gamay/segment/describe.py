@@ -43,14 +43,14 @@ def describe(path: str | Path) -> str:
 _COLUMN_HEADINGS = ("column", "type", "encoding", "sorted", "cardinality", "min", "max", "nulls", "bytes", "indexes", "why")
 
 
-_INDEX_HEADINGS = ("secondary index", "columns", "settings", "bytes", "built in ms")
+_INDEX_HEADINGS = ("secondary index", "columns", "settings", "bytes", "built in ms", "note")
 
 
 def _index_row(index: StoredIndex) -> tuple[str, ...]:
     settings = index.declaration.settings
     shown = json.dumps(settings, ensure_ascii=False) if settings else ""
     columns = ", ".join(index.declaration.columns)
-    return index.kind, columns, shown, _number(index.size_bytes), _number(index.build_ms)
+    return index.kind, columns, shown, _number(index.size_bytes), _number(index.build_ms), index.note
 
 
 _TREE_HEADINGS = ("star-tree of", "aggregates", "cuboids", "records", "bytes", "built in ms")

@@ -229,10 +229,12 @@ class Neighbours:
 class SecondaryIndex:
     """One open index of a segment's column or columns. An index overrides the questions that it can answer.
 
-    kind: as in `gamay.model.table.secondary_indexes.SECONDARY_KINDS`. Any number of threads ask at once.
+    kind: as in `gamay.model.table.secondary_indexes.SECONDARY_KINDS`. combines: the columns whose ids `combined` takes; none
+    of an index that does not answer it. Any number of threads ask at once.
     """
 
     kind: str
+    combines: tuple[str, ...] = ()
 
     def find(self, condition: Expression) -> Found | None:
         """Return the rows for which a boolean expression over the columns holds; None when the index does not tell."""
@@ -240,6 +242,13 @@ class SecondaryIndex:
 
     def entries(self, condition: Expression) -> "Ids | None":
         """Return the ids of the dictionary entries that can satisfy a condition: int32, ascending; None when any may."""
+        return None
+
+    def combined(self, ids: Sequence[Ids]) -> BitMap | None:
+        """Return the rows that have one of some dictionary ids in each of the columns `combines`; None without such columns.
+
+        ids: of each column, ascending.
+        """
         return None
 
     def nearest(self, search: NearestSearch) -> Neighbours | None:

@@ -69,7 +69,7 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     return ColumnIndexConfig(
         dictionary=dictionary,
         forward=not (forward_disabled(declared) and inverted),
-        optimize_dictionary=dictionary and optimize and not inverted,
+        optimize_dictionary=dictionary and optimize and not (inverted or in_compound(indexing, column)),
         by_cost=dictionary and is_measured and not (optimize or names_encoding(indexing, declared, spec)),
         codec=None if dictionary else raw_codec(indexing, declared, spec),
         inverted=inverted,
@@ -110,8 +110,18 @@ def names_encoding(indexing: IndexingConfig, declared: FieldConfig | None, spec:
 
 def asks_for_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
     """Whether something declared needs a dictionary, even of a raw column."""
+    return asks_alone(indexing, declared, column) or in_compound(indexing, column)
+
+
+def asks_alone(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
+    """Whether something declared of the column alone needs a dictionary, even of a raw one."""
     explicit = declared.indexes.dictionary if declared else None
     return (explicit is not None and not explicit.disabled) or has_inverted(indexing, declared, column)
+
+
+def in_compound(indexing: IndexingConfig, column: str) -> bool:
+    """Whether a compound inverted index is declared of the column and others."""
+    return any(column in one.columns for one in indexing.compound_inverted_indexes)
 
 
 def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:

@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 ENTRY_POINT_GROUP = "gamay.index_types"
 
 _BUILT_IN: Mapping[str, str] = {
+    "compound_inverted": "gamay.segment.secondary.compound:COMPOUND",
     "fst": "gamay.segment.secondary.fst:FST",
     "ifst": "gamay.segment.secondary.fst:IFST",
     "text": "gamay.segment.secondary.text.index_type:TEXT",
@@ -14,6 +15,9 @@ _BUILT_IN: Mapping[str, str] = {
     "vector": "gamay.segment.secondary.vector.index_type:VECTOR",
 }
 
+KINDS_OF_TABLES = ("compound_inverted",)
+"""The kinds that `tableIndexConfig` alone declares, for they have no column of which to be an index."""
+
 INSTALLED_TYPES: Mapping[str, str] = {
     entry.name.lower(): entry.value for entry in entry_points(group=ENTRY_POINT_GROUP) if entry.name.lower() not in _BUILT_IN
 }
@@ -21,4 +25,4 @@ INSTALLED_TYPES: Mapping[str, str] = {
 
 SECONDARY_TYPES: Mapping[str, str] = {**_BUILT_IN, **INSTALLED_TYPES}
 """The module and name of the type (`gamay.segment.secondary.spi.IndexType`) of each kind, as `fieldConfigList.indexes`
-spells it. They are imported when a table first has such an index: some bring large libraries."""
+spells it but for `KINDS_OF_TABLES`. They are imported when a table first has such an index: some bring large libraries."""

@@ -8,6 +8,7 @@ from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.index.column_index import (
     DICTIONARY_CODECS,
     RAW_CODECS,
+    asks_alone,
     bloom_of,
     declared_codec,
     forward_disabled,
@@ -214,6 +215,29 @@ def _timestamps(subject: TableSubject) -> Iterator[str]:
 _COORDINATES = (DataType.DOUBLE, DataType.FLOAT)
 
 
+def _compound(subject: TableSubject) -> Iterator[str]:
+    indexing, seen = subject.config.indexing, set()
+    for number, columns in enumerate(one.columns for one in indexing.compound_inverted_indexes):
+        where = f"tableIndexConfig.compoundInvertedIndexConfigs[{number}]"
+        if not 2 <= len(columns) <= 3:
+            yield f"{where} has {len(columns)} columns; a compound inverted index has two or three"
+        for column in duplicates(columns):
+            yield f"{where} has the column '{column}' more than once"
+        if frozenset(columns) in seen:
+            yield f"{where} has the same columns as one before; keep one"
+        seen.add(frozenset(columns))
+        for column in dict.fromkeys(columns):
+            missing = missing_column(subject.schema, column, where)
+            if missing is not None:
+                yield missing
+                continue
+            spec, declared = subject.schema.field(column), subject.config.field_config(column)
+            if not spec.single_value:
+                yield f"{where} names '{column}', a multi-value column; a compound inverted index needs single-value ones"
+            if is_raw(indexing, declared, spec) and not asks_alone(indexing, declared, column):
+                yield f"{where} names '{column}', which is declared without the dictionary that the index needs"
+
+
 def _has_latitude(declared: FieldConfig) -> bool:
     with suppress(InvalidConfigError):  # `_h3` says so
         return h3_config(declared).latitude_column is not None
@@ -395,5 +419,6 @@ INDEX_RULES: tuple[TableRule, ...] = (
     _forward_disabled,
     _timestamps,
     _partitions,
+    _compound,
     *TEXT_INDEX_RULES,
 )

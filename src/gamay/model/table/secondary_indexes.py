@@ -12,7 +12,7 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError
 from gamay.model.index.indexing import FieldConfig, H3Config, IndexingConfig
 from gamay.model.index.json_index import JsonIndexConfig, json_index_config, of_properties, written
-from gamay.model.index.kinds import SECONDARY_TYPES
+from gamay.model.index.kinds import KINDS_OF_TABLES, SECONDARY_TYPES
 from gamay.model.index.vector_index import VectorConfig
 from gamay.model.parse import read_document
 from gamay.model.schema.schema import Schema
@@ -20,10 +20,10 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.text_index import build_settings, text_indexes
 
 SECONDARY_KINDS = tuple(SECONDARY_TYPES)
-"""The kinds that are built, as `fieldConfigList.indexes` spells them."""
+"""The kinds that are built, as `fieldConfigList.indexes`, EXPLAIN and the option `skipIndexes` spell them."""
 
 # kinds whose settings have a form that is checked, below
-_OF_OWN_FORM = ("text", "json", "h3", "vector")
+_OF_OWN_FORM = ("text", "json", "h3", "vector", *KINDS_OF_TABLES)
 _WITHOUT_SETTINGS = ("fst", "ifst")
 H3_PROPERTIES = ("resolutions", "latitudeColumn")
 
@@ -38,7 +38,7 @@ class IndexDeclaration:
 
 
 def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclaration, ...]:
-    """Return the secondary indexes of a table: in the order of the schema, text indexes last.
+    """Return the secondary indexes of a table: in the order of the schema, then text and compound inverted indexes.
 
     Those that were stored and have no meaning are left out.
     """
@@ -48,7 +48,8 @@ def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclarat
         for declaration in _of_column(config.indexing, config.field_config(spec.name), spec.name)
     )
     texts = (IndexDeclaration("text", tuple(columns), build_settings(columns)) for columns in text_indexes(config))
-    return (*of_columns, *texts)
+    compounds = (IndexDeclaration("compound_inverted", one.columns, {}) for one in config.indexing.compound_inverted_indexes)
+    return (*of_columns, *texts, *compounds)
 
 
 def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> Iterator[IndexDeclaration]:

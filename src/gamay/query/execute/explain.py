@@ -36,6 +36,7 @@ from gamay.query.execute.distinct import answering_dictionary
 from gamay.query.execute.groups import known_partials
 from gamay.query.execute.nearest_first import indexed_search
 from gamay.query.filter.apply import apply_filter
+from gamay.query.filter.compound import Together
 from gamay.query.filter.nearest import NearScan
 from gamay.query.filter.resolve import Indexed, Narrowed, Resolver
 from gamay.query.filter.zoned import ZONE_MAP, ZonedScan
@@ -291,10 +292,14 @@ def _projection(bound: BoundQuery, aggregates: Sequence[BoundAggregate], filter_
 # -- filters
 
 
-def _filter(filter_: Filter, segment: QuerySegment) -> Operator:
-    if isinstance(filter_, And | Or):
-        parts = tuple(_filter(part, segment) for part in filter_.parts)
-        return _and(parts, segment) if isinstance(filter_, And) else _or(parts, segment)
+def _filter(filter_: Filter | Together, segment: QuerySegment) -> Operator:
+    if isinstance(filter_, And):
+        found = Resolver(segment, EntryCounter()).together(filter_.parts)
+        return _and([_filter(part, segment) for part in found], segment)
+    if isinstance(filter_, Or):
+        return _or([_filter(part, segment) for part in filter_.parts], segment)
+    if isinstance(filter_, Together):
+        return _together(filter_)
     if isinstance(filter_, Not):
         if isinstance(filter_.part, In | IsNull):
             return _leaf(filter_.part, segment, negated=True)
@@ -343,6 +348,11 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
             return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
         return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
     return Operator(f"{_INDEX_OPERATORS[index]}(indexLookUp:{index},operator:{operator},predicate:{predicate})")
+
+
+def _together(found: Together) -> Operator:
+    predicates = " AND ".join(_predicate(leaf, negated=False)[1] for leaf in found.leaves)
+    return Operator(f"{_INDEX_OPERATORS[found.index]}(indexLookUp:{found.index},operator:AND,predicate:{predicates})")
 
 
 def _near(leaf: Near, segment: QuerySegment) -> Operator:

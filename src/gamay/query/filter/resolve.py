@@ -18,6 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Expression
 from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.filter.calendar import calendar_docs, calendar_test, calendar_zones
+from gamay.query.filter.compound import Together, taken_together
 from gamay.query.filter.entries import FEW_ENTRIES, IdSet, Run, compared_ids, matching, matching_ids, one_by_one, sorted_docs
 from gamay.query.filter.nearest import NearScan, nearest_docs
 from gamay.query.filter.scan import (
@@ -111,11 +112,13 @@ class Resolver:
         self._num_docs = segment.num_docs
         self._records = segment.sorted_records if isinstance(segment, QuerySegment) else None
 
-    def resolve(self, filter_: Filter, survivors: int | None = None) -> Resolved:
+    def resolve(self, filter_: Filter | Together, survivors: int | None = None) -> Resolved:
         """Return how to answer a filter; `survivors` is the number of rows that it will be asked about at most."""
         survivors = self._num_docs if survivors is None else survivors
         if isinstance(filter_, Constant):
             return self.everything() if filter_.matches else self.nothing()
+        if isinstance(filter_, Together):
+            return Indexed(filter_.docs, filter_.index)
         if self._records is not None:
             found = self._records.find(filter_.parts if isinstance(filter_, And) else (filter_,), self._counter)
             if found is not None:
@@ -144,7 +147,7 @@ class Resolver:
         searches = [part for part in filter_.parts if self._is_search(part)]
         # predicates that evaluate an expression over a dictionary come last: few rows may be left by then; tests for null,
         # which most rows pass, make a scan a little longer, and what an index has found no shorter
-        for part in sorted(filter_.parts, key=lambda part: (_known_column(part) is not None, computes(part))):
+        for part in sorted(self.together(filter_.parts), key=lambda part: (_known_column(part) is not None, computes(part))):
             if part in searches:
                 continue
             nulls = self._few_nulls(_known_column(part)) if scans else None
@@ -173,6 +176,15 @@ class Resolver:
             return self._nearest_among(searches, docs, scan)
         assert scan is not None
         return scan if len(docs) == self._num_docs else Narrowed(docs, scan)
+
+    def together(self, parts: Sequence[Filter]) -> Sequence[Filter | Together]:
+        """Return the parts of a conjunction, those as one that an index of several columns answers together."""
+        return taken_together(parts, self._segment, self._skips, self._few_ids)
+
+    @property
+    def _few_ids(self) -> int:
+        """How many sets of docs of ids are united rather than rows scanned."""
+        return max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
 
     def _is_search(self, part: Filter) -> TypeGuard[Near]:
         """Whether a filter lets so many of the nearest rows through."""
@@ -329,7 +341,7 @@ class Resolver:
             return self.everything()
         if (starts := column.index(SORTED)) is not None:
             return Indexed(sorted_docs(starts.starts, ids), SORTED.lookup)
-        inverted, is_few = column.index(INVERTED), count <= max(_FEW_BITMAPS, self._num_docs // _ROWS_PER_BITMAP)
+        inverted, is_few = column.index(INVERTED), count <= self._few_ids
         if inverted is not None and column.has_forward and self._skips(column, INVERTED.name):
             inverted = None
         if inverted is not None and is_few:
@@ -428,14 +440,14 @@ def _merged_by_column(scans: Iterable[Scan]) -> list[Scan]:
     return out
 
 
-def computes(filter_: Filter) -> bool:
+def computes(filter_: Filter | Together) -> bool:
     """Tell whether resolving a filter computes an expression."""
     if isinstance(filter_, And | Or):
         return any(computes(part) for part in filter_.parts)
     return computes(filter_.part) if isinstance(filter_, Not) else isinstance(filter_, Match | Test | Near)
 
 
-def _known_column(filter_: Filter) -> str | None:
+def _known_column(filter_: Filter | Together) -> str | None:
     """Return the column whose rows a filter passes where they are not null; None of other filters."""
     return filter_.part.column if isinstance(filter_, Not) and isinstance(filter_.part, IsNull) else None
 

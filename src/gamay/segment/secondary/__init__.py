@@ -1,6 +1,6 @@
 """Secondary indexes: derived from the columns of a segment, kept in files of their own beside them.
 
-In: columns, and what a table config declares (`gamay.model.table.secondary_indexes`). Out: for a condition on a column, the
+In: columns, and what a table config declares (`gamay.model.table.secondary_indexes`). Out: for a condition on columns, the
 rows or the dictionary entries that can satisfy it (`gamay.segment.spi.SecondaryIndex`); `gamay.query.filter.resolve` asks
 for them before it scans.
 

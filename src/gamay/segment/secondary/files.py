@@ -54,6 +54,11 @@ class StoredIndex:
     def size_bytes(self) -> int:
         return sum(size for size, _ in self.files.values())
 
+    @property
+    def note(self) -> str:
+        """What people should know of it, such as why it is left out in this segment."""
+        return str(self.content.get("note", ""))
+
     def check_files(self) -> None:
         """Compare each file with its size and checksum; raises CorruptSegmentError."""
         for name, expected in self.files.items():

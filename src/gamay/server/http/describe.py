@@ -134,8 +134,11 @@ def _star_trees(segment: ImmutableSegment) -> list[dict[str, Any]]:
 
 def _index_sizes(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, int]:
     """Return the bytes of each index of a column, those of several columns under each of these."""
-    secondary = {index.kind: index.size_bytes for index in segment.indexes if column.name in index.declaration.columns}
-    return column.index_sizes() | secondary
+    sizes = column.index_sizes()
+    for index in segment.indexes:
+        if column.name in index.declaration.columns:
+            sizes[index.kind] = sizes.get(index.kind, 0) + index.size_bytes
+    return sizes
 
 
 def index_flags(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, str]:

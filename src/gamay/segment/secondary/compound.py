@@ -1,0 +1,157 @@
+"""Compound inverted index: the docs of each combination of values that two or three single-value columns have together.
+
+    combinations := u8 | u16 | u32 | u64 *, ascending, the narrowest for all that could be: the combinations that occur; ids
+                    a, b, c of columns with dictionaries of A, B, C entries are the number (a * B + b) * C + c
+    docs.starts docs.counts docs.sets := the docs of each combination, see gamay.segment.index.bitmaps
+
+Where combinations hardly repeat, the index would take more room than its columns and find what one of theirs finds. It is
+then left out, with a note.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from gamay.base.errors import InvalidConfigError
+from gamay.segment.encode.checks import BufferChecker
+from gamay.segment.encode.format import BufferMeta, BufferWriter
+from gamay.segment.encode.forward import id_dtype
+from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
+from gamay.segment.secondary.files import read_buffers, write_buffers
+from gamay.segment.spi import Ids, IndexSource, SecondaryIndex
+
+_log = logging.getLogger(__name__)
+_KIND = "compound_inverted"
+_COMBINATIONS = "combinations"
+_DOCS = "docs"
+# Combinations have to repeat: so many rows each, on average, are the fewest for which they are kept.
+_ROWS_MIN = 2
+_NUMBERS_MAX = 1 << 63
+
+
+class CompoundIndexType:
+    """Implements `IndexType` for single-value columns with dictionaries."""
+
+    kind = _KIND
+    needs = None
+    extra = None
+    of_blocks = False
+    is_portable = True
+
+    def build(self, columns: Sequence[IndexSource], settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        cardinalities = _cardinalities(columns)
+        named, num_docs = ", ".join(column.name for column in columns), columns[0].num_docs
+        if prod(cardinalities) > _NUMBERS_MAX:
+            return _left_out(named, f"{' x '.join(map(str, cardinalities))} combinations are beyond 63 bits")
+        numbers, docs = _numbered([column.ids(0, num_docs) for column in columns], cardinalities)
+        starts = np.append(np.flatnonzero(np.diff(numbers, prepend=-1)), num_docs)
+        if (len(starts) - 1) * _ROWS_MIN > num_docs:
+            return _left_out(named, f"{len(starts) - 1} combinations in {num_docs} rows hardly repeat")
+        occurring = numbers[starts[:-1]].astype(_dtype(cardinalities))
+
+        def write(writer: BufferWriter) -> list[BufferMeta]:
+            return [writer.add(_COMBINATIONS, [occurring]), *write_sets(writer, _DOCS, starts, docs)]
+
+        return {"buffers": write_buffers(folder, write), "cardinalities": cardinalities}
+
+    def open(
+        self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource], settings: Mapping[str, Any]
+    ) -> SecondaryIndex:
+        if "buffers" not in content:
+            return _NoIndex()
+        file, buffers = read_buffers(folder, content["buffers"])
+        cardinalities = content["cardinalities"]
+        occurring = file.array(buffers[_COMBINATIONS], _dtype(cardinalities))
+        names = tuple(column.name for column in columns)
+        return CompoundIndex(names, cardinalities, occurring, DocSets(file, buffers, _DOCS))
+
+    def check(self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource]) -> None:
+        if "buffers" not in content:
+            return
+        file, buffers = read_buffers(folder, content["buffers"])
+        cardinalities, num_docs = content["cardinalities"], columns[0].num_docs
+        checker = BufferChecker(file, buffers, f"{_KIND} index of {', '.join(column.name for column in columns)}")
+        checker.expect(_COMBINATIONS, cardinalities == _cardinalities(columns), "not of these dictionaries")
+        occurring = checker.array(_COMBINATIONS, _dtype(cardinalities))
+        checker.expect(_COMBINATIONS, (occurring[1:] > occurring[:-1]).all(), "combinations do not ascend")
+        is_within = len(occurring) == 0 or int(occurring[-1]) < prod(cardinalities)
+        checker.expect(_COMBINATIONS, is_within, "combinations beyond the dictionaries")
+        checker.sets(_DOCS, len(occurring), num_docs)
+        counts = checker.array(f"{_DOCS}.counts", np.int32)
+        checker.expect(f"{_DOCS}.counts", int(counts.sum(dtype=np.int64)) == num_docs, "not one combination for each row")
+
+
+def _cardinalities(columns: Sequence[IndexSource]) -> list[int]:
+    found = [len(column.dictionary) for column in columns if column.single_value and column.dictionary is not None]
+    if len(found) < len(columns):
+        named = ", ".join(column.name for column in columns)
+        raise InvalidConfigError(f"the {_KIND} index of {named} needs single-value columns with dictionaries")
+    return found
+
+
+def _left_out(columns: str, why: str) -> Mapping[str, Any]:
+    _log.warning("there is no %s index of %s: %s", _KIND, columns, why)
+    return {"note": f"left out: {why}"}
+
+
+def _dtype(cardinalities: Sequence[int]) -> "np.dtype[np.unsignedinteger]":
+    """Return the narrowest type for the numbers of all combinations that could be."""
+    could_be = prod(cardinalities)
+    return np.dtype(np.uint64) if could_be > 1 << 32 else id_dtype(could_be)
+
+
+def _factors(cardinalities: Sequence[int]) -> list[int]:
+    """Return what the id of each column is multiplied by in the number of a combination."""
+    return list(accumulate(reversed(cardinalities[1:]), mul, initial=1))[::-1]
+
+
+def _numbered(ids: Sequence[Ids], cardinalities: Sequence[int]) -> tuple[Ids, Ids]:
+    """Return the docs, uint32, by the number of their combination and ascending in each, and these numbers, int64."""
+    docs: Ids | None = None
+    for column, count in zip(reversed(ids), reversed(cardinalities), strict=True):
+        _, places = docs_by_key(column if docs is None else column[docs], count, None)
+        docs = places if docs is None else docs[places]
+    assert docs is not None
+    numbers = np.zeros(len(docs), np.int64)
+    for column, factor in zip(ids, _factors(cardinalities), strict=True):
+        numbers += column[docs].astype(np.int64) * factor
+    return numbers, docs
+
+
+class CompoundIndex(SecondaryIndex):
+    """The docs of the combinations of ids that occur in some columns."""
+
+    kind = _KIND
+
+    def __init__(self, columns: tuple[str, ...], cardinalities: Sequence[int], occurring: Ids, docs: DocSets) -> None:
+        """occurring: the numbers of the combinations, ascending; docs: of each of them."""
+        self.combines = columns
+        self._factors = _factors(cardinalities)
+        self._occurring = occurring
+        self._docs = docs
+
+    def combined(self, ids: Sequence[Ids]) -> BitMap:
+        wanted = np.zeros(1, np.int64)
+        for of_column, factor in zip(ids, self._factors, strict=True):
+            wanted = np.add.outer(wanted, of_column.astype(np.int64) * factor).ravel()
+        wanted = wanted.astype(self._occurring.dtype)  # else all that occur would be converted for each look-up
+        places = self._occurring.searchsorted(wanted)
+        places = places[places < len(self._occurring)]
+        found = places[self._occurring[places] == wanted[: len(places)]]
+        return self._docs.union(found) if len(found) else BitMap()
+
+
+class _NoIndex(SecondaryIndex):
+    """What there is of columns whose combinations hardly repeat; it tells nothing."""
+
+    kind = _KIND
+
+
+COMPOUND = CompoundIndexType()

@@ -1,0 +1,258 @@
+"""Compound inverted indexes of tables: they answer what scans and DuckDB say, whatever happens to table and files."""
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from tests.waiting import eventually
+
+import gamay
+from gamay.embedded.database import Database
+from gamay.segment.describe import describe
+
+ROWS, SEGMENTS = 1500, 3
+SCHEMA: dict[str, Any] = {
+    "schemaName": "t",
+    "enableColumnBasedNullHandling": True,
+    "dimensionFieldSpecs": [
+        {"name": "id", "dataType": "INT"},
+        {"name": "a", "dataType": "STRING"},
+        {"name": "b", "dataType": "INT"},
+        {"name": "c", "dataType": "LONG"},
+        {"name": "d", "dataType": "BOOLEAN"},
+    ],
+}
+INDEXED = ("a", "b", "c", "d")
+COMPOUNDS = {"compoundInvertedIndexConfigs": [{"columns": ["b", "a"]}, {"columns": ["a", "c", "d"]}]}
+CONFIG = {"tableIndexConfig": {"noDictionaryColumns": ["id"], "invertedIndexColumns": ["c"], **COMPOUNDS}}
+VALUES: dict[str, list[str]] = {
+    "a": [f"'v{n}'" for n in range(7)],
+    "b": [str(n) for n in range(-2, 7)],
+    "c": [str(n * 10**10) for n in range(5)],
+    "d": ["true", "false"],
+}
+OPERATOR = "FILTER_COMPOUND_INVERTED_INDEX(indexLookUp:compound_inverted_index,operator:AND,predicate:"
+
+
+def data(seed: int, first: int = 0) -> pa.Table:
+    rng = random.Random(seed)
+
+    def column(values: list[Any], nulls: float) -> list[Any]:
+        weights = [1 / (n + 1) for n in range(len(values))]
+        return [None if rng.random() < nulls else one for one in rng.choices(values, weights, k=ROWS)]
+
+    return pa.table(
+        {
+            "id": pa.array(range(first, first + ROWS), pa.int32()),
+            "a": column([f"v{n}" for n in range(6)], 0.1),
+            "b": pa.array(column(list(range(6)), 0.1), pa.int32()),
+            "c": pa.array(column([n * 10**10 for n in range(4)], 0.05), pa.int64()),
+            "d": column([True, False], 0.0),
+        }
+    )
+
+
+def tables() -> list[pa.Table]:
+    return [data(number, number * ROWS) for number in range(SEGMENTS)]
+
+
+def leaf(rng: random.Random, column: str, *, nulls: bool) -> str:
+    values, kind = VALUES[column], rng.randrange(10)
+    if kind < 5:
+        return f"{column} = {rng.choice(values)}"
+    if kind < 7:
+        return f"{column} IN ({', '.join(rng.sample(values, rng.randrange(1, len(values))))})"
+    if kind == 7:
+        return f"{column} <> {rng.choice(values)}"
+    if kind == 8 and column != "d":
+        low, high = sorted(rng.sample(range(len(values)), 2))
+        return f"{column} BETWEEN {values[low]} AND {values[high]}"
+    if kind == 9 and nulls:
+        return f"{column} IS {rng.choice(['', 'NOT '])}NULL"
+    return f"NOT ({column} = {rng.choice(values)})"
+
+
+def condition(rng: random.Random, depth: int = 2, *, nulls: bool) -> str:
+    """Most are conjunctions over columns that have an index together."""
+    kind = rng.randrange(8) if depth else 0
+    if kind < 5:
+        columns = rng.choice([("a", "b"), ("a", "c", "d"), INDEXED, ("a", "b", "b"), ("b", "c")])
+        parts = [leaf(rng, column, nulls=nulls) for column in rng.sample(columns, len(columns))]
+        return " AND ".join([*parts, f"id < {rng.randrange(ROWS * SEGMENTS)}"] if rng.random() < 0.3 else parts)
+    parts = [f"({condition(rng, depth - 1, nulls=nulls)})" for _ in range(2)]
+    return f"NOT {parts[0]}" if kind == 7 else (" OR " if kind == 6 else " AND ").join(parts)
+
+
+def plan(db: Database, where: str, **options: Any) -> str:
+    shown = db.sql(f"EXPLAIN PLAN FOR SELECT id FROM t WHERE {where}", explainPlanVerbose=True, **options)
+    return " ".join(row[0] for row in shown.rows())
+
+
+SKIPPED = {"skipIndexes": "&".join(f"{column}=compound_inverted" for column in INDEXED)}
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with gamay.connect(tmp_path_factory.mktemp("compound") / "db") as opened:
+        first, *others = tables()
+        opened.create_table("t", first, SCHEMA, CONFIG)
+        for other in others:
+            opened.append("t", other)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def duck() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as opened:
+        opened.register("rows", pa.concat_tables(tables()))
+        opened.execute("CREATE TABLE nullable AS SELECT * FROM rows")
+        stored = f"coalesce(a, 'null') AS a, coalesce(b, {-(2**31)}) AS b, coalesce(c, {-(2**63)}) AS c"
+        opened.execute(f"CREATE TABLE filled AS SELECT * REPLACE ({stored}) FROM rows")
+        yield opened
+
+
+@pytest.mark.parametrize("null_handling", [True, False])
+def test_answers_are_those_of_scans_and_duckdb(db: Database, duck: Any, null_handling: bool) -> None:
+    rng = random.Random(7)
+    indexed = 0
+    for _ in range(250):
+        where = condition(rng, nulls=null_handling)
+        text = f"SELECT id FROM t WHERE {where} ORDER BY id LIMIT 100000"
+        found = db.sql(text, enableNullHandling=null_handling).rows()
+        table = "nullable" if null_handling else "filled"
+        assert found == duck.execute(f"SELECT id FROM {table} WHERE {where} ORDER BY id").fetchall(), where
+        assert found == db.sql(text, enableNullHandling=null_handling, **SKIPPED).rows(), where
+        count = f"SELECT COUNT(*), SUM(b) FROM t WHERE {where}"
+        assert db.sql(count).rows() == db.sql(count, **SKIPPED).rows(), where
+        indexed += OPERATOR in plan(db, where, enableNullHandling=null_handling)
+        assert OPERATOR not in plan(db, where, enableNullHandling=null_handling, **SKIPPED)
+    assert indexed > 60
+
+
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [
+        ("a = 'v1' AND b = 2", "b = '2' AND a = 'v1')"),
+        ("b IN (1, 2) AND id < 9 AND a = 'v1'", "b IN ('1','2') AND a = 'v1')"),
+        ("d = true AND b = 1 AND c = 0 AND a = 'v1'", "a = 'v1' AND c = '0' AND d = 'true')"),  # three columns first
+        ("b BETWEEN 1 AND 2 AND a = 'v1'", "b BETWEEN '1' AND '2' AND a = 'v1')"),
+        ("(a = 'v1' AND b = 2) OR (a = 'v2' AND b = 3)", "b = '2' AND a = 'v1')"),
+        ("NOT (a = 'v1' AND b = 2)", None),  # of nulls, it is not the complement
+        ("a = 'v1' AND b <> 2", None),
+        ("a = 'v1' AND c = 0", None),
+        ("a = 'v1' OR b = 2", None),
+        ("a = 'no such value' AND b = 2", None),  # its dictionary says so
+    ],
+)
+def test_a_conjunction_of_all_columns_is_answered_together(db: Database, where: str, shown: str | None) -> None:
+    told = plan(db, where)
+    assert ((OPERATOR + shown) in told) if shown else OPERATOR not in told
+    entries = db.sql(f"SELECT COUNT(*) FROM t WHERE {where}").stats.num_entries_scanned_in_filter
+    without = db.sql(f"SELECT COUNT(*) FROM t WHERE {where}", **SKIPPED).stats.num_entries_scanned_in_filter
+    assert entries <= without
+    if shown and where.count("AND") == shown.count("AND"):
+        assert (entries, without > 0) == (0, True)
+
+
+def test_clauses_and_negations_use_it(db: Database) -> None:
+    counted = "SUM(b), COUNT(*) FILTER (WHERE a = 'v1' AND b = 2)"
+    text = f"SELECT d, {counted} FROM t WHERE a = 'v1' AND b IN (1, 2) GROUP BY d ORDER BY d"
+    assert db.sql(text).rows() == db.sql(text, **SKIPPED).rows()
+    assert f"FILTER_NOT {OPERATOR}" in plan(db, "NOT (a = 'v1' AND b = 2)", enableNullHandling=False)
+    for column in ("a", "b"):  # one of the columns is enough
+        assert OPERATOR not in plan(db, "a = 'v1' AND b = 2", skipIndexes=f"{column}=compound_inverted")
+
+
+def test_many_combinations_are_left_to_each_column(tmp_path: Path) -> None:
+    rows = {"x": [n % 40 for n in range(8000)], "y": [n // 7 % 40 for n in range(8000)]}
+    with gamay.connect(tmp_path / "db") as db:
+        compound = {"compoundInvertedIndexConfigs": [{"columns": ["x", "y"]}]}
+        db.create_table("t", rows, config={"tableIndexConfig": compound})
+        for width, is_used in ((8, True), (9, False)):  # 64 and 81 combinations
+            listed = ", ".join(map(str, range(3, 3 + width)))
+            where = f"x IN ({listed}) AND y IN ({listed})"
+            shown = db.sql(f"EXPLAIN PLAN FOR SELECT x FROM t WHERE {where}").rows()
+            assert ("FILTER_COMPOUND_INVERTED_INDEX" in str(shown)) == is_used
+            wanted = range(3, 3 + width)
+            expected = sum(x in wanted and y in wanted for x, y in zip(rows["x"], rows["y"], strict=True))
+            assert db.sql(f"SELECT COUNT(*) FROM t WHERE {where}").rows() == [(expected,)]
+
+
+def answers(db: Database) -> list[Any]:
+    rng = random.Random(11)
+    return [
+        db.sql(f"SELECT COUNT(*), SUM(id) FROM t WHERE {condition(rng, nulls=False)}", **options).rows()
+        for options in ({}, SKIPPED)
+        for _ in range(20)
+    ]
+
+
+def test_a_restart_keeps_it_and_damage_is_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with gamay.connect(tmp_path / "db") as db:
+        db.create_table("t", data(1), SCHEMA, CONFIG)
+        expected = answers(db)
+    files = sorted((tmp_path / "db").rglob("index.bin"))
+    assert len(files) == 2
+    inodes = [file.stat().st_ino for file in files]
+    with gamay.connect(tmp_path / "db") as db:
+        assert answers(db) == expected
+        assert [file.stat().st_ino for file in sorted((tmp_path / "db").rglob("index.bin"))] == inodes
+    for name in ("index.bin", "indexes.json"):
+        damaged = sorted((tmp_path / "db").rglob(name))[0]
+        content = bytearray(damaged.read_bytes())
+        content[len(content) // 2] ^= 0x55
+        damaged.write_bytes(content)
+        caplog.clear()
+        with gamay.connect(tmp_path / "db") as db:
+            assert answers(db) == expected
+            assert OPERATOR in plan(db, "a = 'v1' AND b = 2")
+            assert "is not used" in caplog.text or "are not used" in caplog.text
+
+
+def test_it_follows_the_config(trips: Any, make_segment: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a", "b"):
+        trips.push(make_segment(name, [value % 12 for value in range(100)]))
+    table = trips.controller.get("/tables/trips").json()["OFFLINE"]
+    where, stale = "city = 'city1' AND n IN (4, 7)", "/segments/trips_OFFLINE/needReload"
+    expected = trips.rows(f"SELECT COUNT(*), SUM(n) FROM trips WHERE {where}")
+    for compounds in ([["city", "n"]], [["n", "city"]], []):
+        table["tableIndexConfig"] = {"compoundInvertedIndexConfigs": [{"columns": columns} for columns in compounds]}
+        assert "warnings" not in trips.controller.put("/tables/trips", json=table).json()
+        eventually(lambda: trips.controller.get(stale).json()["needReload"])
+        trips.controller.post("/segments/trips/reload")
+        eventually(lambda: not trips.controller.get(stale).json()["needReload"])
+        assert trips.rows(f"SELECT COUNT(*), SUM(n) FROM trips WHERE {where}") == expected
+        shown = str(trips.rows(f"EXPLAIN PLAN FOR SELECT ts FROM trips WHERE {where}"))
+        assert ("FILTER_COMPOUND_INVERTED_INDEX" in shown) == bool(compounds), shown
+        told = trips.server.get("/tables/trips_OFFLINE/segments/a/metadata", params={"columns": "city"}).json()
+        assert ("compound_inverted" in told["columns"][0]["indexSizeMap"]) == bool(compounds)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_a_wrong_config_is_refused_with_what_is_wrong(trips: Any) -> None:
+    table = trips.controller.get("/tables/trips").json()["OFFLINE"]
+    table["tableIndexConfig"] = {"compoundInvertedIndexConfigs": [{"columns": ["city", "m"]}]}
+    refused = trips.controller.put("/tables/trips", json=table)
+    assert refused.status_code == 400
+    assert "tableIndexConfig.compoundInvertedIndexConfigs[0]" in refused.json()["error"]
+
+
+def test_what_hardly_repeats_is_told_and_scanned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = {"x": list(range(500)), "y": [n % 3 for n in range(500)]}
+    with gamay.connect(tmp_path / "db") as db:
+        compound = {"compoundInvertedIndexConfigs": [{"columns": ["x", "y"]}]}
+        db.create_table("t", rows, config={"tableIndexConfig": compound})
+        assert db.sql("SELECT COUNT(*) FROM t WHERE x = 7 AND y = 1").rows() == [(1,)]
+        assert "COMPOUND" not in str(db.sql("EXPLAIN PLAN FOR SELECT x FROM t WHERE x = 7 AND y = 1").rows())
+    assert "no compound_inverted index of x, y: 500 combinations in 500 rows hardly repeat" in caplog.text
+    folder = next((tmp_path / "db").rglob("indexes.json")).parent
+    assert "left out: 500 combinations in 500 rows hardly repeat" in describe(folder)
+    caplog.clear()
+    with gamay.connect(tmp_path / "db") as db:  # it is not tried again
+        assert db.sql("SELECT COUNT(*) FROM t WHERE x = 7 AND y = 1").rows() == [(1,)]
+    assert "hardly repeat" not in caplog.text
