@@ -256,3 +256,23 @@ def test_what_hardly_repeats_is_told_and_scanned(tmp_path: Path, caplog: pytest.
     with gamay.connect(tmp_path / "db") as db:  # it is not tried again
         assert db.sql("SELECT COUNT(*) FROM t WHERE x = 7 AND y = 1").rows() == [(1,)]
     assert "hardly repeat" not in caplog.text
+
+
+def test_small_queries_of_a_known_shape_are_answered_by_it_at_once(tmp_path: Path) -> None:
+    """No other index finds these rows, and scans are not for the fast path."""
+    rows = {"x": [n % 20 for n in range(4000)], "y": [n * 7 // 11 % 20 for n in range(4000)], "v": list(range(4000))}
+    with gamay.connect(tmp_path / "db", threads=1) as db:
+        compound = {"compoundInvertedIndexConfigs": [{"columns": ["x", "y"]}]}
+        db.create_table("t", rows, config={"tableIndexConfig": compound})
+        runner = db._cluster.runner
+        for what in ("COUNT(*)", "SUM(v), MAX(v)"):
+            db.sql(f"SELECT {what} FROM t WHERE x = 0 AND y IN (1, 2)")
+            text = f"SELECT {what} FROM t WHERE x = 3 AND y IN (5, 6)"
+            found = runner.fast_answer(text, null_handling=True)
+            assert found is not None
+            assert found.table is not None
+            expected = [v for v, x, y in zip(rows["v"], rows["x"], rows["y"], strict=True) if x == 3 and y in (5, 6)]
+            assert expected
+            wanted = [len(expected)] if "COUNT" in what else [sum(expected), max(expected)]
+            assert [column.values[0] for column in found.table.columns] == wanted
+            assert found.stats.num_entries_scanned_in_filter == 0

@@ -64,6 +64,7 @@ CONFIG: dict[str, Any] = {
         "sortedColumn": ["ts"],
         "invertedIndexColumns": ["i", "s", "tags"],
         "bloomFilterColumns": ["big"],
+        "compoundInvertedIndexConfigs": [{"columns": ["big", "s"]}, {"columns": ["s", "i"]}],
         "rangeIndexColumns": ["m"],
         "noDictionaryColumns": ["raw", "f"],
         "segmentPartitionConfig": {"columnPartitionMap": {"big": {"functionName": "Modulo", "numPartitions": 4}}},
