@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 from pyroaring import BitMap
@@ -39,32 +38,44 @@ def taken_together(
                     indexes[index] = None
     if not indexes:
         return parts
-    found: list[Filter | Together] = []
-    for index in sorted(indexes, key=lambda index: -len(index.combines)):
-        if all(column in leaves for column in index.combines):
-            own = tuple(leaves[column] for column in index.combines)
-            columns = [segment.column(column) for column in index.combines]
-            if any(skips(column, index.kind) for column in columns):
-                continue
-            ids = _ids(own, columns, combinations_max)
-            docs = None if ids is None else index.combined(ids)
-            if docs is not None:
-                found.append(Together(own, docs, f"{index.kind}_index"))
-                for column in index.combines:
-                    del leaves[column]
-    taken = {id(leaf) for one in found if isinstance(one, Together) for leaf in one.leaves}
+    found: list[Together] = []
+    for index in sorted(indexes, key=_num_columns, reverse=True):
+        own = [leaves.get(column) for column in index.combines]
+        together = _together(index, [leaf for leaf in own if leaf is not None], segment, skips, combinations_max)
+        if together is not None:
+            found.append(together)
+            for column in index.combines:
+                del leaves[column]
+    taken = {id(leaf) for one in found for leaf in one.leaves}
     return [*found, *(part for part in parts if id(part) not in taken)]
 
 
-def _ids(leaves: Sequence[In | Range], columns: Sequence[Column], combinations_max: int) -> tuple[Ids, ...] | None:
-    """Return the ids of the values that satisfy each predicate; None of too many, and where one decides nothing or all."""
+def _num_columns(index: SecondaryIndex) -> int:
+    return len(index.combines)
+
+
+def _together(
+    index: SecondaryIndex,
+    leaves: Sequence[In | Range],
+    segment: Segment,
+    skips: Callable[[Column, str], bool],
+    combinations_max: int,
+) -> Together | None:
+    """Return what an index answers; None where a column has no predicate, or one that decides nothing or all by itself."""
+    if len(leaves) < len(index.combines):
+        return None
     ids: list[Ids] = []
-    for leaf, column in zip(leaves, columns, strict=True):
+    room = combinations_max
+    for leaf in leaves:
+        column = segment.column(leaf.column)
         dictionary = column.dictionary
-        assert dictionary is not None
+        if dictionary is None or skips(column, index.kind):
+            return None
         own = compared_ids(leaf, dictionary)
         count = own[1] - own[0] if isinstance(own, tuple) else len(own)
-        if count in (0, len(dictionary)) or count > combinations_max:
+        if count > room or count in (0, len(dictionary)):
             return None
-        ids.append(np.arange(*own, dtype=np.int32) if isinstance(own, tuple) else own)
-    return tuple(ids) if prod(map(len, ids)) <= combinations_max else None
+        room //= count
+        ids.append(np.arange(own[0], own[1], dtype=np.int32) if isinstance(own, tuple) else own)
+    docs = index.combined(ids)
+    return None if docs is None else Together(tuple(leaves), docs, f"{index.kind}_index")

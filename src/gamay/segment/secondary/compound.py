@@ -138,13 +138,15 @@ class CompoundIndex(SecondaryIndex):
         self._docs = docs
 
     def combined(self, ids: Sequence[Ids]) -> BitMap:
-        wanted = np.zeros(1, np.int64)
+        occurring = self._occurring
+        wanted: Ids | int = 0
         for of_column, factor in zip(ids, self._factors, strict=True):
-            wanted = np.add.outer(wanted, of_column.astype(np.int64) * factor).ravel()
-        wanted = wanted.astype(self._occurring.dtype)  # else all that occur would be converted for each look-up
-        places = self._occurring.searchsorted(wanted)
-        places = places[places < len(self._occurring)]
-        found = places[self._occurring[places] == wanted[: len(places)]]
+            added = of_column.item() * factor if len(of_column) == 1 else of_column.astype(np.int64) * factor
+            wanted = np.add.outer(wanted, added).ravel() if isinstance(added, np.ndarray) else wanted + added
+        sought = np.array(wanted, occurring.dtype, ndmin=1)  # of another type, all that occur would be converted for it
+        places = occurring.searchsorted(sought)
+        places = places[places < len(occurring)]
+        found = places[occurring[places] == sought[: len(places)]]
         return self._docs.union(found) if len(found) else BitMap()
 
 
