@@ -21,6 +21,7 @@ from gamay.model.segment_task_settings import PurgeSettings
 from gamay.model.table.table_config import TableConfig
 from gamay.query.layout.chosen_rows import rows_with, values_of_texts
 from gamay.query.layout.rebuild import TableLayout, conformed_rows
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.read.reader import ImmutableSegment
 from gamay.segment.write.builder import SegmentBuilder
 from gamay.segment.write.row_subset import KeptRows, write_kept
@@ -58,7 +59,7 @@ class Purge(SegmentRewrite):
         begin = 0
         for batch in conformed_rows(segment, schema):
             rows = np.flatnonzero(~_purged(batch, purgers))
-            kept |= BitMap((rows + begin).astype(np.uint32))
+            kept |= bitmap_of(rows + begin)
             before = batch.take(pa.array(rows))
             is_modified = is_modified or not _modified(before, modifiers).equals(before)
             begin += batch.num_rows

@@ -15,7 +15,8 @@ from gamay.query.columns.operations import truth
 from gamay.query.filter.calendar import calendar_entries
 from gamay.query.filter.prefixes import like_ranges
 from gamay.query.filter.values import range_test
-from gamay.query.view.docset import DocFlags, DocRange, DocSet, bitmap_of
+from gamay.query.view.docset import DocFlags, DocRange, DocSet
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.spi import Dictionary, SecondaryIndex
 
 IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]

@@ -21,6 +21,7 @@ from gamay.query.view.matches import BLOCK_ROWS, AllDocs, DocIds, DocList, flagg
 from gamay.query.view.read import read_values
 from gamay.query.view.vector_options import VectorOptions
 from gamay.segment.encode.vectors import has_vector
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.spi import Column, NearestSearch, Neighbours, SecondaryIndex
 
 Distances: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
@@ -141,7 +142,7 @@ def nearest_docs(scan: NearScan, count: int, num_docs: int, visible: Mask | None
         best, docs = np.concatenate([best, distances[nearer]]), np.concatenate([docs, ids[nearer]])
         order = np.argsort(best, kind="stable")[:count]
         best, docs = best[order], docs[order]
-    return BitMap(docs.astype(np.uint32))
+    return bitmap_of(docs)
 
 
 def _blocks(first: int, num_docs: int, visible: Mask | None) -> Iterator[tuple[AllDocs | DocList, DocIds]]:

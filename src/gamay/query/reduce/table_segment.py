@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from pyroaring import BitMap
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Vector
@@ -13,6 +12,7 @@ from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable
 from gamay.query.columns.operations import take_rows
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.read.computed import ComputedColumn, unknown_stats
 from gamay.segment.spi import DocIds
 
@@ -38,7 +38,7 @@ class _TableColumn(ComputedColumn):
         self.single_value = not vector.is_multi_value
         self.num_docs = len(vector)
         nulls = np.empty(0, np.int64) if vector.nulls is None else np.flatnonzero(vector.nulls)
-        self.null_docs = BitMap(nulls.tolist()) if len(nulls) else None
+        self.null_docs = bitmap_of(nulls) if len(nulls) else None
         self._vector = Vector(vector.type, vector.values, vector.offsets)
         lengths = None if vector.offsets is None else np.diff(vector.offsets)
         longest = 1 if lengths is None else int(lengths.max(initial=0))

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from pyroaring import BitMap
 
 from gamay.base.arrays import Array
 from gamay.kernels.rows.records import find_records
@@ -16,6 +15,7 @@ from gamay.query.bind.predicate import Filter, In, Not, Range
 from gamay.query.view.counters import EntryCounter
 from gamay.query.view.docset import DocRange, DocSet
 from gamay.query.view.matches import AllDocs
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.spi import Dictionary, DocIds
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Found:
     def doc_set(self) -> DocSet:
         """Return them as indexes do."""
         docs = self.docs
-        return DocRange(docs.start, docs.stop) if isinstance(docs, slice) else BitMap(docs.view(np.uint32))
+        return DocRange(docs.start, docs.stop) if isinstance(docs, slice) else bitmap_of(docs)
 
 
 class SortedRecords:

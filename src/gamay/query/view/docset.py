@@ -1,6 +1,5 @@
 """Sets of docs: a contiguous range or a roaring bitmap, which indexes answer with, or flags of the valid rows."""
 
-from array import array
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,6 +9,7 @@ from pyroaring import BitMap
 from gamay.base.arrays import Mask
 from gamay.kernels.rows.filter import mark_docs
 from gamay.query.view.matches import AllDocs, DocList, DocMask, Matches, flagged_docs
+from gamay.segment.index.bitmaps import bitmap_of
 
 # from one doc in so many on, flags for all rows are cheaper than a list of doc ids
 SPARSE = 8
@@ -38,13 +38,6 @@ class DocFlags:
 
 
 DocSet: TypeAlias = DocRange | BitMap | DocFlags
-
-
-def bitmap_of(docs: "np.ndarray[Any, np.dtype[np.integer[Any]]]") -> BitMap:
-    """Return doc ids as a bitmap."""
-    plain = array("I")  # which is read whole; of a NumPy array each number becomes an object
-    plain.frombytes(docs.astype(np.uint32, copy=False).tobytes())
-    return BitMap(plain)
 
 
 def flags_of(mask: Mask) -> DocFlags:

@@ -7,6 +7,7 @@ set                 := u32 doc id*, ascending, which takes 4 * counts[i] bytes
                      | serialised roaring bitmap (portable format), only where that takes fewer bytes
 """
 
+from array import array
 from typing import cast
 
 import numpy as np
@@ -21,12 +22,20 @@ _CONTAINER_DOCS = 1 << 16
 # A flag for each doc up to the highest is sooner set and read than docs are sorted where one of so many is there.
 _MARKED_DOCS = 64
 
+
+def bitmap_of(docs: Ids) -> BitMap:
+    """Return doc ids, in any order, as a bitmap."""
+    plain = array("I")  # which is read whole; of a NumPy array each number becomes an object
+    plain.frombytes(docs.astype(np.uint32, copy=False).tobytes())
+    return BitMap(plain)
+
+
 # Build
 
 
 def serialise(docs: "Ids | BitMap") -> bytes:
     """Return the portable form of a set of docs, runs compressed: the same bytes for the same set."""
-    bitmap = docs.copy() if isinstance(docs, BitMap) else BitMap(np.ascontiguousarray(docs, np.uint32))
+    bitmap = docs.copy() if isinstance(docs, BitMap) else bitmap_of(docs)
     bitmap.run_optimize()
     raw: bytes = bitmap.serialize()
     return raw
@@ -117,7 +126,7 @@ class DocSets:
         """Return a set of docs, which the caller may change."""
         raw = self._sets[self._starts.item(key) : self._starts.item(key + 1)]
         if len(raw) == 4 * self.counts.item(key):
-            return BitMap(raw.view(np.uint32))
+            return bitmap_of(raw.view(np.uint32))
         return deserialise(self._file, self._kind, raw)
 
     def pairs(self) -> tuple[Ids, Ids]:
@@ -147,15 +156,15 @@ class DocSets:
             starts, ends = self._starts[listed] >> 2, self._starts[listed + 1] >> 2
             positions = np.empty(int((ends - starts).sum()), np.int64)
             list_indices(starts, ends, positions)
-            bitmaps.append(_bitmap_of(self._sets.view(np.uint32)[positions]))
+            bitmaps.append(_united(self._sets.view(np.uint32)[positions]))
         return BitMap.union(*bitmaps) if bitmaps else BitMap()
 
 
-def _bitmap_of(docs: Ids) -> BitMap:
+def _united(docs: Ids) -> BitMap:
     """Return a set of docs that are in no order: uint32 [n]."""
     highest = int(docs.max(initial=0))
     if len(docs) * _MARKED_DOCS < highest:
-        return BitMap(np.sort(docs))
+        return bitmap_of(np.sort(docs))
     flags = np.zeros(highest + 1, np.bool_)
     flags[docs] = True
-    return BitMap(np.flatnonzero(flags).astype(np.uint32))
+    return bitmap_of(np.flatnonzero(flags))

@@ -21,7 +21,7 @@ from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.encode.metadata import ColumnMeta, Encoding
 from gamay.segment.encode.storage_form import fixed_dtype
-from gamay.segment.index.bitmaps import DocSets, docs_by_key, write_sets
+from gamay.segment.index.bitmaps import DocSets, bitmap_of, docs_by_key, write_sets
 from gamay.segment.index.spi import IndexedRows, StoredColumn
 from gamay.segment.spi import INVERTED, RANGE, Ids
 
@@ -173,5 +173,5 @@ class BucketedRange:
                 in_row = np.zeros(len(docs), np.bool_)
                 mark_lists(holds, offsets, in_row)
                 holds = in_row
-            found |= BitMap(docs[holds].astype(np.uint32))
+            found |= bitmap_of(docs[holds])
         return found

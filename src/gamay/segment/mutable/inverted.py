@@ -6,6 +6,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.kernels.encode.postings import link, walk
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.spi import Ids
 
@@ -69,4 +70,4 @@ class ViewPostings:
             positions = np.sort(positions)
         if self._offsets is not None:
             positions = np.searchsorted(self._offsets, positions, side="right") - 1
-        return BitMap(positions.astype(np.uint32, copy=False))
+        return bitmap_of(positions)

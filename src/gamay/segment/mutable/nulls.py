@@ -4,6 +4,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.kernels.hash.arrival import set_bits
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.mutable.buffers import BufferFolder, GrowingArray, MemoryUse
 from gamay.segment.spi import Ids
 
@@ -43,7 +44,7 @@ class NullBits:
             flags = np.unpackbits(self._bits.readable[first >> 3 : (num_docs + 7) >> 3], bitorder="little")[
                 : num_docs - first
             ]
-            found = found | BitMap((np.flatnonzero(flags) + first).astype(np.uint32))
+            found = found | bitmap_of(np.flatnonzero(flags) + first)
         self._known = (num_docs, found)
         return found
 

@@ -17,6 +17,7 @@ from gamay.kernels.group import rollup
 from gamay.model.table.rollup import Rollup, RollupFunction
 from gamay.model.types import DataType
 from gamay.segment.encode.storage_form import OFFSET_MAX, Stored, binary_array, fixed_dtype, from_arrow, from_python
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.mutable.column import ColumnState
 from gamay.segment.mutable.running import Running
@@ -285,8 +286,8 @@ class _NullDocs:
     """The null docs of a copy; implements `mutable.column.NullDocs`."""
 
     def __init__(self, is_null: Ids) -> None:
-        self._docs = np.flatnonzero(is_null).astype(np.uint32)
+        self._docs = np.flatnonzero(is_null)
 
     def docs(self, num_docs: int) -> BitMap:
         """Return all of them."""
-        return BitMap(self._docs)
+        return bitmap_of(self._docs)

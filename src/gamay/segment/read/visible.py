@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap
 
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.spi import Column, DocIds, Segment
 
 
@@ -51,7 +52,7 @@ class VisibleDocs:
 
     def bitmap(self) -> BitMap:
         """Return the rows as a roaring bitmap, which is what snapshots on disk hold."""
-        return BitMap(self.docs.view(np.uint32))
+        return bitmap_of(self.docs)
 
     def upto(self, num_docs: int) -> "VisibleDocs":
         """Return the same rows of a segment that has `num_docs` rows: one that grows, seen at another moment."""

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap
 
 from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.arrow import binary_buffers
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
+from gamay.segment.index.bitmaps import bitmap_of
 
 _VERSION = 4
 _NUM_SECTIONS = 5
@@ -150,7 +150,7 @@ def _spans(start: int, offsets: Array, width: int = 1) -> Array:
 def _null_flags(column: Vector, values: "_Values") -> bytes:
     if column.nulls is None or not column.nulls.any():
         return pack(">ii", 0, 0)
-    bitmap = BitMap(np.flatnonzero(column.nulls).astype(np.uint32)).serialize()
+    bitmap = bitmap_of(np.flatnonzero(column.nulls)).serialize()
     return pack(">ii", values.add(bitmap), len(bitmap))
 
 

@@ -14,6 +14,7 @@ from gamay.functions.geometry import points_array
 from gamay.functions.vector import EncodedVector, Scalar, Vector
 from gamay.model.types import DataType
 from gamay.segment.encode.checks import BufferChecker
+from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.secondary.files import read_buffers, write_buffers
 from gamay.segment.secondary.h3.cells import Grouped, check_groups, group, open_groups, write_groups
 from gamay.segment.secondary.h3.conditions import asked
@@ -92,10 +93,10 @@ class H3Index(SecondaryIndex):
     def _docs(self, positions: Ids) -> BitMap:
         docs = self._grouped.docs[positions]
         if len(docs) * _SPARSE < self._num_docs:
-            return BitMap(np.sort(docs))
+            return bitmap_of(np.sort(docs))
         marks = np.zeros(self._num_docs, np.bool_)
         marks[docs] = True
-        return BitMap(np.flatnonzero(marks).astype(np.uint32))
+        return bitmap_of(np.flatnonzero(marks))
 
 
 def _holds(condition: Expression, points: Vector) -> Ids:

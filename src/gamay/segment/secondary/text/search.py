@@ -17,7 +17,7 @@ from gamay.functions.search.words import Analysis
 from gamay.kernels.encode.encoding import gather_lists, mark_lists
 from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import SortedDictionary
-from gamay.segment.index.bitmaps import DocSets
+from gamay.segment.index.bitmaps import DocSets, bitmap_of
 from gamay.segment.spi import Found, Ids, SecondaryIndex
 
 # rows whose tokens are looked at together for a phrase
@@ -93,7 +93,7 @@ class _Search:
         counts = np.zeros(self._postings.num_docs, np.int32)
         for part in parts:
             counts[_ids(part)] += 1
-        return BitMap(np.flatnonzero(counts >= count).astype(np.uint32))
+        return bitmap_of(np.flatnonzero(counts >= count))
 
     # -- words
 
