@@ -276,3 +276,51 @@ def test_small_queries_of_a_known_shape_are_answered_by_it_at_once(tmp_path: Pat
             wanted = [len(expected)] if "COUNT" in what else [sum(expected), max(expected)]
             assert [column.values[0] for column in found.table.columns] == wanted
             assert found.stats.num_entries_scanned_in_filter == 0
+
+
+TYPES: dict[str, tuple[list[Any], list[str]]] = {
+    "INT": ([1, -2, 3], ["1", "-2", "4"]),
+    "LONG": ([2**60, -2, 3], [str(2**60), "-2", "4"]),
+    "FLOAT": ([0.5, -2.25, 3.0], ["0.5", "-2.25", "4"]),
+    "DOUBLE": ([0.1, -2.25, float("inf")], ["0.1", "-2.25", "4"]),
+    "BIG_DECIMAL": (["0.10", "-2.25", "7"], ["0.1", "-2.25", "4"]),
+    "BOOLEAN": ([True, False], ["true", "false"]),
+    "TIMESTAMP": ([0, 1_700_000_000_000, 5], ["1700000000000", "5", "6"]),
+    "STRING": (["", "it's", "ü"], ["''", "'it''s'", "'x'"]),
+    "JSON": (["{}", "[1]", "2"], ["'{}'", "'[1]'", "'x'"]),
+    "BYTES": ([b"", b"\x01\xff", b"a"], ["'01ff'", "'61'", "'62'"]),
+}
+
+
+def test_columns_are_of_any_type(tmp_path: Path) -> None:
+    names = [name.lower() for name in TYPES]
+    schema = {
+        "schemaName": "t",
+        "dimensionFieldSpecs": [
+            {"name": "k", "dataType": "INT"},
+            *({"name": name.lower(), "dataType": name} for name in TYPES),
+        ],
+    }
+    rng = random.Random(5)
+    rows = {name.lower(): rng.choices(values, k=300) for name, (values, _) in TYPES.items()} | {
+        "k": rng.choices(range(4), k=300)
+    }
+    config = {
+        "tableIndexConfig": {"compoundInvertedIndexConfigs": [{"columns": ["k", name]} for name in names]},
+        # rows that are read back from the inverted index
+        "fieldConfigList": [{"name": "string", "indexes": {"forward": {"disabled": True}, "inverted": {}}}],
+    }
+    with gamay.connect(tmp_path / "db") as db:
+        db.create_table("t", rows, schema, config)
+        for name, (_, literals) in TYPES.items():
+            column, skipped = name.lower(), f"{name.lower()}=compound_inverted"
+            counts = []
+            for literal in literals:
+                where = f"k IN (1, 3) AND {column} = {literal}"
+                text = f"SELECT COUNT(*), SUM(k) FROM t WHERE {where}"
+                found = db.sql(text).rows()
+                assert found == db.sql(text, skipIndexes=skipped).rows(), where
+                counts.append(found[0][0])
+                shown = str(db.sql(f"EXPLAIN PLAN FOR SELECT k FROM t WHERE {where}").rows())
+                assert ("FILTER_COMPOUND_INVERTED_INDEX" in shown) == (found[0][0] > 0), where
+            assert any(counts), name
