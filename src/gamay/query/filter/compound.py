@@ -34,16 +34,11 @@ def taken_together(
     skips: whether the query does without an index of a column, by its kind. combinations_max: so many combinations of ids
     are looked up; where there are more, each predicate is left to itself.
     """
-    leaves: dict[str, In | Range] = {}
-    indexes: dict[SecondaryIndex, None] = {}
-    for part in parts:
-        if isinstance(part, In | Range) and part.column not in leaves:
-            leaves[part.column] = part
-            for index in segment.column(part.column).indexes:
-                if index.combines:
-                    indexes[index] = None
+    compared = [part for part in parts if type(part) is In or type(part) is Range]
+    indexes = {index: None for part in compared for index in segment.column(part.column).indexes if index.combines}
     if not indexes:
         return parts
+    leaves = {part.column: part for part in reversed(compared)}  # of several of one column, the first
     found: list[Together] = []
     for index in sorted(indexes, key=_num_columns, reverse=True):
         own = [leaves.get(column) for column in index.combines]
