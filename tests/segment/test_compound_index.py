@@ -79,6 +79,15 @@ def test_each_combination_has_its_docs(folders: Any, cardinalities: list[int], r
         assert list(index.combined([np.array(ids, np.int32) for ids in wanted])) == np.flatnonzero(holds).tolist()
 
 
+@pytest.mark.parametrize("cardinalities", [[1, 256], [256, 1], [1, 1, 1 << 16], [2, 128], [1, 1]])
+def test_numbers_fill_their_type_to_the_last(folders: Any, cardinalities: list[int]) -> None:
+    rows = [[0] * len(cardinalities), [count - 1 for count in cardinalities]] * 4
+    sources = [Source(f"c{i}", [row[i] for row in rows], count) for i, count in enumerate(cardinalities)]
+    index, _ = built(sources, folders())
+    docs = index.combined([np.array([count - 1], np.int32) for count in cardinalities])
+    assert list(docs) == [doc for doc, row in enumerate(rows) if row == rows[1]]
+
+
 def test_an_empty_segment_has_an_empty_index(folders: Any) -> None:
     index, _ = built([Source("a", [], 1), Source("b", [], 1)], folders())
     assert not index.combined([np.array([0], np.int32)] * 2)

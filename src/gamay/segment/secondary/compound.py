@@ -51,13 +51,14 @@ class CompoundIndexType:
         if prod(cardinalities) > _NUMBERS_MAX:
             return _left_out(named, f"{' x '.join(map(str, cardinalities))} combinations are beyond 63 bits")
         numbers, docs = _numbered([column.ids(0, num_docs) for column in columns], cardinalities)
-        starts = np.append(np.flatnonzero(np.diff(numbers, prepend=-1)), num_docs)
+        is_first = np.ones(num_docs, np.bool_)
+        np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+        starts = np.append(np.flatnonzero(is_first), num_docs)
         if (len(starts) - 1) * _ROWS_MIN > num_docs:
             return _left_out(named, f"{len(starts) - 1} combinations in {num_docs} rows hardly repeat")
-        occurring = numbers[starts[:-1]].astype(_dtype(cardinalities))
 
         def write(writer: BufferWriter) -> list[BufferMeta]:
-            return [writer.add(_COMBINATIONS, [occurring]), *write_sets(writer, _DOCS, starts, docs)]
+            return [writer.add(_COMBINATIONS, [numbers[starts[:-1]]]), *write_sets(writer, _DOCS, starts, docs)]
 
         return {"buffers": write_buffers(folder, write), "cardinalities": cardinalities}
 
@@ -113,15 +114,16 @@ def _factors(cardinalities: Sequence[int]) -> list[int]:
 
 
 def _numbered(ids: Sequence[Ids], cardinalities: Sequence[int]) -> tuple[Ids, Ids]:
-    """Return the docs, uint32, by the number of their combination and ascending in each, and these numbers, int64."""
+    """Return the numbers of the combinations of all docs, ascending, and these docs, uint32, which ascend in each."""
     docs: Ids | None = None
     for column, count in zip(reversed(ids), reversed(cardinalities), strict=True):
         _, places = docs_by_key(column if docs is None else column[docs], count, None)
         docs = places if docs is None else docs[places]
     assert docs is not None
-    numbers = np.zeros(len(docs), np.int64)
-    for column, factor in zip(ids, _factors(cardinalities), strict=True):
-        numbers += column[docs].astype(np.int64) * factor
+    numbers = np.zeros(len(docs), _dtype(cardinalities))
+    for column, count, factor in zip(ids, cardinalities, _factors(cardinalities), strict=True):
+        if count > 1:  # else its ids are 0, and the factor may be beyond the type
+            numbers += column[docs].astype(numbers.dtype) * numbers.dtype.type(factor)
     return numbers, docs
 
 
