@@ -141,8 +141,18 @@ class InvertedIndex(Protocol):
 class RangeIndex(Protocol):
     """Exact answers for ranges on a single-value column, dictionary-encoded (ids) or raw numeric (values)."""
 
-    def docs_between(self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool) -> BitMap:
-        """Return the docs whose value lies between the bounds; None is no bound."""
+    def docs_between(
+        self,
+        lower: LiteralValue,
+        upper: LiteralValue,
+        lower_inclusive: bool,
+        upper_inclusive: bool,
+        docs_max: int | None = None,
+    ) -> BitMap | None:
+        """Return the docs whose value lies between the bounds; None is no bound.
+
+        docs_max: how many there may be, about, for them to be found; returns None for more.
+        """
         ...
 
 

@@ -122,8 +122,15 @@ class BucketedRange:
         self._dictionary = dictionary
         self._docs_of_ids = docs_of_ids
 
-    def docs_between(self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool) -> BitMap:
-        """Return the docs that hold a value between the bounds; None is no bound."""
+    def docs_between(
+        self,
+        lower: LiteralValue,
+        upper: LiteralValue,
+        lower_inclusive: bool,
+        upper_inclusive: bool,
+        docs_max: int | None = None,
+    ) -> BitMap | None:
+        """Return the docs that hold a value between the bounds; None is no bound. docs_max: in all buckets it takes."""
         if len(self._sets) == 0:
             return BitMap()
         if self._dictionary is not None:
@@ -141,7 +148,7 @@ class BucketedRange:
                 return self._sets.union(np.flatnonzero(whole)) | self._docs_of_ids(
                     np.concatenate([*cut, np.empty(0, np.int64)])
                 )
-            return self._collect(touched, whole, lambda keys: (keys >= first) & (keys < last))
+            return self._collect(touched, whole, lambda keys: (keys >= first) & (keys < last), docs_max)
 
         def inside(keys: Ids) -> Ids:
             found = np.ones(len(keys), np.bool_)
@@ -159,10 +166,12 @@ class BucketedRange:
         ends_above = np.ones(len(self._sets), np.bool_)
         if lower is not None:
             ends_above = self._bounds[1:] >= lower
-        return self._collect(starts_below & ends_above, low_in & high_in, inside)
+        return self._collect(starts_below & ends_above, low_in & high_in, inside, docs_max)
 
-    def _collect(self, touched: Ids, whole: Ids, inside: Callable[[Ids], Ids]) -> BitMap:
+    def _collect(self, touched: Ids, whole: Ids, inside: Callable[[Ids], Ids], docs_max: int | None) -> BitMap | None:
         """Union the `whole` buckets, and of the others `touched` the docs whose keys are `inside`."""
+        if docs_max is not None and int(self._sets.counts[touched].sum(dtype=np.int64)) > docs_max:
+            return None
         found = self._sets.union(np.flatnonzero(whole))
         cut = self._sets.union(np.flatnonzero(touched & ~whole))
         if cut:
