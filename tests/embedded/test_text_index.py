@@ -11,6 +11,7 @@ import pytest
 from tests.waiting import eventually
 
 import gamay
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.embedded.database import Database
 from gamay.segment.describe import describe
 
@@ -71,9 +72,13 @@ def plan(db: Database, condition: str) -> str:
 
 def both(db: Database, condition: str, **options: Any) -> list[Any]:
     """The ids of the rows that are found, the same with the index and without."""
-    text = f"SELECT id FROM t WHERE {condition} ORDER BY id LIMIT {COUNT}"
+    return answers(db, f"SELECT id FROM t WHERE {condition} ORDER BY id LIMIT {COUNT}", **options)
+
+
+def answers(db: Database, text: str, **options: Any) -> list[Any]:
+    """The rows of an answer, the same with the indexes and without."""
     found = db.sql(text, **options).rows()
-    assert found == db.sql(text, skipIndexes="&".join(f"{c}=text" for c in COLUMNS), **options).rows(), condition
+    assert found == db.sql(text, skipIndexes="&".join(f"{c}=text" for c in COLUMNS), **options).rows(), text
     return found
 
 
@@ -88,6 +93,40 @@ def test_the_same_rows_are_found_with_the_index_and_without(db: Database, column
         both(db, f"({condition} OR id < 40) AND NOT TEXT_MATCH(raw, 'w2') AND id > 20", enableNullHandling=null_handling)
     assert len([query for query in QUERIES if found[query]]) > 12
     assert bool(found["null"]) != null_handling or column == "doc"
+
+
+@pytest.mark.parametrize("column", COLUMNS[:3])
+@pytest.mark.parametrize("null_handling", [False, True])
+def test_scores_are_the_same_with_the_index_and_without(db: Database, column: str, null_handling: bool) -> None:
+    scored = 0
+    for query in QUERIES:
+        call = f"textScore({column}, '{query}')"
+        every = answers(db, f"SELECT id, {call} FROM t ORDER BY id LIMIT {COUNT}", enableNullHandling=null_handling)
+        matching = [number for (number,) in both(db, f"TEXT_MATCH({column}, '{query}')", enableNullHandling=null_handling)]
+        assert [number for number, score in every if score] == matching
+        nulls = list(range(0, COUNT, 17)) if null_handling else []
+        assert [number for number, score in every if score is None] == nulls
+        best = answers(
+            db,
+            f"SELECT id FROM t WHERE TEXT_MATCH({column}, '{query}') ORDER BY {call} DESC, id LIMIT 10",
+            enableNullHandling=null_handling,
+        )
+        of = dict(every)
+        assert [number for (number,) in best] == sorted(matching, key=lambda number: (-of[number], number))[:10]
+        scored += len({score for _, score in every}) > 10
+    assert scored > 5
+
+
+def test_scores_of_an_index_read_no_text(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> None:
+        raise QueryError(ErrorCode.QUERY_EXECUTION, "a text is read")
+
+    text = "SELECT id, textScore(raw, 'w1 AND \"w1 w2\"') AS s FROM t ORDER BY s DESC, id LIMIT 5"
+    expected = db.sql(text, skipIndexes="raw=text").rows()
+    monkeypatch.setattr("gamay.functions.search.counted.text_batches", read)
+    assert db.sql(text).rows() == expected
+    with pytest.raises(QueryError, match="a text is read"):
+        db.sql(text, skipIndexes="raw=text")
 
 
 def test_an_index_reads_no_text(db: Database) -> None:

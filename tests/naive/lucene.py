@@ -2,9 +2,11 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from math import log
 
 _STOP_WORDS = (
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to "
@@ -93,6 +95,7 @@ class Word:
     text: str
     number: int = 0
     other: str = ""
+    boost: float = 1
 
     def written(self) -> str:
         return {
@@ -101,7 +104,7 @@ class Word:
             "similar": f"{self.text}~{self.number}",
             "regex": f"/{self.text}/",
             "range": f"{'[{'[self.number & 1]}{self.text} TO {self.other}{']}'[self.number >> 1]}",
-        }[self.form]
+        }[self.form] + boost_of(self)
 
     def fits(self, word: str) -> bool:
         if self.form == "term":
@@ -131,24 +134,27 @@ class Near:
 
     texts: tuple[str, ...]
     slop: int
+    boost: float = 1
 
     def written(self) -> str:
-        return f'"{" ".join(self.texts)}"' + (f"~{self.slop}" if self.slop else "")
+        return f'"{" ".join(self.texts)}"' + (f"~{self.slop}" if self.slop else "") + boost_of(self)
 
     @property
     def kept(self) -> list[tuple[int, str]]:
         return [(place, text.lower()) for place, text in enumerate(self.texts) if text.lower() not in STOP_WORDS]
 
     def holds(self, values: list[str]) -> bool:
-        return any(self._holds(words(value)) for value in values)
+        return any(self.spans(words(value)) for value in values)
 
-    def _holds(self, found: list[str]) -> bool:
+    def spans(self, found: list[str]) -> set[tuple[int, int]]:
+        """How far its words in a text are from their places, from the least to the most, for each way to choose them."""
         spots = [[(at, at - place) for at, word in enumerate(found) if word == text] for place, text in self.kept]
+        spans = set()
         for choice in product(*spots) if self.kept else ():
             shifts = [shift for _, shift in choice]
             if len({at for at, _ in choice}) == len(choice) and max(shifts) - min(shifts) <= self.slop:
-                return True
-        return False
+                spans.add((min(shifts), max(shifts)))
+        return spans
 
 
 @dataclass(frozen=True)
@@ -156,13 +162,18 @@ class Group:
     """Clauses, each with the operator before it ("", AND, OR), its sign ("", +, -) and what it says."""
 
     clauses: "tuple[tuple[str, str, Word | Near | Group], ...]"
+    boost: float = 1
 
     def written(self) -> str:
         texts = []
         for at, (operator, sign, part) in enumerate(self.clauses):
-            inner = f"({part.written()})" if isinstance(part, Group) else part.written()
+            inner = f"({part.written()}){boost_of(part)}" if isinstance(part, Group) else part.written()
             texts.append(f"{operator + ' ' if at and operator else ''}{sign}{inner}")
         return " ".join(texts)
+
+
+def boost_of(part: Word | Near | Group) -> str:
+    return "" if part.boost == 1 else f"^{part.boost}"
 
 
 def is_void(part: "Word | Near | Group") -> bool:
@@ -176,6 +187,14 @@ def holds(part: "Word | Near | Group", values: list[str], *, needs_all: bool = F
     """Whether a document with these values matches."""
     if not isinstance(part, Group):
         return part.holds(values)
+    results = [(sign, holds(inner, values, needs_all=needs_all)) for sign, inner in _signed(part, needs_all)]
+    if any(found for sign, found in results if sign == "-") or not all(found for sign, found in results if sign == "+"):
+        return False
+    return any(found for sign, found in results if sign != "-")
+
+
+def _signed(part: Group, needs_all: bool) -> "list[tuple[str, Word | Near | Group]]":
+    """What is left of the clauses of a group, each with what it means: must match, must not, or may."""
     signs: list[tuple[str, Word | Near | Group]] = []
     for at, (operator, sign, inner) in enumerate(part.clauses):
         operator = operator if at else ""
@@ -189,7 +208,32 @@ def holds(part: "Word | Near | Group", values: list[str], *, needs_all: bool = F
         elif sign == "+" and needs_all and operator == "OR":
             sign = ""
         signs.append((sign, inner))
-    results = [(sign, holds(inner, values, needs_all=needs_all)) for sign, inner in signs]
-    if any(found for sign, found in results if sign == "-") or not all(found for sign, found in results if sign == "+"):
-        return False
-    return any(found for sign, found in results if sign != "-")
+    return signs
+
+
+def score(part: Word | Near | Group, text: str, texts: Sequence[str], *, needs_all: bool = False) -> float:
+    """How well one of some texts matches: BM25 of words and phrases, the boost for what stands for many words."""
+    if not holds(part, [text], needs_all=needs_all):
+        return 0
+    if isinstance(part, Group):
+        parts = (inner for sign, inner in _signed(part, needs_all) if sign != "-")
+        return part.boost * sum(score(inner, text, texts, needs_all=needs_all) for inner in parts)
+    if isinstance(part, Word) and part.form != "term":
+        return part.boost
+    if isinstance(part, Word):
+        named, frequency = [part.text.lower()], float(words(text).count(part.text.lower()))
+    else:
+        spans = part.spans(words(text))
+        narrowest = [
+            (low, high) for low, high in spans if not any(low <= a <= b <= high for a, b in spans if (a, b) != (low, high))
+        ]
+        named, frequency = [word for _, word in part.kept], sum(1 / (1 + high - low) for low, high in narrowest)
+    lengths = [sum(word not in STOP_WORDS for word in words(each)) for each in texts]
+    with_words = sum(length > 0 for length in lengths)
+    rarity = 0.0
+    for word in named:
+        having = sum(word in words(each) for each in texts)
+        rarity += log(1 + (with_words - having + 0.5) / (having + 0.5))
+    length = sum(word not in STOP_WORDS for word in words(text))
+    average = sum(lengths) / with_words
+    return part.boost * rarity * frequency / (frequency + 1.2 * (1 - 0.75 + 0.75 * length / average))

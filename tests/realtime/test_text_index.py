@@ -24,6 +24,16 @@ def test_rows_are_found_while_they_are_consumed(
         assert found["resultTable"]["rows"] == [[sum(n % 7 in (3, 5) for n in range(realtime.sent[0]))]]
         return int(found["numEntriesScannedInFilter"])
 
+    def scored() -> None:
+        """Check that the rows have the same scores with the indexes of blocks and without."""
+        best = "SELECT n, textScore(s, 'V3^2 OR v5') AS score FROM t ORDER BY score DESC, n LIMIT 500"
+        with_index, without = (realtime.ask(f"{options}{best}") for options in ("", "SET skipIndexes = 's=text'; "))
+        rows = with_index["resultTable"]["rows"]
+        assert rows == without["resultTable"]["rows"]
+        matching = [n for n in range(realtime.sent[0]) if n % 7 in (3, 5)]
+        assert sorted(n for n, score in rows if score) == matching[: len(rows)] or len(matching) > len(rows)
+        assert rows[0][1] > 0
+
     def blocks_are_used() -> bool:
         return scanned() < 100
 
@@ -32,6 +42,7 @@ def test_rows_are_found_while_they_are_consumed(
         eventually(realtime.all_there)
         scanned()
         eventually(blocks_are_used)
+        scored()
         assert scanned("SET skipIndexes = 's=text'; ") == realtime.sent[0]
     realtime.produce(2050 - realtime.sent[0])
     eventually(realtime.all_there)

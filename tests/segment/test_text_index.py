@@ -11,19 +11,23 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.naive.lucene import Group, Near, Word
 from tests.query.test_text_match import QUERIES, TEXTS
+from tests.query.test_text_score import BOOSTED, corpus_of
 
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.functions.expression import TEXT_MATCH, Call, Column, Literal
 from gamay.functions.scalar.text.text_match import searched
+from gamay.functions.search import counted
 from gamay.functions.search.match import matching
 from gamay.functions.search.options import search_options
+from gamay.functions.search.score import Scores
 from gamay.functions.search.syntax import search_query
+from gamay.functions.search.words import Analysis
 from gamay.functions.vector import Vector
 from gamay.kernels.encode.encoding import count_rows, group_rows
 from gamay.model.types import DataType
 from gamay.query.bind.predicate import And, Constant, Filter, Match, Not, Or
 from gamay.query.bind.searches import text_filter
-from gamay.segment.secondary.text import inverting
+from gamay.segment.secondary.growing import BlockedIndex
 from gamay.segment.secondary.text.index_type import TEXT
 from gamay.segment.secondary.text.search import TextIndex
 from gamay.segment.spi import SecondaryIndex
@@ -65,8 +69,8 @@ def docs(index: SecondaryIndex, call: Call) -> list[int] | None:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inverting, "_FIRST_ROWS", 3)
-    monkeypatch.setattr(inverting, "_BATCH_BYTES", 200)
+    monkeypatch.setattr(counted, "_FIRST_ROWS", 3)
+    monkeypatch.setattr(counted, "_BATCH_BYTES", 200)
 
 
 _SETTINGS = st.sampled_from(
@@ -91,6 +95,38 @@ def test_an_index_finds_what_a_search_of_each_text_finds(
     index, _ = built(folder, Texts(texts), **kept)
     expected = matching(search_query(written, found, "s"), pa.array(texts, pa.string()), found.analysis)
     assert docs(index, called(written, options, given_settings)) == np.flatnonzero(expected).tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TEXTS, max_size=12), BOOSTED, _SETTINGS, _OPTIONS)
+@example(["x y y", "", "y the x"], Group((("", "", Near(("x", "y"), 2)), ("", "", Word("term", "y")))), "", "")
+def test_an_index_scores_as_the_texts_do(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: Group, given_settings: str, options: str
+) -> None:
+    written, read = query.written(), corpus_of(texts, options, given_settings)
+    found = search_options(options, given_settings)
+    kept = {"caseSensitive": ["s"]} if found.analysis.case_sensitive else {}
+    expected = Scores.of(search_query(written, found, "s"), read)
+    whole, _ = built(tmp_path_factory.mktemp("index"), Texts(texts), **kept)
+    parts = [built(tmp_path_factory.mktemp("block"), Texts(texts[at : at + 3]), **kept)[0] for at in range(0, len(texts), 3)]
+    indexes: list[SecondaryIndex] = [whole]
+    if len(texts) and len(texts) % 3 == 0:
+        indexes.append(BlockedIndex("text", parts, 3))
+    for index in indexes:
+        indexed = index.texts("s", found.analysis)
+        assert indexed is not None
+        assert indexed.covered in (None, len(texts))
+        scores = Scores.of(search_query(written, found, "s"), indexed.corpus)
+        assert scores.texts.tolist() == expected.texts.tolist()
+        assert scores.values.tolist() == expected.values.tolist()
+        assert indexed.corpus.totals() == read.totals()
+
+
+def test_scores_need_an_index_of_the_same_words_and_one_text_a_row(tmp_path: Path) -> None:
+    columns = Texts(["Red fox", "dog"]), Texts([["a"], ["b", "red"]], single_value=False, name="tags")
+    index, _ = built(tmp_path, *columns, caseSensitive=["s"])
+    assert index.texts("s", Analysis(case_sensitive=True)) is not None
+    assert index.texts("s", Analysis()) is index.texts("tags", Analysis()) is index.texts("other", Analysis()) is None
 
 
 def _rows_of(index: SecondaryIndex, filter_: Filter, count: int) -> set[int]:

@@ -29,6 +29,9 @@ TEXT_MATCH = "textmatch(configured)"
 """The function that TEXT_MATCH is where the column's text index config says how: its options (perhaps '') and those
 settings, as JSON, are the last two arguments. No query can name it."""
 
+TEXT_SCORE = "textscore(configured)"
+"""The function that textScore is in the same way."""
+
 TEXT_PART = "textmatch(part)"
 """The function that a word or phrase of TEXT_MATCH is: the second argument is its place in the query, the others are those
 of TEXT_MATCH. No query can name it."""

@@ -9,7 +9,17 @@ from decimal import Decimal
 
 import numpy as np
 
-from gamay.functions.expression import FILTERED, ITEM, TEXT_MATCH, Call, Column, Expression, Literal, LiteralValue
+from gamay.functions.expression import (
+    FILTERED,
+    ITEM,
+    TEXT_MATCH,
+    TEXT_SCORE,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    LiteralValue,
+)
 from gamay.model.types import DataType
 
 _SHOWN = {
@@ -25,6 +35,7 @@ _SHOWN = {
     "jsonmatch": "json_match",
     "textmatch": "text_match",
 }
+_CONFIGURED = {TEXT_MATCH: "textmatch", TEXT_SCORE: "textscore"}
 _WINDOW_FUNNELS = frozenset(
     {
         "funnelmaxstep",
@@ -62,7 +73,7 @@ def to_text(expression: Expression) -> str:
             return _window_funnel(expression)
         if expression.name == FILTERED:
             return f"{to_text(expression.args[0])} FILTER(WHERE {_filter_text(expression.args[1])})"
-        if expression.name == TEXT_MATCH:
+        if expression.name in _CONFIGURED:
             return _configured(expression)
         if expression.name == ITEM:
             return to_text(Call("item", expression.args[:2]))
@@ -73,7 +84,7 @@ def to_text(expression: Expression) -> str:
 def _configured(call: Call) -> str:
     """`text_match(x,'word')`: without the settings of the column, which nobody wrote."""
     written = call.args[:-1]
-    return to_text(Call("textmatch", written if written[-1] != Literal("", DataType.STRING) else written[:-1]))
+    return to_text(Call(_CONFIGURED[call.name], written if written[-1] != Literal("", DataType.STRING) else written[:-1]))
 
 
 def _filter_text(condition: Expression) -> str:

@@ -14,6 +14,8 @@ from pyroaring import BitMap
 
 from gamay.functions.expression import Expression, LiteralValue
 from gamay.functions.frame import FramedVector
+from gamay.functions.search.score import Corpus
+from gamay.functions.search.words import Analysis
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.segment.zones import Zones
@@ -236,6 +238,14 @@ class Neighbours:
     covered: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class IndexedTexts:
+    """What an index knows of the words of a column's texts. covered: as in `Found`."""
+
+    corpus: Corpus
+    covered: int | None = None
+
+
 class SecondaryIndex:
     """One open index of a segment's column or columns. An index overrides the questions that it can answer.
 
@@ -263,6 +273,10 @@ class SecondaryIndex:
 
     def nearest(self, search: NearestSearch) -> Neighbours | None:
         """Return rows near a vector; None where every vector is better looked at."""
+        return None
+
+    def texts(self, column: str, analysis: Analysis) -> IndexedTexts | None:
+        """Return the words of a single-value column's texts; None where they have to be read."""
         return None
 
 

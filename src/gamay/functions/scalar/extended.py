@@ -20,6 +20,7 @@ _FAMILIES: tuple[str, ...] = (
     "json.values",
     "json.map_item",
     "text.text_match",
+    "text.text_score",
     "array.making",
     "array.sets",
     "geo.geometries",

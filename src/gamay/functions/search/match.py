@@ -113,13 +113,13 @@ class _Matcher:
 
     def _holds(self, query: Leaf, words: Words) -> Mask:
         """Tell which of the texts whose words are given match: bool [texts]."""
-        marks = _Marks(words, self._analysis)
+        marks = Marks(words, self._analysis)
         if not isinstance(query, Phrase):
-            return words.texts_with(marks.of(query))
+            return words.counts(marks.of(query)) > 0
         return phrases(query, np.array([marks.of(word) for word in query.words]), words.bounds)
 
 
-class _Marks:
+class Marks:
     """Tells which words match; each different word is looked at once, but where it is compared alone."""
 
     def __init__(self, words: Words, analysis: Analysis) -> None:
@@ -198,14 +198,22 @@ def phrases(query: Phrase, marks: Mask, bounds: Array) -> Mask:
 
     marks: bool [words of the phrase, words], which words of the texts match each. bounds: int32 [texts + 1], as of `Words`.
     """
-    return _in_a_row(marks, query.places, bounds) if query.slop == 0 else _near(marks.view(np.uint8), query, bounds)
+    return phrase_weights(query, marks, bounds, once=True) > 0
 
 
-def _in_a_row(elements: Array, places: Sequence[int], bounds: Array) -> Mask:
-    """Tell which texts have words that stand as in the phrase: bool [texts]."""
+def phrase_weights(query: Phrase, marks: Mask, bounds: Array, *, once: bool = False) -> Array:
+    """Return how often each text has a phrase, as numbers; words that are not in their places count less.
+
+    once: it is enough to tell which texts have it. The other arguments: as of `phrases`.
+    """
+    return _in_a_row(marks, query.places, bounds) if query.slop == 0 else _near(marks.view(np.uint8), query, bounds, once)
+
+
+def _in_a_row(elements: Array, places: Sequence[int], bounds: Array) -> Array:
+    """Tell how often texts have words that stand as in the phrase: int32 [texts]."""
     size, num_words = places[-1], elements.shape[1]
     if num_words <= size:
-        return np.zeros(len(bounds) - 1, np.bool_)
+        return np.zeros(len(bounds) - 1, np.int32)
     starts = elements[0, : num_words - size].copy()
     for marks, place in zip(elements[1:], places[1:], strict=True):
         starts &= marks[place : num_words - size + place]
@@ -215,13 +223,13 @@ def _in_a_row(elements: Array, places: Sequence[int], bounds: Array) -> Mask:
     first = bounds[:-1]
     # the last place at which the phrase can begin and still end in the same text
     stop = np.maximum(bounds[1:] - size, first)
-    found: Mask = before[stop] > before[first]
+    found: Array = before[stop] - before[first]
     return found
 
 
-def _near(elements: Array, query: Phrase, bounds: Array) -> Mask:
-    out = np.empty(len(bounds) - 1, np.bool_)
+def _near(elements: Array, query: Phrase, bounds: Array, once: bool) -> Array:
+    out = np.empty(len(bounds) - 1)
     earlier = [max((k for k in range(e) if query.words[k] == word), default=-1) for e, word in enumerate(query.words)]
     places = np.array(query.places, np.int64)
-    kernels.mark_phrases(elements, bounds, places, np.array(earlier, np.int64), query.slop, query.in_order, out)
+    kernels.weigh_phrases(elements, bounds, places, np.array(earlier, np.int64), query.slop, query.in_order, once, out)
     return out

@@ -1,6 +1,9 @@
-"""What is searched: a tree of conditions on the words of one text."""
+"""What is searched: a tree of conditions on the words of one text.
 
-from dataclasses import dataclass
+The boost of a condition, from 0, is what its part of the score is multiplied by; it does not matter to what matches.
+"""
+
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 
@@ -9,6 +12,7 @@ class Term:
     """A word."""
 
     word: str
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class Pattern:
     regex: str
     parts: tuple[str, ...] = ()
     prefix: str = ""
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class Similar:
     word: str
     edits_max: int
     prefix: int = 0
+    boost: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Between:
     upper: str | None
     lower_inclusive: bool
     upper_inclusive: bool
+    boost: float = 1.0
 
 
 OneWord: TypeAlias = Term | Pattern | Similar | Between
@@ -57,6 +64,7 @@ class Phrase:
     places: tuple[int, ...]
     slop: int
     in_order: bool
+    boost: float = 1.0
 
 
 Leaf: TypeAlias = OneWord | Phrase
@@ -76,6 +84,8 @@ class Clauses:
 class Everything:
     """Every text."""
 
+    boost: float = 1.0
+
 
 SearchQuery: TypeAlias = Leaf | Clauses | Everything
 
@@ -93,3 +103,11 @@ def clauses(
     if not must_not and len(must) + len(should) == 1 and needed == len(should):
         return (must or should)[0]
     return Clauses(tuple(must), tuple(should), tuple(must_not), needed)
+
+
+def boosted(query: SearchQuery, factor: float) -> SearchQuery:
+    """Return a condition whose boost is so many times as high."""
+    if not isinstance(query, Clauses):
+        return replace(query, boost=query.boost * factor)
+    must, should = (tuple([boosted(part, factor) for part in parts]) for parts in (query.must, query.should))
+    return Clauses(must, should, query.must_not, query.should_min)

@@ -23,6 +23,7 @@ from gamay.functions.search.query import (
     SearchQuery,
     Similar,
     Term,
+    boosted,
     clauses,
 )
 
@@ -215,18 +216,24 @@ class _Reader:
             found = self._query()
             if not self._take("sign", ")"):
                 raise self._wrong("a parenthesis is not closed")
-            self._take("boost")
-            return found
+            return self._boosted(found)
         lexeme = self._lexeme
         if lexeme.kind not in ("word", "quoted", "regex", "range", "bare"):
             what = "the end" if lexeme.kind == "end" else f"'{lexeme.text}'"
             raise self._wrong(f"a word or a phrase is missing before {what}")
         self._next += 1
         if lexeme.text == "*" and self._names_all:
-            return Everything()
-        self._take("boost")
+            return self._boosted(Everything())
+        before = self._take("boost")
         fuzzy = self._take("fuzzy") if lexeme.kind in ("word", "quoted", "regex") else None
-        self._take("boost")
+        return self._boosted(self._single(lexeme, fuzzy), before)
+
+    def _boosted(self, query: SearchQuery | None, before: _Lexeme | None = None) -> SearchQuery | None:
+        """Return a condition with the boost that comes next, or that came before `~`."""
+        boost = self._take("boost") or before
+        return query if query is None or boost is None else boosted(query, float(boost.text[1:]))
+
+    def _single(self, lexeme: _Lexeme, fuzzy: _Lexeme | None) -> SearchQuery | None:
         if lexeme.kind == "quoted":
             return self._quoted(lexeme, fuzzy)
         if lexeme.kind == "range":

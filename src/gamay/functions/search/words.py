@@ -1,6 +1,7 @@
 """Texts as words, as by Lucene's StandardAnalyzer: between the borders of Unicode, in lower case, without stop words."""
 
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -109,12 +110,21 @@ class Words:
         encoded = every.dictionary_encode()
         return encoded.indices.to_numpy(), encoded.dictionary
 
-    def texts_with(self, marks: Array) -> Array:
-        """Tell which texts have a word whose flag is set: bool [texts]."""
+    def counts(self, marks: Array) -> Array:
+        """Tell how many words of each text have their flag set: int32 [texts]."""
         before = np.zeros(len(marks) + 1, np.int32)
         np.cumsum(marks, out=before[1:])
-        found: Array = before[self.bounds[1:]] > before[self.bounds[:-1]]
+        found: Array = before[self.bounds[1:]] - before[self.bounds[:-1]]
         return found
+
+    def among(self, listed: Collection[str]) -> Array:
+        """Tell which words are some of a few: bool [words]."""
+        few = sorted((word.encode() for word in listed), key=len)
+        offsets = np.zeros(len(few) + 1, np.int32)
+        np.cumsum([len(word) for word in few], out=offsets[1:])
+        out = np.empty(len(self), np.bool_)
+        kernels.words_among(self.data, self.starts, self.ends, np.frombuffer(b"".join(few), np.uint8), offsets, out)
+        return out
 
 
 def lower_case(texts: Values) -> pa.StringArray:

@@ -177,21 +177,52 @@ def similar_words(data: Array, offsets: Array, word: Array, edits_max: int, pref
 
 
 @kernel
-def mark_phrases(marks: Array, bounds: Array, places: Array, earlier: Array, slop: int, in_order: bool, out: Array) -> None:
-    """Set out[i] (bool) where a text has a phrase.
+def words_among(data: Array, starts: Array, ends: Array, listed: Array, offsets: Array, out: Array) -> None:
+    """Set out[w] (bool) where a word is one of some: word k of these is listed[offsets[k]:offsets[k + 1]], uint8, int32.
 
+    They come in the order of their lengths, with few of each.
+    """
+    count = len(offsets) - 1
+    longest = offsets[count] - offsets[count - 1] if count else 0
+    for w in range(len(out)):
+        start, size = starts[w], ends[w] - starts[w]
+        found = False
+        if size <= longest:
+            k = 0
+            while k < count and offsets[k + 1] - offsets[k] < size:
+                k += 1
+            while k < count and not found and offsets[k + 1] - offsets[k] == size:
+                place, j = offsets[k], 0
+                while j < size and data[start + j] == listed[place + j]:
+                    j += 1
+                found = j == size
+                k += 1
+        out[w] = found
+
+
+@kernel
+def weigh_phrases(
+    marks: Array, bounds: Array, places: Array, earlier: Array, slop: int, in_order: bool, once: bool, out: Array
+) -> None:
+    """Set out[i] (float64) to how often a text has a phrase, 0 where it does not: each place counts 1 / (1 + distance).
+
+    The distance is how far the words are from where they stand in the phrase, all together; of places that lie in one
+    another only the narrowest counts. once: it is enough to find one.
     marks: uint8 [elements, words], whether a word can be that element. bounds: int32 [texts + 1], as of `split_words`.
-    places: int64 [elements], where each stands in the phrase, from 0, ascending. slop: how far words may be from there, all
-    together. Not in order, an element takes another word than the one before it that may be the same: earlier[e], or -1.
+    places: int64 [elements], where each stands in the phrase, from 0, ascending. slop: the greatest distance. Not in order,
+    an element takes another word than the one before it that may be the same: earlier[e], or -1.
     """
     count = len(places)
     taken = np.zeros(count, np.int64)
     for i in range(len(out)):
         first, stop = np.int64(bounds[i]), np.int64(bounds[i + 1])
-        found = False
+        weight = 0.0
+        begin = end = np.int64(0)  # of the last place that was found, which a narrower one may replace
+        is_open = False
         base = first if in_order else first - places[count - 1]
-        while base < stop and not found:
+        while base < stop and not (once and is_open):
             found = True
+            last = base
             for e in range(count):
                 low = base + places[e]
                 high = min(stop - 1, low + slop)
@@ -208,5 +239,10 @@ def mark_phrases(marks: Array, bounds: Array, places: Array, earlier: Array, slo
                     found = False
                     break
                 taken[e] = low
+                last = max(last, low - places[e])
+            if found:
+                if is_open and last != end:
+                    weight += 1 / (1 + end - begin)
+                begin, end, is_open = base, last, True
             base += 1
-        out[i] = found
+        out[i] = weight + 1 / (1 + end - begin) if is_open else weight

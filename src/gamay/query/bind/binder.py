@@ -26,6 +26,7 @@ from gamay.functions.expression import (
     walk,
 )
 from gamay.functions.registry import is_aggregate
+from gamay.functions.scalar.text.text_match import Searched
 from gamay.functions.text import to_text
 from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.schema.schema import Schema
@@ -84,6 +85,7 @@ class BoundQuery:
     grouping_sets: of GROUPING SETS, ROLLUP and CUBE: positions in `rows`, ascending; the same set may occur twice. Empty in
     a plain GROUP BY. groupings: the arguments of GROUPING calls, as such positions; number i is the result's column
     `grouping:i`.
+    scores: what the calls of textScore that are read search, by the names of their columns.
     filters: of FILTER clauses: the flags of number i are the column `filter_column(i)`.
     null_handling: whether nulls are nulls (three-valued logic, skipped by aggregates), not the columns' default values.
     schema: that the query was bound to. shared: what was made of everything but WHERE's literals and is worth keeping for
@@ -109,6 +111,7 @@ class BoundQuery:
     grouping_sets: tuple[tuple[int, ...], ...] = ()
     groupings: tuple[tuple[int, ...], ...] = ()
     schema: Schema = NO_SCHEMA
+    scores: Mapping[str, Searched] = field(default_factory=dict)
     shared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -364,6 +367,7 @@ class _Binder:
             self._sets,
             tuple(self._groupings),
             self._schema,
+            {name: searched for name, searched in self._scope.scores.items() if name in read},
         )
 
     # -- grouping

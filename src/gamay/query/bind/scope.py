@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
-from gamay.functions.expression import FILTERED, ITEM, Call, Column, Expression, Literal, column_names, walk
+from gamay.functions.evaluate import result_type
+from gamay.functions.expression import FILTERED, ITEM, TEXT_SCORE, Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.items import or_null, typed_item
+from gamay.functions.scalar.text.text_match import Searched
+from gamay.functions.scalar.text.text_score import score_of
 from gamay.functions.scalar.time.time_units import start_of_unit
+from gamay.functions.text import to_text
 from gamay.model.index.timestamp_index import TimestampColumn, has_timestamps, timestamp_column
 from gamay.model.schema.schema import BUILT_IN_COLUMNS, FieldSpec, Schema
 from gamay.model.types import DataType
@@ -24,12 +28,16 @@ _VIRTUAL_BY_FOLDED = {name.lower(): name for name in VIRTUAL_COLUMNS}
 
 
 class Scope:
-    """Looks up the columns of one table."""
+    """Looks up the columns of one table.
+
+    scores: what the calls of textScore that were bound search, by the names of the columns that stand for them.
+    """
 
     def __init__(self, schema: Schema, table: str | None) -> None:
         self._schema = schema
         self._table = table or schema.name
         self._names = {name.lower(): name for name in schema.column_names}
+        self.scores: dict[str, Searched] = {}
 
     def resolve(self, name: str) -> str:
         """Return the column's name as the schema spells it; a prefix `table.` is dropped. Raises QueryError 710."""
@@ -84,12 +92,20 @@ class Scope:
             return VIRTUAL_COLUMNS[name]
         if name.startswith(NULL_FLAG_PREFIX):
             return DataType.BOOLEAN, False
+        if name in self.scores:
+            return DataType.DOUBLE, False
         spec = self._schema.field(name)
         return spec.data_type, not spec.single_value
 
     def fields(self, names: Iterable[str]) -> dict[str, FieldSpec]:
-        """Return the schema's fields of resolved columns, without the virtual ones; of a `$ts$DAY` that of `ts`."""
-        plain = dict.fromkeys(name.removeprefix(NULL_FLAG_PREFIX) for name in names)
+        """Return the schema's fields of resolved columns, without the virtual ones; of a `$ts$DAY` that of `ts`.
+
+        Of a score it is that of the texts.
+        """
+        named = (name.removeprefix(NULL_FLAG_PREFIX) for name in names)
+        plain = dict.fromkeys(
+            text for name in named for text in (column_names(self.scores[name].text) if name in self.scores else (name,))
+        )
         stored = [name for name in plain if name not in VIRTUAL_COLUMNS]
         bases = {name: derived.base for name in stored if (derived := self.timestamp_column(name)) is not None}
         return {name: self._schema.field(name) for name in dict.fromkeys(bases.get(name, name) for name in stored)}
@@ -99,7 +115,7 @@ class Scope:
         return sorted(name for name in self._schema.column_names if not name.startswith("$"))
 
     def bind(self, expression: Expression) -> Expression:
-        """Return the expression with every column resolved; `$ts$DAY` becomes what it is computed by."""
+        """Return the expression with every column resolved; `$ts$DAY` becomes what it is computed by, a score a column."""
         if isinstance(expression, Column):
             name = self.resolve(expression.name)
             if name.startswith("$") and (derived := self.timestamp_column(name)) is not None:
@@ -113,8 +129,15 @@ class Scope:
                 args = (Column(column_names(args[0])[0]),)  # `$ts$DAY` is null where `ts` is
             if expression.name == "item":
                 return typed_item(args, self._spec)
+            if expression.name in ("textscore", TEXT_SCORE):
+                return self._score(Call(expression.name, args))
             return expression if args == expression.args else Call(expression.name, args)
         return expression
+
+    def _score(self, call: Call) -> Column:
+        searched = score_of(call, result_type(call.args[0], self.type_of) if call.args else (DataType.UNKNOWN, False))
+        self.scores[name := to_text(call)] = searched
+        return Column(name)
 
     def _spec(self, name: str) -> FieldSpec | None:
         return None if name in VIRTUAL_COLUMNS else self._schema.field(name)

@@ -1,8 +1,8 @@
-"""TEXT_MATCH and VECTOR_SIMILARITY of a query with the settings of the columns that they search, which only brokers know."""
+"""Searches and scores of a query with the settings of the columns that they are about, which only brokers know."""
 
 from dataclasses import replace
 
-from gamay.functions.expression import NEAREST, TEXT_MATCH, WITHIN, Call, Column, Expression, Literal
+from gamay.functions.expression import NEAREST, TEXT_MATCH, TEXT_SCORE, WITHIN, Call, Column, Expression, Literal
 from gamay.model.schema.schema import Schema
 from gamay.model.table.search_settings import SearchSettings
 from gamay.model.types import DataType
@@ -14,9 +14,11 @@ _COUNT_DEFAULT = Literal(10, DataType.INT)
 _RADIUS_DEFAULT = Literal(0.5, DataType.DOUBLE)
 _CONFIGURED = {
     "textmatch": (TEXT_MATCH, _NO_OPTIONS),
+    "textscore": (TEXT_SCORE, _NO_OPTIONS),
     "vectorsimilarity": (NEAREST, _COUNT_DEFAULT),
     "vectorsimilarityradius": (WITHIN, _RADIUS_DEFAULT),
 }
+_OF_TEXTS = ("textmatch", "textscore")
 _ARGS_MAX = 3
 
 
@@ -30,7 +32,7 @@ def with_search_settings(query: Query, schema: Schema, settings: SearchSettings)
         args = tuple(put(arg) for arg in expression.args)
         if expression.name in _CONFIGURED and 2 <= len(args) <= _ARGS_MAX and isinstance(args[0], Column):
             column = scope.resolve(args[0].name)
-            by_column = settings.text if expression.name == "textmatch" else settings.distance
+            by_column = settings.text if expression.name in _OF_TEXTS else settings.distance
             if column in by_column:
                 name, default = _CONFIGURED[expression.name]
                 return Call(

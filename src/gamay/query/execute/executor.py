@@ -23,6 +23,7 @@ from gamay.query.prune.by_segments import prune_segments
 from gamay.query.startree.choose import with_star_trees
 from gamay.query.stats import QueryStats
 from gamay.query.trace import Trace
+from gamay.query.view.scores import attach_scores
 from gamay.query.view.timestamps import use_timestamp_columns
 from gamay.query.view.vector_options import VectorOptions
 from gamay.query.view.virtual import QuerySegment
@@ -89,6 +90,7 @@ def _execute(
     is_asked, phase = bool(options) and flag(options, "trace"), spans.phases()
     trace = Trace(deadline.clock, phase=phase) if is_asked or phase is not None else None
     begun_s = deadline.clock.monotonic_s()
+    attach_scores(bound.scores, views)
     use_timestamp_columns(bound, views)
     kept = with_star_trees(bound, prune_segments(bound, views, stats))
     pruning_s = deadline.clock.monotonic_s() - begun_s

@@ -16,6 +16,7 @@ from gamay.query.bind.binder import BoundQuery
 from gamay.query.filter.apply import apply_filter
 from gamay.query.prune.by_segments import may_match
 from gamay.query.view.read import as_vector, segment_reader
+from gamay.query.view.scores import attach_scores
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.spi import Segment
 
@@ -44,6 +45,7 @@ def matching_vectors(bound: BoundQuery, segment: Segment, batch_rows: int = BATC
     Raises QueryError 200 or 700 when an expression fails.
     """
     view = QuerySegment(segment, bound.fields, "", null_handling=bound.null_handling)
+    attach_scores(bound.scores, [view])
     if view.num_visible == 0 or not may_match(bound.filter, view):
         return
     reader = segment_reader(view)

@@ -17,10 +17,12 @@ import numpy as np
 from pyroaring import BitMap
 
 from gamay.functions.expression import Expression
+from gamay.functions.search.score import JoinedCorpus
+from gamay.functions.search.words import Analysis
 from gamay.functions.vector import Vector
 from gamay.model.table.secondary_indexes import IndexDeclaration
 from gamay.segment.secondary.registry import index_type, missing_extra
-from gamay.segment.spi import Column, Found, Ids, NearestSearch, Neighbours, SecondaryIndex
+from gamay.segment.spi import Column, Found, Ids, IndexedTexts, NearestSearch, Neighbours, SecondaryIndex
 
 _log = logging.getLogger(__name__)
 _REMOVALS_MAX = 100
@@ -91,6 +93,13 @@ class BlockedIndex(SecondaryIndex):
         docs = [part.docs + np.int32(number * self._block_rows) for number, part in enumerate(parts)]
         vectors = np.concatenate([part.vectors for part in parts])
         return Neighbours(np.concatenate(docs), vectors, covered=len(parts) * self._block_rows)
+
+    def texts(self, column: str, analysis: Analysis) -> IndexedTexts | None:
+        found = [part.corpus for block in self._blocks if (part := block.texts(column, analysis)) is not None]
+        if len(found) < len(self._blocks):
+            return None
+        starts = range(0, (len(found) + 1) * self._block_rows, self._block_rows)
+        return IndexedTexts(JoinedCorpus(found, starts), starts[-1])
 
     def _within(self, search: NearestSearch, number: int) -> NearestSearch:
         if search.visible is None:

@@ -1,21 +1,18 @@
 """Texts as tokens: the numbers of their words among the terms of a column, batch by batch."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from gamay.base.errors import InvalidConfigError
+from gamay.functions.search.counted import text_batches
 from gamay.functions.search.words import lower_case, words_of
 from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import sort_distinct
 from gamay.segment.encode.forward import id_dtype
 from gamay.segment.spi import Ids, IndexSource
 
-# texts of a batch: what is made of them takes some ten times that while the batch is worked on
-_BATCH_BYTES = 1 << 24
-_FIRST_ROWS = 1 << 10
 _TOKENS_MAX = np.iinfo(np.int32).max
 
 
@@ -43,7 +40,8 @@ def tokens_of(column: IndexSource, *, case_sensitive: bool) -> Tokens:
     """Return the words of all texts of a column; raises InvalidConfigError where there are more than int32 counts."""
     terms, codes, words, texts = [], [], [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
     num_words = num_texts = 0
-    for values, offsets in _batches(column):
+    for _, batch in text_batches(column.values, column.num_docs):
+        values, offsets = batch.values, batch.offsets
         found = words_of(values if case_sensitive else lower_case(values))
         batch_codes, entries = found.distinct()
         terms.append(entries.view(pa.binary()))
@@ -65,14 +63,3 @@ def tokens_of(column: IndexSource, *, case_sensitive: bool) -> Tokens:
         place += len(of_batch)
     rows = None if column.single_value else np.concatenate(texts).astype(np.int32)
     return Tokens(distinct, numbers, np.concatenate(words).astype(np.int32), rows)
-
-
-def _batches(column: IndexSource) -> "Iterator[tuple[pa.StringArray, Ids | None]]":
-    """Yield the texts of successive rows, with the first text of each row where it has several."""
-    start, rows = 0, _FIRST_ROWS
-    while start < column.num_docs:
-        stop = min(start + rows, column.num_docs)
-        vector = column.values(start, stop)
-        yield vector.values, vector.offsets
-        bytes_per_row = max(1, vector.values.nbytes // (stop - start))
-        start, rows = stop, max(1, min(2 * rows, _BATCH_BYTES // bytes_per_row))

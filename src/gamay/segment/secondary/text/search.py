@@ -1,24 +1,27 @@
-"""Which rows a query of TEXT_MATCH finds, by the terms of their texts."""
+"""Which rows a query of TEXT_MATCH finds, and what their scores are made of, by the terms of their texts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from gamay.base.arrays import Mask
+from gamay.base import guard
+from gamay.base.arrays import Array, Mask
 from gamay.functions.expression import Column, Expression
 from gamay.functions.scalar.text.text_match import searched
-from gamay.functions.search.match import phrases, words_matching
+from gamay.functions.search.match import Rows, phrase_weights, phrases, words_matching
 from gamay.functions.search.query import Between, Clauses, Everything, OneWord, Pattern, Phrase, SearchQuery, Similar, Term
+from gamay.functions.search.score import Counted, Totals
 from gamay.functions.search.words import Analysis
 from gamay.kernels.encode.encoding import gather_lists, mark_lists
+from gamay.kernels.text.tokens import count_tokens
 from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.index.bitmaps import DocSets, bitmap_of
-from gamay.segment.spi import Found, Ids, SecondaryIndex
+from gamay.segment.spi import Found, Ids, IndexedTexts, SecondaryIndex
 
 # rows whose tokens are looked at together for a phrase
 _ROWS_AT_ONCE = 1 << 16
@@ -36,6 +39,32 @@ class Postings:
     bounds: Ids
     texts: "Ids | None"
     case_sensitive: bool
+    _totals: dict[frozenset[str], Totals] = field(default_factory=dict, compare=False, repr=False)
+
+    def words_but(self, stop_words: frozenset[str]) -> Mask:
+        """Tell which terms are none of these: bool [terms]."""
+        flags = np.ones(len(self.terms), np.bool_)
+        flags[self.dictionary.ids_of(sorted(stop_words))] = False
+        return flags
+
+    def totals(self, stop_words: frozenset[str]) -> Totals:
+        """Return what there is in all texts, each of a row; counted once for each set of stop words."""
+        known = self._totals.get(stop_words)
+        if known is None:
+            kept = self.words_but(stop_words)
+            rows = words = 0
+            for start in range(0, self.num_docs, _ROWS_AT_ONCE):
+                guard.check()
+                lengths = self.count(kept, np.arange(start, min(start + _ROWS_AT_ONCE, self.num_docs)))
+                rows, words = rows + int(np.count_nonzero(lengths)), words + int(lengths.sum(dtype=np.int64))
+            known = self._totals[stop_words] = Totals(rows, words)
+        return known
+
+    def count(self, kept: Mask, texts: Rows) -> Array:
+        """Tell how many words of some texts are terms with a flag: int32 [texts]. texts: int64."""
+        out = np.empty(len(texts), np.int32)
+        count_tokens(self.tokens, self.bounds, texts, kept, out)
+        return out
 
     @property
     def num_docs(self) -> int:
@@ -63,9 +92,18 @@ class TextIndex(SecondaryIndex):
             return None
         return Found(_Search(postings, called.options.analysis).docs(called.query))
 
+    def texts(self, column: str, analysis: Analysis) -> IndexedTexts | None:
+        postings = self._columns.get(column)
+        if postings is None or postings.texts is not None or postings.case_sensitive != analysis.case_sensitive:
+            return None
+        return IndexedTexts(_Search(postings, analysis))
+
 
 class _Search:
-    """Finds the docs of queries; words that are compared alone are no stop words of the analysis."""
+    """Finds the docs of queries; words that are compared alone are no stop words of the analysis.
+
+    Implements `gamay.functions.search.score.Corpus` where each row is one text.
+    """
 
     def __init__(self, postings: Postings, analysis: Analysis) -> None:
         self._postings, self._analysis = postings, analysis
@@ -94,6 +132,30 @@ class _Search:
         for part in parts:
             counts[_ids(part)] += 1
         return bitmap_of(np.flatnonzero(counts >= count))
+
+    # -- scores
+
+    def matching(self, query: SearchQuery) -> Rows:
+        return _ids(self.docs(query)).astype(np.int64)
+
+    def rows_of(self, texts: Rows) -> int:
+        return len(texts)
+
+    def totals(self) -> Totals:
+        return self._postings.totals(self._analysis.stop_words)
+
+    def lengths(self, texts: Rows) -> Array:
+        return self._postings.count(self._postings.words_but(self._analysis.stop_words), texts)
+
+    def frequencies(self, query: Counted, texts: Rows) -> Array:
+        if isinstance(query, Phrase):
+            elements = [self._term_ids(word) for word in query.words]
+            parts = [texts[at : at + _ROWS_AT_ONCE] for at in range(0, len(texts), _ROWS_AT_ONCE)]
+            found = [phrase_weights(query, *self._elements(elements, part)) for part in parts]
+            return np.concatenate(found) if found else np.empty(0)
+        wanted = np.zeros(len(self._postings.terms), np.bool_)
+        wanted[self._term_ids(query)] = True
+        return self._postings.count(wanted, texts)
 
     # -- words
 
@@ -136,16 +198,20 @@ class _Search:
             firsts, lasts = postings.texts[rows], postings.texts[rows + 1]
             row_bounds = _bounds_of(firsts, lasts)
             texts = _gathered(np.arange(len(postings.bounds) - 1), firsts, lasts, row_bounds)
-        starts, ends = postings.bounds[texts], postings.bounds[texts + 1]
-        bounds = _bounds_of(starts, ends)
-        tokens = _gathered(postings.tokens, starts, ends, bounds)
-        marks = np.array([self._marks(ids, tokens) for ids in elements])
-        found = phrases(query, marks, bounds)
+        found = phrases(query, *self._elements(elements, texts))
         if row_bounds is None:
             return found
         out = np.zeros(len(rows), np.bool_)
         mark_lists(found, row_bounds, out)
         return out
+
+    def _elements(self, elements: list[Ids], texts: Rows) -> tuple[Mask, Ids]:
+        """Return which words of some texts are these terms each, and the bounds of the texts, as of `phrases`."""
+        postings = self._postings
+        starts, ends = postings.bounds[texts], postings.bounds[texts + 1]
+        bounds = _bounds_of(starts, ends)
+        tokens = _gathered(postings.tokens, starts, ends, bounds)
+        return np.array([self._marks(ids, tokens) for ids in elements]), bounds
 
     def _marks(self, ids: Ids, tokens: Ids) -> Mask:
         marks: Mask

@@ -1,0 +1,171 @@
+"""How well texts match a query, as Lucene measures it: BM25 of words and phrases.
+
+Each word or phrase of the query that a text has adds its boost times `idf * freq / (freq + norm)`: how rare it is, and how
+often the text has it for its length. What stands for many words (wildcards, edits, ranges, regular expressions) adds its
+boost, and so does `*:*`. What must not match adds nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log1p
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from gamay.base import guard
+from gamay.base.arrays import Array
+from gamay.functions.search.match import Rows
+from gamay.functions.search.query import Clauses, OneWord, Phrase, SearchQuery, Term
+
+K1, B = 1.2, 0.75
+
+Counted: TypeAlias = Term | Phrase
+"""What a text can have several times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What there is in some rows: how many have a word that is no stop word, and how many such words."""
+
+    rows: int
+    words: int
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(self.rows + other.rows, self.words + other.words)
+
+    @property
+    def words_per_row(self) -> float:
+        """Of rows that have any; 1 where none has."""
+        return self.words / self.rows if self.rows else 1.0
+
+
+class Corpus(Protocol):
+    """Texts that are searched, numbered from 0; each is that of a row, or of several."""
+
+    def matching(self, query: SearchQuery) -> Rows:
+        """Return the texts that match, ascending."""
+        ...
+
+    def rows_of(self, texts: Rows) -> int:
+        """Return how many rows have one of these texts."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return what there is in all rows."""
+        ...
+
+    def lengths(self, texts: Rows) -> Array:
+        """Return the number of words of some texts (ascending), without stop words."""
+        ...
+
+    def frequencies(self, query: Counted, texts: Rows) -> Array:
+        """Return how often some texts (ascending) have a word, or a phrase as of `match.phrase_weights`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The texts that match a query, int64 [n], ascending, and their scores, float64 [n]; those of others are 0."""
+
+    texts: Rows
+    values: Array
+
+    @classmethod
+    def of(cls, query: SearchQuery, corpus: Corpus) -> "Scores":
+        """Return the scores of the texts of a corpus. Raises QueryError when the query ends meanwhile."""
+        texts = corpus.matching(query)
+        values = np.zeros(len(texts))
+        _Scorer(corpus, texts, values).add(query, np.arange(len(texts)))
+        return cls(texts, values)
+
+    def within(self, start: int, stop: int) -> Array:
+        """Return the scores of texts [start, stop)."""
+        first, last = np.searchsorted(self.texts, (start, stop))
+        found = np.zeros(stop - start)
+        found[self.texts[first:last] - start] = self.values[first:last]
+        return found
+
+    def at(self, texts: Array) -> Array:
+        """Return the scores of some texts."""
+        found = np.zeros(len(texts))
+        if len(self.texts):
+            places = np.minimum(np.searchsorted(self.texts, texts), len(self.texts) - 1)
+            np.copyto(found, self.values[places], where=self.texts[places] == texts)
+        return found
+
+
+class _Scorer:
+    """Adds the scores of some texts, all of which match, to `values`."""
+
+    def __init__(self, corpus: Corpus, texts: Rows, values: Array) -> None:
+        self._corpus, self._texts, self._values = corpus, texts, values
+        self._rarities: dict[OneWord, float] = {}
+
+    def add(self, query: SearchQuery, places: Rows) -> None:
+        """Add what a part of the query is worth to the texts at some places; it matches all of them."""
+        guard.check()
+        if isinstance(query, Clauses):
+            for part in query.must:
+                self.add(part, places)
+            for part in query.should:
+                self.add(part, places[_common(self._texts[places], self._corpus.matching(part))])
+        elif isinstance(query, Term | Phrase):
+            words = query.words if isinstance(query, Phrase) else (query,)
+            frequencies = self._corpus.frequencies(query, self._texts[places])
+            share = frequencies / (frequencies + self._norms[places])
+            self._values[places] += query.boost * sum(map(self._rarity, words)) * share
+        else:
+            self._values[places] += query.boost
+
+    @cached_property
+    def _norms(self) -> Array:
+        """What the frequency is compared with: more in long texts, float64 [texts]."""
+        average = self._corpus.totals().words_per_row
+        norms: Array = K1 * (1 - B + B * (self._corpus.lengths(self._texts) / average))
+        return norms
+
+    def _rarity(self, word: OneWord) -> float:
+        """Return the idf of a word; one that stands for many, within a phrase, is in the rows that have any of these."""
+        known = self._rarities.get(word)
+        if known is None:
+            rows, all_rows = self._corpus.rows_of(self._corpus.matching(word)), self._corpus.totals().rows
+            known = self._rarities[word] = log1p((all_rows - rows + 0.5) / (rows + 0.5))
+        return known
+
+
+def _common(texts: Rows, found: Rows) -> Rows:
+    """Return at which places of `texts` there is one of `found`; both ascend."""
+    if len(found) < len(texts):
+        places = np.searchsorted(texts, found)
+        kept: Rows = places[np.append(texts, -1)[places] == found]
+        return kept
+    return np.flatnonzero(np.append(found, -1)[np.searchsorted(found, texts)] == texts)
+
+
+class JoinedCorpus:
+    """Implements `Corpus` for the rows of several, one behind the other. starts: of each, ascending, and their end."""
+
+    def __init__(self, parts: Sequence[Corpus], starts: Sequence[int]) -> None:
+        self._parts, self._starts = parts, starts
+
+    def matching(self, query: SearchQuery) -> Rows:
+        found = [part.matching(query) + start for part, start in zip(self._parts, self._starts, strict=False)]
+        return np.concatenate(found)
+
+    def rows_of(self, texts: Rows) -> int:
+        return sum(part.rows_of(own) for part, own in self._divided(texts))
+
+    def totals(self) -> Totals:
+        return sum((part.totals() for part in self._parts), Totals(0, 0))
+
+    def lengths(self, texts: Rows) -> Array:
+        return np.concatenate([part.lengths(own) for part, own in self._divided(texts)])
+
+    def frequencies(self, query: Counted, texts: Rows) -> Array:
+        return np.concatenate([part.frequencies(query, own) for part, own in self._divided(texts)])
+
+    def _divided(self, texts: Rows) -> Iterator[tuple[Corpus, Rows]]:
+        bounds = np.searchsorted(texts, self._starts)
+        for part, start, first, last in zip(self._parts, self._starts, bounds, bounds[1:], strict=False):
+            yield part, texts[first:last] - start

@@ -1,0 +1,120 @@
+"""How well the texts of a column match a search, as a column that queries read like others.
+
+Statistics are those of the whole segment: of its text index, or of its texts, which are read for them; those of rows are
+computed when the first row is asked for.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from gamay.base.arrays import Array
+from gamay.functions.expression import Column as ColumnExpression
+from gamay.functions.scalar.text.text_match import Searched
+from gamay.functions.search.counted import ReadCorpus
+from gamay.functions.search.score import Corpus, JoinedCorpus, Scores, Totals
+from gamay.functions.search.words import Analysis
+from gamay.functions.vector import Vector
+from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS
+from gamay.model.types import DataType
+from gamay.query.view.virtual import QuerySegment
+from gamay.segment.read.computed import ComputedColumn, unknown_stats
+from gamay.segment.spi import Column, Dictionary, DocIds, IndexedTexts
+
+# of columns that are read, by how their texts become words
+_TOTALS: "WeakKeyDictionary[Column, dict[Analysis, Totals]]" = WeakKeyDictionary()
+
+
+def attach_scores(scores: Mapping[str, Searched], segments: Sequence[QuerySegment]) -> None:
+    """Let segments have the columns of scores that a query reads, by name."""
+    for name, searched in scores.items():
+        for segment in segments:
+            segment.attach(ScoreColumn(name, searched, segment))
+
+
+class ScoreColumn(ComputedColumn):
+    """The scores of a column's texts: DOUBLE, 0 where a text does not match; null where the text is."""
+
+    data_type = DataType.DOUBLE
+
+    def __init__(self, name: str, searched: Searched, segment: QuerySegment) -> None:
+        assert isinstance(searched.text, ColumnExpression)
+        self._texts = segment.column(searched.text.name)
+        self._indexes = [
+            index for index in self._texts.indexes if index.kind not in segment.skipped_indexes.get(searched.text.name, ())
+        ]
+        self._query, self._analysis = searched.query, searched.options.analysis
+        self.name = name
+        self.num_docs = segment.num_docs
+        self.null_docs = self._texts.null_docs
+        self.stats = unknown_stats(segment.num_docs, num_nulls=len(self.null_docs or ()))
+        self._lock = threading.Lock()
+        self._known: Scores | _EntryScores | None = None
+
+    def values(self, start: int, stop: int) -> Vector:
+        return Vector(self.data_type, self._scores().within(start, stop))
+
+    def values_at(self, docs: DocIds) -> Vector:
+        return Vector(self.data_type, self._scores().at(docs))
+
+    def _scores(self) -> "Scores | _EntryScores":
+        with self._lock:
+            if self._known is None:
+                indexed = (index.texts(self._texts.name, self._analysis) for index in self._indexes)
+                found = next((texts for texts in indexed if texts is not None), None)
+                if found is not None:
+                    self._known = Scores.of(self._query, self._with_tail(found))
+                elif self._texts.dictionary is not None:
+                    self._known = self._of_entries(self._texts.dictionary)
+                else:
+                    self._known = Scores.of(self._query, self._rows(0, _TOTALS.setdefault(self._texts, {})))
+            return self._known
+
+    def _with_tail(self, found: IndexedTexts) -> Corpus:
+        """Return what is known of the rows that are in an index, and of those behind them."""
+        if found.covered is None or found.covered >= self.num_docs:
+            return found.corpus
+        return JoinedCorpus((found.corpus, self._rows(found.covered)), (0, found.covered, self.num_docs))
+
+    def _rows(self, first: int, known: dict[Analysis, Totals] | None = None) -> ReadCorpus:
+        """Return the texts of the rows from `first` on. known: what is known of them."""
+        return ReadCorpus(
+            lambda start, stop: self._texts.values(first + start, first + stop),
+            lambda rows: self._texts.values_at((first + rows).astype(np.int32)),
+            self.num_docs - first,
+            self._analysis,
+            known=known,
+        )
+
+    def _of_entries(self, dictionary: Dictionary) -> "_EntryScores":
+        num_rows = np.zeros(len(dictionary), np.int64)
+        for start in range(0, self.num_docs, AGGREGATED_BLOCK_ROWS):
+            ids = self._texts.ids(start, min(start + AGGREGATED_BLOCK_ROWS, self.num_docs))
+            num_rows += np.bincount(ids, minlength=len(dictionary))
+        entries = dictionary.values
+        corpus = ReadCorpus(
+            lambda start, stop: Vector(entries.type, entries.values[start:stop]),
+            entries.at,
+            len(dictionary),
+            self._analysis,
+            num_rows,
+            _TOTALS.setdefault(self._texts, {}),
+        )
+        return _EntryScores(self._texts, Scores.of(self._query, corpus).within(0, len(dictionary)))
+
+
+class _EntryScores:
+    """The scores of rows by those of the entries of their dictionary, float64 [entries]."""
+
+    def __init__(self, column: Column, of_entries: Array) -> None:
+        self._column, self._of_entries = column, of_entries
+
+    def within(self, start: int, stop: int) -> Array:
+        """Return the scores of rows [start, stop)."""
+        return self._of_entries[self._column.ids(start, stop)]
+
+    def at(self, docs: Array) -> Array:
+        """Return the scores of some rows."""
+        return self._of_entries[self._column.ids_at(docs)]

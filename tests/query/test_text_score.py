@@ -1,0 +1,200 @@
+"""textScore on real segments against scores by definition, text by text."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.naive.lucene import Group, Near, Word, score
+from tests.query.test_text_match import CONFIG, QUERIES, SCHEMA, TEXTS
+
+from gamay.base.clock import SYSTEM_CLOCK
+from gamay.base.errors import ErrorCode, QueryError
+from gamay.functions.search import counted
+from gamay.functions.search.counted import ReadCorpus
+from gamay.functions.search.options import search_options
+from gamay.functions.search.score import Scores
+from gamay.functions.search.syntax import search_query
+from gamay.functions.vector import Vector
+from gamay.model.types import DataType
+from gamay.query.bind.binder import bind
+from gamay.query.execute.executor import execute
+from gamay.query.limits.deadline import Deadline
+from gamay.query.pool import WorkPool
+from gamay.query.reduce.merge import reduce
+from gamay.segment.mutable.segment import MutableSegment
+from gamay.segment.read.reader import open_segment
+from gamay.segment.write.builder import SegmentBuilder
+from gamay.sql.parser import parse_query
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counted, "_FIRST_ROWS", 3)
+    monkeypatch.setattr(counted, "_BATCH_BYTES", 200)
+
+
+def _with_boosts(part: Any, boosts: Iterator[float]) -> Any:
+    if isinstance(part, Group):
+        clauses = tuple((operator, sign, _with_boosts(inner, boosts)) for operator, sign, inner in part.clauses)
+        part = replace(part, clauses=clauses)
+    return replace(part, boost=next(boosts))
+
+
+_BOOSTS = st.lists(st.sampled_from([1, 1, 1, 2, 0.5, 0]), min_size=1, max_size=5)
+BOOSTED = st.builds(
+    # the group around all has no place for a boost
+    lambda query, boosts: replace(_with_boosts(query, cycle(boosts)), boost=1),
+    QUERIES,
+    _BOOSTS,
+)
+
+
+def corpus_of(texts: list[str], options: str = "", settings: str = "") -> ReadCorpus:
+    array = pa.array(texts, pa.string())
+    return ReadCorpus(
+        lambda start, stop: Vector(DataType.STRING, array[start:stop]),
+        Vector(DataType.STRING, array).at,
+        len(texts),
+        search_options(options, settings).analysis,
+    )
+
+
+@settings(max_examples=400)
+@given(st.lists(TEXTS, min_size=1, max_size=12), BOOSTED, st.booleans())
+@example(["a fox", "of", "", "fox of the fox the"], Group((("", "", Near(("fox", "the"), 2)),)), False)
+@example(["x y x y", "y x y y"], Group((("", "", Near(("x", "y", "y"), 3)),)), False)
+@example(["x"] * 5, Group((("", "", Word("wildcard", "x*")), ("", "-", Word("term", "y")))), False)
+def test_scores_are_those_of_the_definition(texts: list[str], query: Group, needs_all: bool) -> None:
+    options = "defaultOperator=AND" if needs_all else ""
+    read = search_query(query.written(), search_options(options, ""), "x")
+    found = Scores.of(read, corpus_of(texts)).within(0, len(texts))
+    np.testing.assert_allclose(found, [score(query, text, texts, needs_all=needs_all) for text in texts], rtol=1e-12)
+
+
+class Rows:
+    """Some rows in a segment that is built, and in one that is consumed."""
+
+    def __init__(self, texts: "list[str | None]", folder: Path) -> None:
+        self._folder, self._pool = folder, WorkPool(2)
+        nothing = [["x"]] * len(texts)
+        arrays = [
+            pa.array(range(len(texts)), pa.int32()),
+            *[pa.array(texts, pa.string())] * 2,
+            *[pa.array(nothing, pa.list_(pa.string()))] * 2,
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, names=[field.name for field in SCHEMA.stored_fields])
+        config = replace(CONFIG, indexing=replace(CONFIG.indexing, null_handling_enabled=True))
+        builder = SegmentBuilder(SCHEMA, config, "t_0", folder)
+        builder.append(batch)
+        self._built = open_segment(builder.build())
+        self._consuming = MutableSegment("t_1", SCHEMA, config, folder, clock=SYSTEM_CLOCK)
+        self._consuming.append(batch)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """The answer to a query, the same of both segments."""
+        found = []
+        for segment in (self._built, self._consuming.view()):
+            bound = bind(parse_query(sql), SCHEMA)
+            answer = reduce(bound, [execute(bound, [segment], self._pool, Deadline.after_ms(60_000, SYSTEM_CLOCK), "host")])
+            assert answer.table is not None
+            found.append(answer.table.rows())
+        assert found[0] == found[1]
+        return [tuple(row) for row in found[0]]
+
+    def close(self) -> None:
+        self._built.close()
+        self._consuming.close()
+        self._pool.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(TEXTS, st.sampled_from(["fox", "the quick fox"])), min_size=1, max_size=12), BOOSTED)
+def test_columns_of_all_forms_have_scores(tmp_path_factory: Any, texts: list[str], query: Group) -> None:
+    rows = Rows([*texts], tmp_path_factory.mktemp("rows"))
+    written = query.written().replace("'", "''")
+    expected = [score(query, text, texts) for text in texts]
+    for column in ("encoded", "raw"):
+        call = f"textScore({column}, '{written}')"
+        found = rows.ask(f"SELECT id, {call} FROM t ORDER BY id LIMIT 100")
+        assert [number for number, _ in found] == list(range(len(texts)))
+        np.testing.assert_allclose([value for _, value in found], expected, rtol=1e-12)
+        bound = sorted(expected)[len(expected) // 2] * 1.001
+        above = rows.ask(f"SELECT id FROM t WHERE {call} > {bound:.12f} ORDER BY id LIMIT 100")
+        assert above == [(number,) for number, value in enumerate(expected) if value > bound]
+        first = rows.ask(f"SELECT {call} AS s FROM t WHERE TEXT_MATCH({column}, '{written}') ORDER BY s DESC LIMIT 3")
+        kept = sorted((value for value in expected if value), reverse=True)
+        np.testing.assert_allclose([value for (value,) in first if value], kept[:3], rtol=1e-12)
+        total = rows.ask(f"SELECT SUM({call}), COUNT(*) FROM t WHERE id >= 1")
+        if len(texts) > 1:
+            np.testing.assert_allclose(total, [(sum(expected[1:]), len(texts) - 1)], rtol=1e-9)
+    rows.close()
+
+
+def test_a_null_has_no_score_with_null_handling(tmp_path: Path) -> None:
+    rows = Rows(["a fox", None, "null", "dog"], tmp_path)
+    for column in ("encoded", "raw"):
+        asked = f"SELECT id, textScore({column}, 'null') AS s FROM t ORDER BY id"
+        with_nulls, without = (rows.ask(f"SET enableNullHandling = {flag}; {asked}") for flag in ("true", "false"))
+        assert [score is None for _, score in with_nulls] == [False, True, False, False]
+        assert [score > 0 for _, score in without] == [False, True, True, False]  # a null text reads as 'null'
+        assert with_nulls[2] == without[2]
+        on = "SET enableNullHandling = true; "
+        assert rows.ask(f"{on}SELECT id FROM t WHERE textScore({column}, 'null') IS NULL") == [(1,)]
+        assert rows.ask(f"{on}SELECT id FROM t WHERE NOT textScore({column}, 'null') > 0 ORDER BY id") == [(0,), (3,)]
+        assert rows.ask(f"{on}SELECT id FROM t ORDER BY textScore({column}, 'dog') DESC NULLS LAST, id") == [
+            *[(3,), (0,), (2,)],
+            (1,),
+        ]
+    rows.close()
+
+
+def test_scores_stand_where_expressions_do(tmp_path: Path) -> None:
+    rows = Rows(["fox", "fox fox", "dog", "fox dog"], tmp_path)
+    fox = "textScore(raw, 'fox')"
+    assert rows.ask(f"SELECT {fox} > 0 AS found, COUNT(*) FROM t GROUP BY found ORDER BY found") == [(False, 1), (True, 3)]
+    assert rows.ask(f"SELECT COUNT(*) FILTER (WHERE {fox} > 0), COUNT(*) FROM t") == [(3, 4)]
+    assert rows.ask(f"SELECT DISTINCT {fox} = 0 AS missing FROM t ORDER BY missing") == [(False,), (True,)]
+    assert rows.ask(f"SELECT id FROM t WHERE 2 * {fox} + textScore(encoded, 'dog') > 1 ORDER BY id") == []
+    assert rows.ask(f"SELECT id FROM t ORDER BY {fox} DESC, id LIMIT 2") == [(1,), (0,)]
+    assert rows.ask(f"SELECT MAX({fox}) = MIN({fox}) AS same FROM t GROUP BY encoded HAVING MAX({fox}) > 0") == [(True,)] * 3
+    assert rows.ask(f"SELECT textScore(T.RAW, 'fox') - {fox} FROM t LIMIT 1") == [(0.0,)]
+    rows.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("textScore(encoded)", "'textScore': it takes 2 to 3 arguments, not 1"),
+        ("textScore()", "'textScore': it takes 2 to 3 arguments, not 0"),
+        ("textScore(encoded, raw)", "'textScore': argument 2 must be a constant text"),
+        ("textScore(id, 'a')", "'textScore': argument 1 must be a column of texts, not of INT"),
+        ("textScore(tags, 'a')", "'textScore': a multi-value column has no scores"),
+        ("textScore(lower(encoded), 'a')", "'textScore': argument 1 must be a column"),
+        ("textScore('a text', 'a')", "'textScore': argument 1 must be a column"),
+        ("textScore(encoded, '(a')", "'textScore': a parenthesis is not closed"),
+        ("textScore(encoded, 'a', 'parser=LUCENE')", "'textScore': the option parser must be one of CLASSIC"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(call: str, says: str) -> None:
+    for sql in (f"SELECT {call} FROM t", f"SELECT id FROM t WHERE {call} > 1"):
+        with pytest.raises(QueryError, match=says.replace("(", r"\(").replace(")", r"\)")) as raised:
+            bind(parse_query(sql), SCHEMA)
+        assert raised.value.code is ErrorCode.QUERY_VALIDATION
+
+
+def test_a_score_belongs_to_rows_not_to_groups() -> None:
+    with pytest.raises(QueryError, match="neither in GROUP BY nor inside an aggregate"):
+        bind(parse_query("SELECT id FROM t GROUP BY id HAVING textScore(encoded, 'a') > 1"), SCHEMA)
+
+
+def test_explain_names_the_score() -> None:
+    bound = bind(parse_query("SELECT id FROM t WHERE textScore(encoded, 'a', 'phraseSlop=1') > 1"), SCHEMA)
+    assert list(bound.scores) == ["textscore(encoded,'a','phraseSlop=1')"]
+    assert list(bound.fields) == ["id", "encoded"]
