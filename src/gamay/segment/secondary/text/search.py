@@ -17,7 +17,7 @@ from gamay.functions.search.query import Between, Clauses, Everything, OneWord, 
 from gamay.functions.search.score import Counted, Totals
 from gamay.functions.search.words import Analysis
 from gamay.kernels.encode.encoding import gather_lists, mark_lists
-from gamay.kernels.text.tokens import count_tokens
+from gamay.kernels.text.tokens import count_token, count_tokens
 from gamay.model.types import DataType
 from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.index.bitmaps import DocSets, bitmap_of
@@ -39,32 +39,22 @@ class Postings:
     bounds: Ids
     texts: "Ids | None"
     case_sensitive: bool
-    _totals: dict[frozenset[str], Totals] = field(default_factory=dict, compare=False, repr=False)
+    _lengths: dict[frozenset[str], tuple[Ids, Totals]] = field(default_factory=dict, compare=False, repr=False)
 
-    def words_but(self, stop_words: frozenset[str]) -> Mask:
-        """Tell which terms are none of these: bool [terms]."""
-        flags = np.ones(len(self.terms), np.bool_)
-        flags[self.dictionary.ids_of(sorted(stop_words))] = False
-        return flags
-
-    def totals(self, stop_words: frozenset[str]) -> Totals:
-        """Return what there is in all texts, each of a row; counted once for each set of stop words."""
-        known = self._totals.get(stop_words)
+    def lengths_without(self, stop_words: frozenset[str]) -> tuple[Ids, Totals]:
+        """Return the number of words of each text (each of a row) and what there is in all; counted once, without some."""
+        known = self._lengths.get(stop_words)
         if known is None:
-            kept = self.words_but(stop_words)
-            rows = words = 0
+            kept = np.ones(len(self.terms), np.bool_)
+            kept[self.dictionary.ids_of(sorted(stop_words))] = False
+            lengths = np.empty(self.num_docs, np.int32)
             for start in range(0, self.num_docs, _ROWS_AT_ONCE):
                 guard.check()
-                lengths = self.count(kept, np.arange(start, min(start + _ROWS_AT_ONCE, self.num_docs)))
-                rows, words = rows + int(np.count_nonzero(lengths)), words + int(lengths.sum(dtype=np.int64))
-            known = self._totals[stop_words] = Totals(rows, words)
+                count_tokens(self.tokens, self.bounds, start, kept, lengths[start : start + _ROWS_AT_ONCE])
+            totals = Totals(int(np.count_nonzero(lengths)), int(lengths.sum(dtype=np.int64)))
+            narrow = lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))))  # kept as long as the index is open
+            known = self._lengths[stop_words] = narrow, totals
         return known
-
-    def count(self, kept: Mask, texts: Rows) -> Array:
-        """Tell how many words of some texts are terms with a flag: int32 [texts]. texts: int64."""
-        out = np.empty(len(texts), np.int32)
-        count_tokens(self.tokens, self.bounds, texts, kept, out)
-        return out
 
     @property
     def num_docs(self) -> int:
@@ -142,20 +132,21 @@ class _Search:
         return len(texts)
 
     def totals(self) -> Totals:
-        return self._postings.totals(self._analysis.stop_words)
+        return self._postings.lengths_without(self._analysis.stop_words)[1]
 
     def lengths(self, texts: Rows) -> Array:
-        return self._postings.count(self._postings.words_but(self._analysis.stop_words), texts)
+        return self._postings.lengths_without(self._analysis.stop_words)[0][texts]
 
     def frequencies(self, query: Counted, texts: Rows) -> Array:
+        postings = self._postings
         if isinstance(query, Phrase):
             elements = [self._term_ids(word) for word in query.words]
             parts = [texts[at : at + _ROWS_AT_ONCE] for at in range(0, len(texts), _ROWS_AT_ONCE)]
             found = [phrase_weights(query, *self._elements(elements, part)) for part in parts]
             return np.concatenate(found) if found else np.empty(0)
-        wanted = np.zeros(len(self._postings.terms), np.bool_)
-        wanted[self._term_ids(query)] = True
-        return self._postings.count(wanted, texts)
+        out = np.empty(len(texts), np.int32)
+        count_token(postings.tokens, postings.bounds, texts, postings.dictionary.id_of(query.word), out)
+        return out
 
     # -- words
 
