@@ -32,6 +32,7 @@ from gamay.relational.plan import (
     ids_in,
     nodes_of,
 )
+from gamay.relational.scores import with_scores
 from gamay.relational.shaping import with_names, with_types
 from gamay.relational.sources import SourceBinder, split_and
 from gamay.relational.typing import (
@@ -245,7 +246,7 @@ class _Binder:
         self._read_clauses(select, node)
         self._group(select, node)
         self._windows(select)
-        return self._output(select, node)
+        return with_scores(self._output(select, node), self._context.scores)
 
     def _items(self, select: _Select, node: exp.Expr) -> None:
         names: set[str] = set()  # in lower case

@@ -17,6 +17,7 @@ from gamay.query.bind.conditions import parsed_condition
 from gamay.query.bind.scope import with_null_defaults
 from gamay.relational.names import Context, Scope
 from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, SortKey, Subquery, WindowCall
+from gamay.relational.scores import score_column
 from gamay.relational.typing import ORDERED, resolved
 from gamay.sql.answers import ASKED
 from gamay.sql.text.slots import members, with_members
@@ -74,6 +75,8 @@ class ExpressionBinder(Translator):
             return found
         if found.name in ASKED:
             return self.context.catalog.answer(found)
+        if found.name == "textscore":
+            return score_column(self.context, node, found)
         if found.name == "jsonextractscalar" and self.context.null_handling:
             return with_null_defaults(found)
         return self._item(node, found) if found.name == "item" else self._with_conditions(found)

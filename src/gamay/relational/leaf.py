@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.convert import convert, placeholder, repeat, to_vector
-from gamay.functions.expression import Call, Column, Expression, replaced
+from gamay.functions.expression import Call, Expression, replaced
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable
@@ -38,8 +38,8 @@ ARROW_TYPES = {
 
 def query_of(scan: Scan) -> Query:
     """Return the query of one table that gives the rows of a scan."""
-    items = tuple(SelectItem(Column(each.name), each.id) for each in scan.fields)
     names = scan.column_names
+    items = tuple(SelectItem(names[each.column], each.id) for each in scan.fields)
     return Query(
         scan.table,
         items,

@@ -79,6 +79,7 @@ class Context:
     """What all parts of one query share while it is bound; ids are given out here.
 
     map_values: the types of the values of columns that are maps, by id. names: of columns, as errors have them.
+    of_tables: the ids of columns of tables. scores: what tables compute, by the calls of textScore over such columns.
     """
 
     text: str
@@ -90,6 +91,8 @@ class Context:
     ctes: list[Cte] = field(default_factory=list)
     map_values: dict[str, DataType] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    of_tables: set[str] = field(default_factory=set)
+    scores: dict[Call, Field] = field(default_factory=dict)
     _numbers: "count[int]" = field(default_factory=count)
 
     def field(self, name: str, value_type: ValueType) -> Field:

@@ -48,7 +48,8 @@ class SortKey:
 class Scan:
     """The rows of a table that all of `where` hold for; a field's name is that of the column in the table.
 
-    filtered: columns that only the conditions and the order read. order_by, limit, offset: as in `Sort`.
+    filtered: columns that only the conditions and the order read. order_by, limit, offset: as in `Sort`. computed: ids of
+    fields, each with what the table computes of its columns where it is read.
     """
 
     table: str
@@ -58,11 +59,13 @@ class Scan:
     order_by: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
+    computed: tuple[tuple[str, Expression], ...] = ()
 
     @property
     def column_names(self) -> dict[Expression, Expression]:
         """What each of its columns is called in the table."""
-        return {each.column: Column(each.name) for each in (*self.fields, *self.filtered)}
+        computed = dict(self.computed)
+        return {each.column: computed.get(each.id, Column(each.name)) for each in (*self.fields, *self.filtered)}
 
     @property
     def may_lose_rows(self) -> bool:

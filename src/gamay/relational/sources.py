@@ -86,6 +86,7 @@ class SourceBinder:
         else:
             columns = self.context.catalog.columns(name)
             plan = Scan(name, tuple(self.context.field(column, value_type) for column, value_type in columns.items()))
+            self.context.of_tables |= {each.id for each in plan.fields}
             maps = self.context.catalog.map_values(name)
             self.context.map_values |= {each.id: maps[each.name] for each in plan.fields if each.name in maps}
             raw = parts[-1].removesuffix("_OFFLINE").removesuffix("_REALTIME")

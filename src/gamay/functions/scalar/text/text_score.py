@@ -43,7 +43,7 @@ def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 def text_score(text: str, query: str, options: str = "") -> NoReturn:
     """How well the text of a row matches a query of textMatch, by BM25 as in Lucene: 0 where it does not match."""
-    raise wrong(NAME, "it is known only where the rows of a table are read, not for rows of a stream or of a join")
+    raise wrong(NAME, "it is known only where the rows of a table are read")
 
 
 def _register_score(body: Callable[..., NoReturn]) -> None:
