@@ -23,6 +23,7 @@ SELECT SUM(n) FROM t WHERE id = 7;
 SELECT city FROM t LIMIT 3;
 SELECT nothing FROM t;
 SELECT MODE(n) FROM t WHERE k = 1;
+SELECT SUM(n) FROM t WHERE textScore(city, 'é') > 0;
 """
 HELPED = [text for text in QUERIES.strip().split(";\n") if "SELECT city, " in text or "AVG" in text or "DISTINCT" in text]
 
@@ -62,7 +63,7 @@ def test_advised_trees_answer_the_queries(segment: Path, tmp_path: Path) -> None
     assert tree["functionColumnPairs"] == ["COUNT__*", "AVG__n", "SUM__n"]
     for reason in (
         "'id' has 30,000 values, too many for a dimension", "it selects rows", "Unknown columnName 'nothing'",
-        "a star-tree cannot keep mode(n)",
+        "a star-tree cannot keep mode(n)", "scores of texts are computed from rows",
     ):  # fmt: skip
         assert f"no tree helps: {reason}" in said
     assert len(re.findall(r"\n(?:SELECT .*?) +\d+ +\d+ ", said)) == len(HELPED) == 3

@@ -15,19 +15,21 @@ from tests.naive.lucene import Group, Near, Word, score
 from tests.query.test_text_match import CONFIG, QUERIES, SCHEMA, TEXTS
 
 from gamay.base.clock import SYSTEM_CLOCK
-from gamay.base.errors import ErrorCode, QueryError
+from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.functions.search import counted
 from gamay.functions.search.counted import ReadCorpus
 from gamay.functions.search.options import search_options
 from gamay.functions.search.score import Scores
 from gamay.functions.search.syntax import search_query
 from gamay.functions.vector import Vector
+from gamay.model.index.indexing import StarTreeConfig
 from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
 from gamay.query.execute.executor import execute
 from gamay.query.limits.deadline import Deadline
 from gamay.query.pool import WorkPool
 from gamay.query.reduce.merge import reduce
+from gamay.query.startree.definition import define
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.read.reader import open_segment
 from gamay.segment.write.builder import SegmentBuilder
@@ -198,3 +200,15 @@ def test_explain_names_the_score() -> None:
     bound = bind(parse_query("SELECT id FROM t WHERE textScore(encoded, 'a', 'phraseSlop=1') > 1"), SCHEMA)
     assert list(bound.scores) == ["textscore(encoded,'a','phraseSlop=1')"]
     assert list(bound.fields) == ["id", "encoded"]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        StarTreeConfig(("id",), function_column_pairs=("MAX__textScore(encoded, 'a')",)),
+        StarTreeConfig(("textScore(encoded, 'a')",), function_column_pairs=("COUNT__*",)),
+    ],
+)
+def test_a_star_tree_keeps_no_scores(tree: StarTreeConfig) -> None:
+    with pytest.raises(InvalidConfigError, match=r"trees\[0\]: textscore\(encoded,'a'\) is computed for each query"):
+        define(SCHEMA, tree, "trees[0]")

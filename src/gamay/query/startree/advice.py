@@ -104,6 +104,8 @@ def _shape(sql: str, bound: BoundQuery, sizes: Mapping[str, ColumnSize]) -> Shap
         return "it selects rows"
     if bound.grouping_sets:
         return "GROUPING SETS are read from rows"
+    if bound.scores:
+        return "scores of texts are computed from rows"
     dimensions: set[str] = set()
     for row in bound.rows:
         dimensions |= _dimensions_of(row, sizes)

@@ -120,6 +120,8 @@ def define(schema: Schema, tree: StarTreeConfig, where: str) -> TreeDefinition:
         definition = bound_definition(schema, config)
     except QueryError as error:
         raise InvalidConfigError(f"{where}: {error}") from None
+    if definition.bound.scores:
+        raise InvalidConfigError(f"{where}: {next(iter(definition.bound.scores))} is computed for each query, not kept")
     for row, (data_type, is_multi_value) in zip(definition.dimensions, definition.bound.row_types, strict=True):
         if is_multi_value or data_type in (DataType.MAP, DataType.OBJECT, DataType.UNKNOWN):
             raise InvalidConfigError(f"{where}: {to_text(row)} cannot be a dimension: it is no single value")
