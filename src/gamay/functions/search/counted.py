@@ -8,7 +8,7 @@ from gamay.base import guard
 from gamay.base.arrays import Array
 from gamay.functions.search.match import Marks, Rows, matching, phrase_weights
 from gamay.functions.search.query import Phrase, SearchQuery
-from gamay.functions.search.score import Counted, Totals
+from gamay.functions.search.score import Counted, Lengths, Totals
 from gamay.functions.search.words import Analysis, Words, lower_case, words_of
 from gamay.functions.vector import Values, Vector
 
@@ -33,7 +33,7 @@ class ReadCorpus:
     """Implements `gamay.functions.search.score.Corpus` for the texts of rows, or for the entries of a dictionary.
 
     read, read_at: return the texts [start, stop), and some of them. num_rows: int64 [texts], how many rows have each; None
-    where each is that of one row. known: what there is in all of them, by how they become words; kept by the caller.
+    where each is that of one row. known: how long they are, by how they become words; kept by the caller.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ReadCorpus:
         num_texts: int,
         analysis: Analysis,
         num_rows: Array | None = None,
-        known: dict[Analysis, Totals] | None = None,
+        known: dict[Analysis, Lengths] | None = None,
     ) -> None:
         self._read, self._read_at, self._num_texts = read, read_at, num_texts
         self._analysis, self._num_rows, self._known = analysis, num_rows, {} if known is None else known
@@ -59,38 +59,32 @@ class ReadCorpus:
         return len(texts) if self._num_rows is None else int(self._num_rows[texts].sum())
 
     def totals(self) -> Totals:
-        known = self._known.get(self._analysis)
-        if known is None:
-            rows = words = 0
-            for start, batch in text_batches(self._read, self._num_texts):
-                lengths = self._lengths(self._words(batch.values))
-                times = None if self._num_rows is None else self._num_rows[start : start + len(lengths)]
-                rows += int(np.count_nonzero(lengths) if times is None else times[lengths > 0].sum())
-                words += int(lengths.sum(dtype=np.int64) if times is None else times @ lengths)
-            known = self._known[self._analysis] = Totals(rows, words)
-        return known
+        return self._lengths().totals
 
     def lengths(self, texts: Rows) -> Array:
-        return self._of_words(texts, self._lengths)
+        return self._lengths().of_texts[texts]
+
+    def _lengths(self) -> Lengths:
+        known = self._known.get(self._analysis)
+        if known is None:
+            lengths = np.empty(self._num_texts, np.int32)
+            for start, batch in text_batches(self._read, self._num_texts):
+                words, stop_words = self._words(batch.values), self._analysis.stop_words
+                lengths[start : start + len(batch)] = np.diff(words.bounds) - words.counts(words.among(stop_words))
+            known = self._known[self._analysis] = Lengths.of(lengths, self._num_rows)
+        return known
 
     def frequencies(self, query: Counted, texts: Rows) -> Array:
-        def of(words: Words) -> Array:
+        found = []
+        for _, batch in text_batches(lambda start, stop: self._read_at(texts[start:stop]), len(texts)):
+            words = self._words(batch.values)
             marks = Marks(words, self._analysis)
             if isinstance(query, Phrase):
-                return phrase_weights(query, np.array([marks.of(word) for word in query.words]), words.bounds)
-            return words.counts(marks.of(query))
-
-        return self._of_words(texts, of)
-
-    def _of_words(self, texts: Rows, count: Callable[[Words], Array]) -> Array:
-        def read(start: int, stop: int) -> Vector:
-            return self._read_at(texts[start:stop])
-
-        found = [count(self._words(batch.values)) for _, batch in text_batches(read, len(texts))]
+                elements = np.array([marks.of(word) for word in query.words])
+                found.append(phrase_weights(query, elements, words.bounds))
+            else:
+                found.append(words.counts(marks.of(query)))
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def _words(self, texts: Values) -> Words:
         return words_of(texts if self._analysis.case_sensitive else lower_case(texts))
-
-    def _lengths(self, words: Words) -> Array:
-        return np.diff(words.bounds) - words.counts(words.among(self._analysis.stop_words))

@@ -40,6 +40,23 @@ class Totals:
         return self.words / self.rows if self.rows else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The number of words of each text, without stop words, in the narrowest type, and what there is in all rows."""
+
+    of_texts: Array
+    totals: Totals
+
+    @classmethod
+    def of(cls, lengths: Array, num_rows: Array | None = None) -> "Lengths":
+        """Return lengths, to be kept. num_rows: int64 [texts], how many rows have each text; None where one has."""
+        if num_rows is None:
+            totals = Totals(int(np.count_nonzero(lengths)), int(lengths.sum(dtype=np.int64)))
+        else:
+            totals = Totals(int(num_rows[lengths > 0].sum()), int(num_rows @ lengths))
+        return cls(lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))), totals)
+
+
 class Corpus(Protocol):
     """Texts that are searched, numbered from 0; each is that of a row, or of several."""
 

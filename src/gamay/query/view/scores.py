@@ -14,7 +14,7 @@ from gamay.base.arrays import Array
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.scalar.text.text_match import Searched
 from gamay.functions.search.counted import ReadCorpus
-from gamay.functions.search.score import Corpus, JoinedCorpus, Scores, Totals
+from gamay.functions.search.score import Corpus, JoinedCorpus, Lengths, Scores
 from gamay.functions.search.words import Analysis
 from gamay.functions.vector import Vector
 from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS
@@ -24,7 +24,7 @@ from gamay.segment.read.computed import ComputedColumn, unknown_stats
 from gamay.segment.spi import Column, Dictionary, DocIds, IndexedTexts
 
 # of columns that are read, by how their texts become words
-_TOTALS: "WeakKeyDictionary[Column, dict[Analysis, Totals]]" = WeakKeyDictionary()
+_LENGTHS: "WeakKeyDictionary[Column, dict[Analysis, Lengths]]" = WeakKeyDictionary()
 
 
 def attach_scores(scores: Mapping[str, Searched], segments: Sequence[QuerySegment]) -> None:
@@ -69,7 +69,7 @@ class ScoreColumn(ComputedColumn):
                 elif self._texts.dictionary is not None:
                     self._known = self._of_entries(self._texts.dictionary)
                 else:
-                    self._known = Scores.of(self._query, self._rows(0, _TOTALS.setdefault(self._texts, {})))
+                    self._known = Scores.of(self._query, self._rows(0, _LENGTHS.setdefault(self._texts, {})))
             return self._known
 
     def _with_tail(self, found: IndexedTexts) -> Corpus:
@@ -78,7 +78,7 @@ class ScoreColumn(ComputedColumn):
             return found.corpus
         return JoinedCorpus((found.corpus, self._rows(found.covered)), (0, found.covered, self.num_docs))
 
-    def _rows(self, first: int, known: dict[Analysis, Totals] | None = None) -> ReadCorpus:
+    def _rows(self, first: int, known: dict[Analysis, Lengths] | None = None) -> ReadCorpus:
         """Return the texts of the rows from `first` on. known: what is known of them."""
         return ReadCorpus(
             lambda start, stop: self._texts.values(first + start, first + stop),
@@ -100,7 +100,7 @@ class ScoreColumn(ComputedColumn):
             len(dictionary),
             self._analysis,
             num_rows,
-            _TOTALS.setdefault(self._texts, {}),
+            _LENGTHS.setdefault(self._texts, {}),
         )
         return _EntryScores(self._texts, Scores.of(self._query, corpus).within(0, len(dictionary)))
 

@@ -14,7 +14,7 @@ from gamay.functions.expression import Column, Expression
 from gamay.functions.scalar.text.text_match import searched
 from gamay.functions.search.match import Rows, phrase_weights, phrases, words_matching
 from gamay.functions.search.query import Between, Clauses, Everything, OneWord, Pattern, Phrase, SearchQuery, Similar, Term
-from gamay.functions.search.score import Counted, Totals
+from gamay.functions.search.score import Counted, Lengths, Totals
 from gamay.functions.search.words import Analysis
 from gamay.kernels.encode.encoding import gather_lists, mark_lists
 from gamay.kernels.text.tokens import count_token, count_tokens
@@ -39,10 +39,10 @@ class Postings:
     bounds: Ids
     texts: "Ids | None"
     case_sensitive: bool
-    _lengths: dict[frozenset[str], tuple[Ids, Totals]] = field(default_factory=dict, compare=False, repr=False)
+    _lengths: dict[frozenset[str], Lengths] = field(default_factory=dict, compare=False, repr=False)
 
-    def lengths_without(self, stop_words: frozenset[str]) -> tuple[Ids, Totals]:
-        """Return the number of words of each text (each of a row) and what there is in all; counted once, without some."""
+    def lengths_without(self, stop_words: frozenset[str]) -> Lengths:
+        """Return how long texts (each of a row) are without some words; counted once, as long as the index is open."""
         known = self._lengths.get(stop_words)
         if known is None:
             kept = np.ones(len(self.terms), np.bool_)
@@ -51,9 +51,7 @@ class Postings:
             for start in range(0, self.num_docs, _ROWS_AT_ONCE):
                 guard.check()
                 count_tokens(self.tokens, self.bounds, start, kept, lengths[start : start + _ROWS_AT_ONCE])
-            totals = Totals(int(np.count_nonzero(lengths)), int(lengths.sum(dtype=np.int64)))
-            narrow = lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))))  # kept as long as the index is open
-            known = self._lengths[stop_words] = narrow, totals
+            known = self._lengths[stop_words] = Lengths.of(lengths)
         return known
 
     @property
@@ -132,10 +130,10 @@ class _Search:
         return len(texts)
 
     def totals(self) -> Totals:
-        return self._postings.lengths_without(self._analysis.stop_words)[1]
+        return self._postings.lengths_without(self._analysis.stop_words).totals
 
     def lengths(self, texts: Rows) -> Array:
-        return self._postings.lengths_without(self._analysis.stop_words)[0][texts]
+        return self._postings.lengths_without(self._analysis.stop_words).of_texts[texts]
 
     def frequencies(self, query: Counted, texts: Rows) -> Array:
         postings = self._postings
