@@ -122,6 +122,14 @@ def test_scores_of_an_index_read_no_text(db: Database, monkeypatch: pytest.Monke
         raise QueryError(ErrorCode.QUERY_EXECUTION, "a text is read")
 
     text = "SELECT id, textScore(raw, 'w1 AND \"w1 w2\"') AS s FROM t ORDER BY s DESC, id LIMIT 5"
+    shown = plan(db, "textScore(raw, 'w3') > 1")
+    assert (
+        "FILTER_EXPRESSION(operator:RANGE,predicate:textscore(raw,'w3') > '1.0') TEXT_SCORE_INDEX(textscore(raw,'w3'))"
+        in shown
+    )
+    for options, source in (({}, "INDEX"), ({"skipIndexes": "raw=text"}, "SCAN")):
+        shown = " ".join(row[0] for row in db.sql(f"EXPLAIN PLAN FOR {text}", **options).rows())
+        assert f"TEXT_SCORE_{source}(textscore(raw,'w1 AND \"w1 w2\"'))" in shown
     expected = db.sql(text, skipIndexes="raw=text").rows()
     monkeypatch.setattr("gamay.functions.search.counted.text_batches", read)
     assert db.sql(text).rows() == expected

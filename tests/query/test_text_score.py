@@ -196,7 +196,7 @@ def test_a_score_belongs_to_rows_not_to_groups() -> None:
         bind(parse_query("SELECT id FROM t GROUP BY id HAVING textScore(encoded, 'a') > 1"), SCHEMA)
 
 
-def test_explain_names_the_score() -> None:
+def test_the_columns_of_scores_are_named_as_written() -> None:
     bound = bind(parse_query("SELECT id FROM t WHERE textScore(encoded, 'a', 'phraseSlop=1') > 1"), SCHEMA)
     assert list(bound.scores) == ["textscore(encoded,'a','phraseSlop=1')"]
     assert list(bound.fields) == ["id", "encoded"]

@@ -43,6 +43,7 @@ from gamay.query.filter.zoned import ZONE_MAP, ZonedScan
 from gamay.query.startree.choose import CuboidView
 from gamay.query.stats import QueryStats
 from gamay.query.view.counters import EntryCounter
+from gamay.query.view.scores import ScoreColumn
 from gamay.query.view.virtual import QuerySegment
 from gamay.sql.options.option_values import flag
 from gamay.sql.translate.linear import linear_form
@@ -230,13 +231,13 @@ def _own_plan(bound: BoundQuery, segment: QuerySegment) -> Operator:
     if (unread := _unread(bound, segment, filter_)) is not None:
         return unread
     if not bound.filters:
-        return Operator(_top(bound), (_projection(bound, bound.aggregates, filter_),))
+        return Operator(_top(bound), (_projection(bound, bound.aggregates, filter_, segment),))
     branches: dict[Column | None, list[BoundAggregate]] = {None: []} if bound.rows else {}
     for aggregate in bound.aggregates:
         branches.setdefault(aggregate.filter, []).append(aggregate)
     conditions = {filter_column(i): narrowed(bound.filter, part) for i, part in enumerate(bound.filters)}
     children = [
-        _projection(bound, aggregates, filter_ if column is None else _filter(conditions[column], segment))
+        _projection(bound, aggregates, filter_ if column is None else _filter(conditions[column], segment), segment)
         for column, aggregates in branches.items()
     ]
     return Operator(_top(bound), tuple(children))
@@ -279,14 +280,25 @@ def _aggregations(bound: BoundQuery) -> str:
     return ", ".join(to_text(aggregate.call) for aggregate in bound.aggregates)
 
 
-def _projection(bound: BoundQuery, aggregates: Sequence[BoundAggregate], filter_: Operator) -> Operator:
+def _projection(
+    bound: BoundQuery, aggregates: Sequence[BoundAggregate], filter_: Operator, segment: QuerySegment
+) -> Operator:
     read: list[Expression] = [*bound.rows]
     for aggregate in aggregates:
         read.extend(aggregate.arguments)
-    project = Operator(f"PROJECT({', '.join(physical_columns(read))})", (Operator("DOC_ID_SET", (filter_,)),))
+    names = physical_columns(read)
+    scores = [_score(segment, name) for name in names if name in bound.scores]
+    project = Operator(f"PROJECT({', '.join(names)})", (Operator("DOC_ID_SET", (filter_,)), *scores))
     if any(isinstance(part, Call) for expression in read for part in walk(expression)):
         return Operator(f"TRANSFORM({', '.join(dict.fromkeys(map(to_text, read)))})", (project,))
     return project
+
+
+def _score(segment: QuerySegment, name: str) -> Operator:
+    """Return the operator of scores of texts, which tells what they are made of."""
+    column = segment.column(name)
+    assert isinstance(column, ScoreColumn)
+    return Operator(f"TEXT_SCORE_{column.source}({name})")
 
 
 # -- filters
@@ -346,6 +358,8 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
     if index not in _INDEX_OPERATORS:
         if isinstance(leaf, Test) or (isinstance(leaf, Match) and operator not in _NAMED_PREDICATES.values()):
             return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})")
+        if not isinstance(leaf, Match) and isinstance(segment.column(leaf.column), ScoreColumn):
+            return Operator(f"FILTER_EXPRESSION(operator:{operator},predicate:{predicate})", (_score(segment, leaf.column),))
         return Operator(f"FILTER_FULL_SCAN(operator:{operator},predicate:{predicate})")
     return Operator(f"{_INDEX_OPERATORS[index]}(indexLookUp:{index},operator:{operator},predicate:{predicate})")
 

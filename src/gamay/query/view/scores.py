@@ -6,6 +6,7 @@ computed when the first row is asked for.
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -59,13 +60,21 @@ class ScoreColumn(ComputedColumn):
     def values_at(self, docs: DocIds) -> Vector:
         return Vector(self.data_type, self._scores().at(docs))
 
+    @property
+    def source(self) -> str:
+        """What scores are made of, for EXPLAIN."""
+        return "INDEX" if self._indexed is not None else "SCAN" if self._texts.dictionary is None else "DICTIONARY"
+
+    @cached_property
+    def _indexed(self) -> IndexedTexts | None:
+        indexed = (index.texts(self._texts.name, self._analysis) for index in self._indexes)
+        return next((texts for texts in indexed if texts is not None), None)
+
     def _scores(self) -> "Scores | _EntryScores":
         with self._lock:
             if self._known is None:
-                indexed = (index.texts(self._texts.name, self._analysis) for index in self._indexes)
-                found = next((texts for texts in indexed if texts is not None), None)
-                if found is not None:
-                    self._known = Scores.of(self._query, self._with_tail(found))
+                if self._indexed is not None:
+                    self._known = Scores.of(self._query, self._with_tail(self._indexed))
                 elif self._texts.dictionary is not None:
                     self._known = self._of_entries(self._texts.dictionary)
                 else:
