@@ -23,13 +23,18 @@ from gamay.functions.search.score import Scores
 from gamay.functions.search.syntax import search_query
 from gamay.functions.vector import Vector
 from gamay.model.index.indexing import StarTreeConfig
+from gamay.model.table.search_settings import SearchSettings
 from gamay.model.types import DataType
 from gamay.query.bind.binder import bind
+from gamay.query.bind.search_settings import with_search_settings
 from gamay.query.execute.executor import execute
+from gamay.query.limits.budget import Budget, ProcessBudget
 from gamay.query.limits.deadline import Deadline
+from gamay.query.limits.spill_files import SpillSpace
 from gamay.query.pool import WorkPool
 from gamay.query.reduce.merge import reduce
 from gamay.query.startree.definition import define
+from gamay.query.wire.request import ReceivedStatements, encode_query
 from gamay.segment.mutable.segment import MutableSegment
 from gamay.segment.read.reader import open_segment
 from gamay.segment.write.builder import SegmentBuilder
@@ -99,12 +104,15 @@ class Rows:
         self._consuming = MutableSegment("t_1", SCHEMA, config, folder, clock=SYSTEM_CLOCK)
         self._consuming.append(batch)
 
-    def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """The answer to a query, the same of both segments."""
+    def ask(self, sql: str, memory_bytes: int = 1 << 30) -> list[tuple[Any, ...]]:
+        """The answer to a query that may hold so much, the same of both segments."""
         found = []
         for segment in (self._built, self._consuming.view()):
             bound = bind(parse_query(sql), SCHEMA)
-            answer = reduce(bound, [execute(bound, [segment], self._pool, Deadline.after_ms(60_000, SYSTEM_CLOCK), "host")])
+            budget = Budget(memory_bytes, ProcessBudget(1 << 40, 1 << 40, SpillSpace(self._folder)))
+            deadline = Deadline.after_ms(60_000, SYSTEM_CLOCK, budget)
+            answer = reduce(bound, [execute(bound, [segment], self._pool, deadline, "host")])
+            budget.close()
             assert answer.table is not None
             found.append(answer.table.rows())
         assert found[0] == found[1]
@@ -170,6 +178,17 @@ def test_scores_stand_where_expressions_do(tmp_path: Path) -> None:
     rows.close()
 
 
+def test_scores_count_as_memory_of_the_query(tmp_path: Path) -> None:
+    rows = Rows([f"fox {number}" for number in range(2000)], tmp_path)
+    for column in ("encoded", "raw"):
+        text = f"SELECT COUNT(*) FROM t WHERE textScore({column}, 'fox') > 0"
+        assert rows.ask(text, 100_000) == [(2000,)]
+        with pytest.raises(QueryError, match="scores of texts") as raised:
+            rows.ask(text, 10_000)
+        assert raised.value.code is ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED
+    rows.close()
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -189,6 +208,19 @@ def test_calls_that_make_no_sense_are_refused(call: str, says: str) -> None:
         with pytest.raises(QueryError, match=says.replace("(", r"\(").replace(")", r"\)")) as raised:
             bind(parse_query(sql), SCHEMA)
         assert raised.value.code is ErrorCode.QUERY_VALIDATION
+
+
+def test_servers_are_asked_for_scores_by_the_settings_of_the_column() -> None:
+    query = parse_query("SELECT textScore(encoded, 'the fox') FROM t WHERE textScore(encoded, 'a') > 1 OR id = 3")
+    configured = with_search_settings(query, SCHEMA, SearchSettings({"encoded": '{"stopWordsExclude": ["a", "the"]}'}))
+    bound = bind(configured, SCHEMA)
+    _, received = ReceivedStatements().bind(*encode_query(bound))
+    assert received.scores == bound.scores
+    assert received.filter == bound.filter
+    assert list(bound.scores) == ["textscore(encoded,'the fox')", "textscore(encoded,'a')"]
+    assert bound.names == ("textscore(encoded,'the fox')",)
+    assert not {"a", "the"} & next(iter(bound.scores.values())).options.analysis.stop_words
+    assert bind(query, SCHEMA).scores != bound.scores
 
 
 def test_a_score_belongs_to_rows_not_to_groups() -> None:

@@ -96,6 +96,11 @@ class Scores:
         _Scorer(corpus, texts, values).add(query, np.arange(len(texts)))
         return cls(texts, values)
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return self.texts.nbytes + self.values.nbytes
+
     def within(self, start: int, stop: int) -> Array:
         """Return the scores of texts [start, stop)."""
         first, last = np.searchsorted(self.texts, (start, stop))

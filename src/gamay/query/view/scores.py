@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gamay.base import guard
 from gamay.base.arrays import Array
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.scalar.text.text_match import Searched
@@ -73,13 +74,17 @@ class ScoreColumn(ComputedColumn):
     def _scores(self) -> "Scores | _EntryScores":
         with self._lock:
             if self._known is None:
-                if self._indexed is not None:
-                    self._known = Scores.of(self._query, self._with_tail(self._indexed))
-                elif self._texts.dictionary is not None:
-                    self._known = self._of_entries(self._texts.dictionary)
-                else:
-                    self._known = Scores.of(self._query, self._rows(0, _LENGTHS.setdefault(self._texts, {})))
+                found = self._computed()
+                guard.holder("scores of texts").hold(found.nbytes)  # until the query ends
+                self._known = found
             return self._known
+
+    def _computed(self) -> "Scores | _EntryScores":
+        if self._indexed is not None:
+            return Scores.of(self._query, self._with_tail(self._indexed))
+        if self._texts.dictionary is not None:
+            return self._of_entries(self._texts.dictionary)
+        return Scores.of(self._query, self._rows(0, _LENGTHS.setdefault(self._texts, {})))
 
     def _with_tail(self, found: IndexedTexts) -> Corpus:
         """Return what is known of the rows that are in an index, and of those behind them."""
@@ -119,6 +124,11 @@ class _EntryScores:
 
     def __init__(self, column: Column, of_entries: Array) -> None:
         self._column, self._of_entries = column, of_entries
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take."""
+        return self._of_entries.nbytes
 
     def within(self, start: int, stop: int) -> Array:
         """Return the scores of rows [start, stop)."""
