@@ -108,6 +108,7 @@ _QUERIES = (
     "SELECT raw_text, doc FROM warmup WHERE some = 'some_00017' ORDER BY raw_text LIMIT 5",
     "SELECT SUM(JSON_EXTRACT_SCALAR(doc, '$.a', 'INT')) FROM warmup WHERE JSON_MATCH(doc, '\"$.b\" = ''few_2''')",
     "SELECT COUNT(*) FROM warmup WHERE TEXT_MATCH(raw_text, 'textsome_00017text OR t*7text')",
+    "SELECT raw_text, textScore(raw_text, '\"textsome_00017text t\"~2') AS score FROM warmup ORDER BY score DESC LIMIT 5",
     "SELECT JSON_EXTRACT_SCALAR(doc, '$.b', 'STRING') AS b, COUNT(*) FROM warmup GROUP BY b ORDER BY b",
 )
 
@@ -132,6 +133,7 @@ _TREE_QUERIES = (
     "SELECT some, few, COUNT(*), SUM(wide), AVG(raw_long), MIN(wide), MAX(wide) FROM warmup GROUP BY some, few LIMIT 5",
     "SELECT few, SUM(wide) FROM warmup WHERE few > 'few_1' GROUP BY few",
     "SELECT COUNT(*) FROM warmup WHERE TEXT_MATCH(some, '\"some 00100\" OR some_0010*') AND some LIKE '%00100%'",
+    "SELECT some, textScore(some, 'some_00100') AS score FROM warmup WHERE TEXT_MATCH(some, 'some_00100') ORDER BY 2 DESC",
     "SELECT COUNT(*) FROM warmup WHERE JSON_MATCH(doc, '\"$.a\" > 100 AND \"$.b\" <> ''few_2''')",
 )
 
