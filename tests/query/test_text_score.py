@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
 from gamay.functions.search import counted
 from gamay.functions.search.counted import ReadCorpus
 from gamay.functions.search.options import search_options
+from gamay.functions.search.query import Phrase
 from gamay.functions.search.score import Scores
 from gamay.functions.search.syntax import search_query
 from gamay.functions.vector import Vector
@@ -83,6 +84,37 @@ def test_scores_are_those_of_the_definition(texts: list[str], query: Group, need
     read = search_query(query.written(), search_options(options, ""), "x")
     found = Scores.of(read, corpus_of(texts)).within(0, len(texts))
     np.testing.assert_allclose(found, [score(query, text, texts, needs_all=needs_all) for text in texts], rtol=1e-12)
+
+
+_FEW_WORDS = st.lists(st.sampled_from(["x", "y", "z", "the"]), max_size=9)
+
+
+@given(
+    st.lists(_FEW_WORDS, min_size=1, max_size=4), _FEW_WORDS.filter(lambda words: len({*words} - {"the"}) > 1), st.booleans()
+)
+@example([["x", "x", "y", "z", "y"]], ["x", "y"], True)
+@example([["y", "x", "x", "y"]], ["x", "y", "x"], False)
+def test_phrases_are_counted_by_how_near_their_words_are(texts: list[list[str]], phrase: list[str], in_order: bool) -> None:
+    options = f"parser=MATCHPHRASE,slop=3,inOrder={in_order}"
+    read = search_query(" ".join(phrase), search_options(options, ""), "x")
+    assert isinstance(read, Phrase)
+    corpus = corpus_of([" ".join(words) for words in texts])
+    counted = corpus.frequencies(read, np.arange(len(texts)))
+    wanted = [(place, word) for place, word in enumerate(phrase) if word != "the"]
+    expected = []
+    for words in texts:
+        spans = set()
+        for spots in product(*([spot for spot, found in enumerate(words) if found == word] for _, word in wanted)):
+            if len({*spots}) < len(spots):
+                continue
+            shifts = [spot - place for spot, (place, _) in zip(spots, wanted, strict=True)]
+            if in_order and (list(spots) != sorted(spots) or min(shifts) < shifts[0]):
+                continue
+            if max(shifts) - min(shifts) <= 3:
+                spans.add((min(shifts), max(shifts)))
+        narrowest = [one for one in spans if not any(one[0] <= low <= high <= one[1] for low, high in spans - {one})]
+        expected.append(sum(1 / (1 + high - low) for low, high in narrowest))
+    np.testing.assert_allclose(counted, expected)
 
 
 class Rows:
