@@ -14,6 +14,9 @@ from gamay.base.clock import ManualClock
 from gamay.base.errors import CorruptSegmentError, InvalidConfigError
 from gamay.model.table.secondary_indexes import IndexDeclaration
 from gamay.model.types import DataType
+from gamay.query.bind.predicate import And, In, Range
+from gamay.query.filter.apply import apply_filter
+from gamay.query.view.virtual import QuerySegment
 from gamay.segment.describe import describe
 from gamay.segment.encode.format import read_metadata_file, write_metadata_file
 from gamay.segment.encode.forward import id_dtype
@@ -133,18 +136,26 @@ def test_every_byte_of_others_is_checked_or_harmless(folders: Any) -> None:
     _, content = built(sources, folder)
     (file,) = folder.iterdir()
     sound = file.read_bytes()
-    found = 0
+    found: list[str] = []
     for place in range(len(sound)):
         file.write_bytes(sound[:place] + bytes([sound[place] ^ 0x81]) + sound[place + 1 :])
         try:
             COMPOUND.check(folder, content, sources)
-        except CorruptSegmentError:
-            found += 1
+        except CorruptSegmentError as error:
+            found.append(str(error))
             continue
         index = COMPOUND.open(folder, content, sources, {})
         docs = index.combined([np.arange(3, dtype=np.int32), np.arange(2, dtype=np.int32)])
         assert not docs or docs.max() < 120
-    assert found > len(sound) // 4
+    for reason in ("combinations do not ascend", "combinations beyond the dictionaries", "sets of docs", "is damaged"):
+        assert any(reason in text for text in found), reason
+
+
+def test_an_index_of_others_has_each_row(folders: Any) -> None:
+    rows, folder = [0, 1, 2] * 40, folders()
+    _, content = built([Source("a", rows[1:], 3), Source("b", rows[1:], 3)], folder)
+    with pytest.raises(CorruptSegmentError, match="not one combination for each row"):
+        COMPOUND.check(folder, content, [Source("a", rows, 3), Source("b", rows, 3)])
 
 
 INDEX = [IndexDeclaration("compound_inverted", ("s", "n"), {})]
@@ -175,3 +186,14 @@ def test_a_pushed_index_of_other_dictionaries_is_not_used(kit: Any, caplog: pyte
     with caplog.at_level(logging.WARNING):
         assert open_segment(folder).column("s").indexes == ()
     assert "not of these dictionaries" in caplog.text
+
+
+def test_further_predicates_of_a_column_hold_too(kit: Any) -> None:
+    schema = kit.schema(kit.field("s", DataType.STRING), kit.field("n", DataType.INT))
+    numbers = [i * i % 7 for i in range(200)]
+    folder = kit.build(schema, kit.config(), {"s": [f"t{i % 3}" for i in range(200)], "n": numbers})
+    add_indexes(folder, INDEX, ManualClock())
+    parts = In("n", (1, 2)), In("s", ("t1",)), In("n", (2, 4)), Range("n", 0, 2, True, True)
+    for filter_ in (And(parts), And(parts[::-1])):
+        found = apply_filter(filter_, QuerySegment(open_segment(folder), {}, "")).matches().docs().tolist()
+        assert found == [i for i in range(200) if numbers[i] == 2 and i % 3 == 1]
