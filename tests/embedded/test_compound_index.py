@@ -135,6 +135,27 @@ def test_answers_are_those_of_scans_and_duckdb(db: Database, duck: Any, null_han
     assert indexed > 60
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_so_they_are_for_tables_of_any_config(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    sets = {frozenset(rng.sample(INDEXED, rng.choice([2, 2, 3]))) for _ in range(rng.randrange(1, 5))}
+    indexing = {
+        "compoundInvertedIndexConfigs": [{"columns": sorted(columns, reverse=rng.random() < 0.5)} for columns in sets],
+        "invertedIndexColumns": rng.sample(INDEXED, rng.randrange(4)),
+        "rangeIndexColumns": rng.sample(INDEXED[1:3], rng.randrange(3)),
+        "noDictionaryColumns": ["id"],
+    }
+    rows = data(seed).slice(0, rng.choice([40, 700, ROWS]))
+    if rng.random() < 0.5:
+        rows = rows.sort_by(rng.choice(INDEXED[:3]))  # which then has a sorted index
+    with gamay.connect(tmp_path / "db") as db, duckdb.connect(":memory:") as duck:
+        db.create_table("t", rows, SCHEMA, {"tableIndexConfig": indexing})
+        duck.register("t", rows)
+        for _ in range(40):
+            text = f"SELECT id FROM t WHERE {condition(rng, nulls=True)} ORDER BY id LIMIT 100000"
+            assert db.sql(text, enableNullHandling=True).rows() == duck.execute(text).fetchall(), (indexing, text)
+
+
 @pytest.mark.parametrize(
     ("where", "shown"),
     [
