@@ -187,6 +187,13 @@ def test_a_null_has_no_score_with_null_handling(tmp_path: Path) -> None:
         assert [score is None for _, score in with_nulls] == [False, True, False, False]
         assert [score > 0 for _, score in without] == [False, True, True, False]  # a null text reads as 'null'
         assert with_nulls[2] == without[2]
+        for flag in ("true", "false"):
+            is_null = f"textScore({column}, 'null') IS NULL"
+            found = rows.ask(f"SET enableNullHandling = {flag}; SELECT id, {is_null} FROM t ORDER BY id")
+            assert found == [(0, False), (1, True), (2, False), (3, False)]
+            assert rows.ask(f"SET enableNullHandling = {flag}; SELECT id FROM t ORDER BY {is_null} DESC, id LIMIT 1") == [
+                (1,)
+            ]
         on = "SET enableNullHandling = true; "
         assert rows.ask(f"{on}SELECT id FROM t WHERE textScore({column}, 'null') IS NULL") == [(1,)]
         assert rows.ask(f"{on}SELECT id FROM t WHERE NOT textScore({column}, 'null') > 0 ORDER BY id") == [(0,), (3,)]

@@ -367,7 +367,7 @@ class _Binder:
             self._sets,
             tuple(self._groupings),
             self._schema,
-            {name: searched for name, searched in self._scope.scores.items() if name in read},
+            self._scope.scores_in(read),
         )
 
     # -- grouping

@@ -1,6 +1,6 @@
 """The names that a query may use: the schema's columns, whatever their case, and the virtual columns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.evaluate import result_type
@@ -102,13 +102,18 @@ class Scope:
 
         Of a score it is that of the texts.
         """
-        named = (name.removeprefix(NULL_FLAG_PREFIX) for name in names)
         plain = dict.fromkeys(
-            text for name in named for text in (column_names(self.scores[name].text) if name in self.scores else (name,))
+            text
+            for name in _read(names)
+            for text in (column_names(self.scores[name].text) if name in self.scores else (name,))
         )
         stored = [name for name in plain if name not in VIRTUAL_COLUMNS]
         bases = {name: derived.base for name in stored if (derived := self.timestamp_column(name)) is not None}
         return {name: self._schema.field(name) for name in dict.fromkeys(bases.get(name, name) for name in stored)}
+
+    def scores_in(self, names: Iterable[str]) -> dict[str, Searched]:
+        """Return what the scores among resolved columns search."""
+        return {name: self.scores[name] for name in _read(names) if name in self.scores}
 
     def star(self) -> list[str]:
         """Return what `*` stands for: all columns in alphabetical order, without the virtual ones."""
@@ -147,6 +152,11 @@ class Scope:
 COMPARISONS = frozenset(
     {"equals", "notequals", "lessthan", "lessthanorequal", "greaterthan", "greaterthanorequal", "in", "notin", "like"}
 )
+
+
+def _read(names: Iterable[str]) -> Iterator[str]:
+    """Yield the columns that are read where the flags of their nulls are named."""
+    return (name.removeprefix(NULL_FLAG_PREFIX) for name in names)
 
 
 def with_null_defaults(expression: Expression) -> Expression:
