@@ -20,9 +20,17 @@ def db():
         ("SELECT (SELECT (SELECT i)), COUNT(*) FROM t", "i"),
         ("SELECT (SELECT MAX(x.i) FROM t x WHERE x.s = t.s), COUNT(*) FROM t", "s"),
         ("SELECT s, COUNT(*) FROM t GROUP BY s ORDER BY (SELECT i)", "i"),
+        ("SELECT s, SUM(i) OVER () FROM t GROUP BY s", "i"),
+        ("SELECT s, SUM(i) FILTER (WHERE s = 'a') OVER () FROM t GROUP BY s", "i"),
+        ("SELECT i, SUM(i) FILTER (WHERE s = 'a') OVER () FROM t GROUP BY i", "s"),
+        ("SELECT s, SUM(COUNT(*)) OVER (PARTITION BY i) FROM t GROUP BY s", "i"),
+        ("SELECT s, RANK() OVER (ORDER BY i + 1) FROM t GROUP BY s", "i"),
+        ("SELECT s, RANK() OVER (ORDER BY (SELECT MAX(x.i) FROM t x WHERE x.i = t.i)) FROM t GROUP BY s", "i"),
+        ("SELECT s FROM t GROUP BY s QUALIFY ROW_NUMBER() OVER (ORDER BY s) = i", "i"),
+        ("SELECT DISTINCT ON (i) s FROM t GROUP BY s", "i"),
     ],
 )
-def test_columns_in_subqueries_are_grouped_too(db, sql, loose):
+def test_columns_are_grouped_wherever_they_stand(db, sql, loose):
     with pytest.raises(gamay.QueryError, match=f"Expression '{loose}' is not being grouped") as raised:
         db.sql(sql)
     assert raised.value.code is ErrorCode.QUERY_VALIDATION

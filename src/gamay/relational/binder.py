@@ -407,8 +407,11 @@ class _Binder:
     def _check_grouped(self, select: _Select, seen: set[str]) -> None:
         """Refuse columns that are neither keys nor inside an aggregate."""
         orders = [key for key, _ in select.order_by if not isinstance(key, int)]
-        having = [] if select.having is None else [select.having]
-        for expression in (*(item for item, _ in select.items), *having, *orders):
+        ons = [key for key in select.distinct_on if not isinstance(key, int)]
+        conditions = [each for each in (select.having, select.qualify) if each is not None]
+        calls = [window.call for window in select.binder.windows]
+        windows = [part for call in calls for part in (*_parts(call), *_arguments(call.call))]
+        for expression in (*(item for item, _ in select.items), *conditions, *orders, *ons, *windows):
             left = replaced(expression, select.grouped)
             loose = self._ids(left) & seen
             if loose:
