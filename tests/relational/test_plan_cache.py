@@ -32,13 +32,45 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def test_a_statement_is_bound_once(db: Database, bound: list[str]) -> None:
+def test_a_statement_is_bound_once_for_all_constants(db: Database, bound: list[str]) -> None:
     for _ in range(3):
         assert db.sql(JOIN).rows() == [(2, 2)]
     assert bound == [JOIN]
     assert db.sql(f"{JOIN} WHERE k < 2").rows() == []
     assert db.sql(f"{JOIN} WHERE k < 3").rows() == [(2, 2)]
+    assert len(bound) == 2
+
+
+def test_constants_that_a_plan_depends_on_make_plans_of_their_own(db: Database, bound: list[str]) -> None:
+    limited = f"{JOIN} LIMIT"
+    assert [len(db.sql(f"{limited} {rows}").rows()) for rows in (1, 0, 5, 1, 0, 5)] == [1, 0, 1, 1, 0, 1]
     assert len(bound) == 3
+
+
+def test_constants_of_constants_are_computed_each_time(db: Database, bound: list[str]) -> None:
+    moved = "SELECT j FROM one JOIN other ON k = j WHERE k < {} + 1"
+    assert [db.sql(moved.format(number)).rows() for number in (0, 2, 0)] == [[], [(2,)], []]
+    assert len(bound) == 1
+    with pytest.raises(QueryError, match="is no INT"):
+        db.sql(moved.format(2**31 - 1))
+    assert db.sql(moved.format(2)).rows() == [(2,)]
+    assert len(bound) == 2
+
+
+def test_constants_that_are_equal_stay_equal(db: Database) -> None:
+    grouped = "SELECT k + {} AS a, COUNT(*) FROM one JOIN other ON k = j GROUP BY k + {}"
+    for _ in range(2):
+        assert db.sql(grouped.format(1, 1)).rows() == [(3, 1)]
+        with pytest.raises(QueryError):
+            db.sql(grouped.format(1, 2))
+
+
+def test_a_table_that_grows_is_planned_for_anew(db: Database, bound: list[str]) -> None:
+    counted = "SELECT j, COUNT(*) FROM one JOIN other ON k = j GROUP BY j"
+    assert db.sql(counted).rows() == [(2, 1)]
+    db.create_table("one", pa.table({"k": pa.array([2] * 9, pa.int32())}), if_exists="append")
+    assert db.sql(counted).rows() == [(2, 10)]
+    assert len(bound) == 2
 
 
 def test_other_columns_make_another_plan(db: Database, bound: list[str]) -> None:

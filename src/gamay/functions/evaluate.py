@@ -53,7 +53,8 @@ _GUARDING = _CASES | {"and", "or"}
 # After aggregation and among constants, whole numbers stay whole; on columns these functions give DOUBLE.
 _WHOLE_NUMBER_FORMS = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod"}
 _WHOLE = (DataType.INT, DataType.LONG)
-_WHOLE_STEPS: dict[str, Callable[[int, int], int]] = {"plus": add, "minus": sub, "times": mul}
+_STEPS: dict[str, Callable[[int, int], int]] = {"plus": add, "minus": sub, "times": mul}
+_WHOLE_STEPS = _STEPS | {_WHOLE_NUMBER_FORMS[name]: step for name, step in _STEPS.items()}
 _LONG_MAX = (1 << 63) - 1
 
 

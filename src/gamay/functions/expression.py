@@ -69,6 +69,11 @@ class Literal:
     value: LiteralValue
     type: DataType
 
+    @property
+    def is_null(self) -> bool:
+        """Whether it is NULL, of whichever type."""
+        return self.value is None
+
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__ or not isinstance(other, Literal):
             return NotImplemented

@@ -113,17 +113,19 @@ def prepare(
     plans: of statements that were planned before.
     """
 
-    def make(tables: Catalog) -> Plan:
+    def make(tables: Catalog, literals: tuple[Literal, ...]) -> Plan:
         try:
-            bound = bind(statement, tables, null_handling=null_handling)
-            return optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
+            bound = bind(replace(statement, literals=literals), tables, null_handling=null_handling)
+            plan = optimized(replace(bound, root=_limited(bound.root, limits)), null_handling=null_handling)
+            return with_stars(plan, partial(_size, table_rows=tables.size), null_handling=null_handling)
         except RecursionError:
             raise nested_too_deeply() from None
 
-    key = (statement.text, statement.literals, statement.described, limits, null_handling)
-    plan = make(catalog) if plans is None else plans.plan(statement.text, key, catalog, make)
-    size_of = partial(_size, table_rows=catalog.size)
-    return Prepared(with_stars(plan, size_of, null_handling=null_handling), size_of, bounds, Watch(), null_handling)
+    if plans is None:
+        plan = make(catalog, statement.literals)
+    else:
+        plan = plans.plan(statement, (statement.text, statement.described, limits, null_handling), catalog, make)
+    return Prepared(plan, partial(_size, table_rows=catalog.size), bounds, Watch(), null_handling)
 
 
 def _limited(root: Node, limits: RowLimits) -> Node:

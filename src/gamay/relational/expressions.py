@@ -20,7 +20,7 @@ from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, Sort
 from gamay.relational.scores import score_column
 from gamay.relational.typing import ORDERED, resolved
 from gamay.sql.answers import ASKED
-from gamay.sql.text.slots import members, with_members
+from gamay.sql.text.slots import Slot, members, with_members
 from gamay.sql.text.tokens import FUNCTION_MARK
 from gamay.sql.translate.expressions import Translator, row_members
 
@@ -165,7 +165,7 @@ class ExpressionBinder(Translator):
             if isinstance(node.parent, exp.In) and node.arg_key == "expressions":
                 return found
             raise self.error(node, "a list in parentheses is no value")
-        return Literal(found.value, found.type) if isinstance(found, Literal) else found
+        return Literal(found.value, found.type) if isinstance(found, Slot) else found
 
     # -- subqueries
 

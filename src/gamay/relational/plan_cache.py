@@ -1,55 +1,86 @@
-"""Plans of statements that were asked before, with the same literals, of tables that are as they were.
+"""Plans of statements that were asked before, perhaps with other constants, of tables that are as they were.
 
 Binding and optimizing take as long as a join of small tables does, and dashboards ask the same again and again.
 """
 
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from gamay.base.recently_used import RecentlyUsed
-from gamay.functions.expression import Call, Expression
+from gamay.functions.expression import Call, Expression, Literal
 from gamay.functions.registry import ValueType
 from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
 from gamay.relational.names import Catalog, Frame
+from gamay.relational.parameters import Parameters
 from gamay.relational.plan import Plan
+from gamay.relational.plan_form import PlanForm
+from gamay.sql.relational import RelationalStatement
+
+Make: TypeAlias = Callable[[Catalog, tuple[Literal, ...]], Plan]
+"""Plans a statement whose constants are these; raises QueryError."""
 
 # Of the plans that are kept, each as heavy as its text is long, and more.
 _WEIGHT_MAX = 1 << 18
 _WEIGHT_LEAST = 1000
 # of a longer one, parts of the plan may be as long
 _TEXT_MAX = 1 << 14
+# of statements that differ in constants alone
+_PLANS_MAX = 16
 # what may be a constant of the moment, as names of functions are compared: without underscores
 _OF_THE_MOMENT = re.compile("now|ago|current|local")
+# a table that grew or shrank by more than one part of these is planned for anew
+_SIZE_STEPS = 8
 
 
 class PlanCache:
     """The plans that were made last; may be used from any thread."""
 
     def __init__(self) -> None:
-        self._plans: RecentlyUsed[Hashable, tuple[Plan, _Recorder]] = RecentlyUsed(_WEIGHT_MAX)
+        self._plans: RecentlyUsed[Hashable, tuple[_Known, ...]] = RecentlyUsed(_WEIGHT_MAX)
 
-    def plan(self, text: str, key: Hashable, catalog: Catalog, make: Callable[[Catalog], Plan]) -> Plan:
-        """Return what `make` returns, or returned for the same key and a catalog that says the same. Raises QueryError.
+    def plan(self, statement: RelationalStatement, key: Hashable, catalog: Catalog, make: Make) -> Plan:
+        """Return what `make` returns, or returned for a statement like this and a catalog that says the same.
 
-        key: all that the plan depends on beside the catalog; text: of the statement.
+        key: all that the plan depends on beside the constants and the catalog. Raises QueryError.
         """
+        text = statement.text
         if len(text) > _TEXT_MAX or _OF_THE_MOMENT.search(text.lower().replace("_", "")):
-            return make(catalog)
-        known = self._plans.get(key)
-        if known is not None and known[1].agrees(catalog):
-            return _own(known[0])
+            return make(catalog, statement.literals)
+        parameters = Parameters(statement.literals)
+        values = parameters.values
+        key = key, parameters.pattern, tuple([each.type for each in values])
+        known = self._plans.get(key) or ()
+        for each in known:
+            if all(values[number] == value for number, value in each.depends_on) and each.recorder.agrees(catalog):
+                plan = each.form.filled(values)
+                if plan is not None:
+                    return plan
         recorder = _Recorder(catalog)
-        plan = make(recorder)
+        plan = make(recorder, parameters.constants())
+        depends_on = tuple((number, values[number]) for number in sorted(parameters.looked_at))
+        try:
+            form = PlanForm(plan, parameters)
+        except RecursionError:
+            return make(catalog, statement.literals)
         if recorder.forget():
-            self._plans.put(key, (_own(plan), recorder), _WEIGHT_LEAST + len(text))
-        return plan
+            others = [each for each in known if each.depends_on != depends_on]
+            kept = (_Known(form, recorder, depends_on), *others)[:_PLANS_MAX]
+            self._plans.put(key, kept, len(kept) * (_WEIGHT_LEAST + len(text)))
+        own = form.filled(values)
+        assert own is not None
+        return own
 
 
-def _own(plan: Plan) -> Plan:
-    """Return a plan that rules may add types to."""
-    return replace(plan, types=dict(plan.types))
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A plan that is kept. depends_on: the constants of which it is the plan, by number; the others may be any."""
+
+    form: PlanForm
+    recorder: "_Recorder"
+    depends_on: tuple[tuple[int, Literal], ...]
 
 
 class _Recorder:
@@ -60,6 +91,7 @@ class _Recorder:
         self._repeats = True
         self._columns: dict[str, Mapping[str, ValueType]] = {}
         self._map_values: dict[str, Mapping[str, DataType]] = {}
+        self._sizes: dict[str, int] = {}
         self._no_frames: set[str] = set()
 
     def forget(self) -> bool:
@@ -73,6 +105,7 @@ class _Recorder:
             all(catalog.frame(name) is None for name in self._no_frames)
             and all(catalog.columns(name) == columns for name, columns in self._columns.items())
             and all(catalog.map_values(name) == types for name, types in self._map_values.items())
+            and all(abs(catalog.size(name) - size) <= size // _SIZE_STEPS for name, size in self._sizes.items())
         )
 
     @property
@@ -100,8 +133,8 @@ class _Recorder:
         return self._asked.schemas()
 
     def size(self, table: str) -> int:
-        self._repeats = False
-        return self._asked.size(table)
+        self._sizes[table] = found = self._asked.size(table)
+        return found
 
     def answer(self, call: Call) -> Expression:
         self._repeats = False

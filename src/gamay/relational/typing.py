@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from gamay.functions.registry import (
 from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.query.bind.searches import VECTOR_SEARCHES
+from gamay.relational.parameters import computed
 from gamay.relational.plan import SUBQUERY
 
 BOOLEAN: ValueType = (DataType.BOOLEAN, False)
@@ -71,7 +73,7 @@ Types = Mapping[str, ValueType]
 def resolved(expression: Expression, types: Types) -> tuple[Expression, ValueType]:
     """Return an expression with all its conversions written out, and its type. Raises QueryError 700."""
     if isinstance(expression, Literal):
-        return expression, (expression.type if expression.value is not None else DataType.UNKNOWN, False)
+        return expression, (DataType.UNKNOWN if expression.is_null else expression.type, False)
     if isinstance(expression, Column):
         if expression.name not in types:  # which clpMatch puts beside its argument
             raise QueryError(
@@ -233,17 +235,22 @@ def converted(expression: Expression, source: ValueType, to: DataType) -> Expres
     if source[0] is to or (source[0].is_text and to is DataType.STRING):
         return expression
     if isinstance(expression, Literal) and source[0] is DataType.INT and to is DataType.LONG:
-        return Literal(expression.value, DataType.LONG)
+        return computed(lambda constant: Literal(constant.value, DataType.LONG), expression)
     return folded(Call("cast", (expression, Literal(to.value, DataType.STRING))))
 
 
 def folded(call: Call) -> Expression:
     """Return the constant that a call of constants is, where its function gives one alone. Raises QueryError 720."""
-    if not all(isinstance(arg, Literal) for arg in call.args) or call.name in _CASES or call.name == SUBQUERY:
+    constants = [arg for arg in call.args if isinstance(arg, Literal)]
+    if len(constants) < len(call.args) or call.name in _CASES or call.name == SUBQUERY:
         return call
     function = must_get_scalar(call.name)
     if not (function.can_fold and function.is_deterministic):
         return call
+    return computed(lambda *args: _evaluated(Call(call.name, args)), *constants)
+
+
+def _evaluated(call: Call) -> Expression:
     try:
         return evaluate_constant(call)
     except QueryError as error:
@@ -347,9 +354,15 @@ def _compared(call: Call, types: list[ValueType]) -> Expression:
 
 def _at_home(constant: Expression, own: ValueType, other: DataType) -> Expression:
     """Return a DOUBLE that is compared with numbers of another type as one of these, so that none of them is rounded."""
-    if not (isinstance(constant, Literal) and own == DOUBLE and isinstance(constant.value, float)):
-        return constant
+    return (
+        computed(partial(_double_at_home, other), constant) if isinstance(constant, Literal) and own == DOUBLE else constant
+    )
+
+
+def _double_at_home(other: DataType, constant: Literal) -> Literal:
     value = constant.value
+    if not isinstance(value, float):
+        return constant
     if other is DataType.FLOAT and abs(value) <= _FLOAT_MAX:
         return Literal(float(np.float32(value)), DataType.FLOAT)
     if other in (DataType.INT, DataType.LONG) and value.is_integer() and -(2.0**63) <= value < 2.0**63:
@@ -364,8 +377,9 @@ def _at_home(constant: Expression, own: ValueType, other: DataType) -> Expressio
 
 def _may_equal(constant: Expression, value_type: DataType) -> bool:
     """Whether a value of a type can be a constant: no whole number is 2.5."""
-    value = constant.value if isinstance(constant, Literal) else None
-    return value_type not in _WHOLE or not isinstance(value, float) or value.is_integer()
+    if value_type not in _WHOLE or not isinstance(constant, Literal) or constant.type is not DataType.DOUBLE:
+        return True
+    return not isinstance(constant.value, float) or constant.value.is_integer()
 
 
 def compared_type(left: ValueType, right: ValueType, what: str) -> DataType:
@@ -465,12 +479,16 @@ def _as_int(whole: Expression, call: Call) -> Expression:
     """Return the result of a call of INTs, computed as LONG, as an INT. Raises QueryError 720."""
     if not isinstance(whole, Literal):
         return Call("longtoint", (whole,))
-    assert isinstance(whole.value, int)
-    if not -(1 << 31) <= whole.value < 1 << 31:
-        raise QueryError(
-            ErrorCode.QUERY_PLANNING, f"{to_text(call)} is {whole.value}, which is no INT; cast an argument to LONG"
-        )
-    return Literal(whole.value, DataType.INT)
+
+    def as_int(number: Literal) -> Literal:
+        assert isinstance(number.value, int)
+        if not -(1 << 31) <= number.value < 1 << 31:
+            raise QueryError(
+                ErrorCode.QUERY_PLANNING, f"{to_text(call)} is {number.value}, which is no INT; cast an argument to LONG"
+            )
+        return Literal(number.value, DataType.INT)
+
+    return computed(as_int, whole)
 
 
 def _case(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:

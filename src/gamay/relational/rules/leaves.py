@@ -113,7 +113,7 @@ class LeafGroups:
             return Call(FILTERED, (inner, call.args[1])) if ok and inner is not None else None
         if call.name == ORDERED or not ids_in(call) <= own:
             return None
-        if any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
+        if any(isinstance(arg, Literal) and arg.is_null for arg in call.args):
             return None  # without null handling that engine counts a NULL as a value, and most aggregates take none
         if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None

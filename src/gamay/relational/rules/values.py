@@ -41,7 +41,7 @@ def with_values(call: Call) -> Call | None:
 def _where_it_has_one(expression: Expression) -> Expression:
     """Return what is read of a CASE of one branch in the rows in which it has a value."""
     match expression:
-        case Call(name=name, args=(_, value, Literal(value=None)) | (_, Literal(value=None), value)) if name in _CASES:
+        case Call(name=name, args=(_, value, Literal(is_null=True)) | (_, Literal(is_null=True), value)) if name in _CASES:
             return value if any(isinstance(part, Column) for part in walk(value)) else expression
         case _:
             return expression
@@ -49,7 +49,7 @@ def _where_it_has_one(expression: Expression) -> Expression:
 
 def _has_value(expression: Expression) -> Expression:
     if isinstance(expression, Literal):
-        return _FALSE if expression.value is None else _TRUE
+        return _FALSE if expression.is_null else _TRUE
     if not isinstance(expression, Call):
         return _TRUE
     name, args = expression.name, expression.args

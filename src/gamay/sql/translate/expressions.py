@@ -199,7 +199,7 @@ class Translator:
             if len(args) != 1:
                 raise self.error(node, f"count takes one argument or *, not {len(args)}")
             # a constant always has a value; whether a column has one in each row is known when the query is bound
-            constant = isinstance(args[0], Literal) and args[0].value is not None
+            constant = isinstance(args[0], Literal) and not args[0].is_null
             return Call("count", (Star(),) if constant else args)
         if name in _OPERATORS:
             function = must_get_scalar(name)

@@ -1,0 +1,98 @@
+"""Plans of the same form, which differ in the values of their parameters."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeAlias
+
+from gamay.base.errors import QueryError
+from gamay.functions.expression import Literal
+from gamay.relational.parameters import Parameter, Parameters
+from gamay.relational.plan import Plan
+
+_Step: TypeAlias = Callable[[list[Any]], Any]
+
+
+class _OfAnotherTypeError(Exception):
+    """Raised for values of which something else is computed than a constant of the same type."""
+
+
+class PlanForm:
+    """A plan as the steps that make it of values: what has no parameter in it is shared, the rest made anew, parts first.
+
+    parameters: of the statement that the plan was made for.
+    """
+
+    def __init__(self, plan: Plan, parameters: Parameters) -> None:
+        self._types = dict(plan.types)
+        self._parameters = parameters
+        self._steps: list[_Step] = []
+        self._places: dict[int, int | None] = {}  # of parts, by identity
+        self._plan = replace(plan, types={})
+        self._root = self._place(self._plan)
+        self._places.clear()
+
+    def filled(self, values: Sequence[Literal]) -> Plan | None:
+        """Return the plan of a statement with these different constants; None where its constants make another plan."""
+        made: list[Any] = list(values)
+        try:
+            for step in self._steps:
+                made.append(step(made))
+        except (_OfAnotherTypeError, QueryError):
+            return None
+        plan: Plan = self._plan if self._root is None else made[self._root]
+        return Plan(plan.root, plan.subqueries, plan.ctes, dict(self._types))
+
+    def _place(self, part: Any) -> int | None:
+        """Return where a part stands among what is made; None for one without parameters."""
+        known = id(part)
+        if known not in self._places:
+            self._places[known] = self._found(part)
+        return self._places[known]
+
+    def _found(self, part: Any) -> int | None:
+        if isinstance(part, Parameter):
+            return self._of_parameter(part)
+        if is_dataclass(part):
+            names = [each.name for each in fields(part) if each.init]
+            return self._composed(type(part), [getattr(part, name) for name in names])
+        if isinstance(part, tuple | list):
+            kind = type(part)
+            return self._composed(lambda *members: kind(members), part)
+        if isinstance(part, dict):
+            keys = list(part)
+            return self._composed(lambda *members: dict(zip(keys, members, strict=True)), list(part.values()))
+        return None
+
+    def _of_parameter(self, part: Parameter) -> int | None:
+        if part.of is not self._parameters:
+            return self._added(lambda made: part.plain())
+        if part.again is None:
+            return min(part.numbers)
+        again, wanted = part.again, part.type
+
+        def compute(*args: Literal) -> Literal:
+            found = again(*args)
+            if not isinstance(found, Literal) or found.type is not wanted:
+                raise _OfAnotherTypeError
+            return found
+
+        return self._composed(compute, part.arguments)
+
+    def _composed(self, make: Callable[..., Any], parts: Sequence[Any]) -> int | None:
+        """Return where what is made of parts stands; None where none of them has parameters."""
+        places = [(at, place) for at, place in enumerate(map(self._place, parts)) if place is not None]
+        if not places:
+            return None
+        kept = list(parts)
+
+        def step(made: list[Any]) -> Any:
+            args = kept.copy()
+            for at, place in places:
+                args[at] = made[place]
+            return make(*args)
+
+        return self._added(step)
+
+    def _added(self, step: _Step) -> int:
+        self._steps.append(step)
+        return len(self._parameters.values) + len(self._steps) - 1
