@@ -1,12 +1,16 @@
 """Queries of a shape that is known are bound as if nothing were known, whatever their literals are."""
 
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gamay.base.errors import QueryError
+from gamay.functions.expression import Call, Column
+from gamay.functions.scalar.table.joined import encoded_keys, found_in
 from gamay.model.schema.schema import Schema
 from gamay.query.bind.binder import bind
 from gamay.query.prepared.statements import Statements
@@ -53,6 +57,23 @@ TESTS = (
     "({c} = {a} OR {c} = {b})",
 )
 LEAVES = st.lists(st.tuples(st.sampled_from(TESTS), st.sampled_from(COLUMNS)), min_size=1, max_size=4)
+
+
+def test_keys_of_small_tables_are_a_pattern_too() -> None:
+    statements = Statements(SCHEMA)
+    query = parse_query("SELECT s FROM t WHERE big > 1 AND i = 2")
+    assert query.shape is not None
+    shape = query.shape.plus("key of a small table")
+    for keys in ([1, 5], [4, 900_000], [7]):
+        found = found_in(encoded_keys(pa.array(keys)), Column("I"))
+        for name in ("false", "true"):
+            where = Call("and", (query.where, found)) if query.where is not None else found
+            asked = replace(query, where=where, options={"enableNullHandling": name})
+            asked.shape, asked.varies_only_in_where = shape, True
+            assert statements.bind(asked)[1].filter == bind(asked, SCHEMA).filter
+    statement = statements.find(shape, {"enableNullHandling": "true"})
+    assert statement is not None
+    assert statement._pattern is not None
 
 
 def outcome(function: Any) -> tuple[str, Any]:

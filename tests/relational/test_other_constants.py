@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from tests.relational.wide_generator import WideGenerator
 from tests.seeds import by_first, chunks, count_of
 
 from gamay.base.errors import QueryError
+from gamay.query.bind.binder import BoundQuery, bind
+from gamay.query.prepared.statements import PreparedStatement
 from gamay.relational.plan import Plan
 from gamay.relational.plan_cache import PlanCache
+from gamay.sql.query import Query
 from gamay.sql.text.slots import cut_literals
 
 WHOLE = ["0", "1", "2", "3", "5", "7", "40", "100", "2147483647", "3000000000"]
@@ -46,6 +50,30 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Checked:
         return plan
 
     monkeypatch.setattr(PlanCache, "plan", compared)
+    return found
+
+
+@pytest.fixture
+def bound_alike(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables of leaf queries that were bound like others, each as if there had been none."""
+    found: list[str] = []
+    bind_like_others = PreparedStatement.bind
+
+    def compared(self: PreparedStatement, query: Query) -> BoundQuery:
+        bound = bind_like_others(self, query)
+        fresh = bind(query, bound.schema)
+        for part in fields(BoundQuery):
+            one, other = getattr(bound, part.name), getattr(fresh, part.name)
+            if part.name == "aggregates":
+                assert [(each.call, each.arguments, each.filter) for each in one] == [
+                    (each.call, each.arguments, each.filter) for each in other
+                ]
+            elif part.compare:
+                assert repr(one) == repr(other) or one == other, (part.name, query.where)
+        found.append(query.table or "")
+        return bound
+
+    monkeypatch.setattr(PreparedStatement, "bind", compared)
     return found
 
 
@@ -86,10 +114,33 @@ def test_written_queries(twins: Twins, checked: Checked, number: int) -> None:
 
 @pytest.mark.parametrize("numbers", chunks(count_of("GAMAY_RELATIONAL_QUERIES", 200), 50), ids=by_first)
 @pytest.mark.parametrize("generator", [Generator, WideGenerator])
-def test_generated_queries(twins: Twins, checked: Checked, generator: type, numbers: range) -> None:
+def test_generated_queries(twins: Twins, checked: Checked, bound_alike: list[str], generator: type, numbers: range) -> None:
     for number in numbers:
         rng = random.Random(number)
-        other = check(twins, generator(rng).query(), rng)
+        sql = generator(rng).query()
+        other = check(twins, sql, rng)
+        twins.check(sql)
         with suppress(QueryError, duckdb.Error):
             twins.check(other)
     assert checked.reused > checked.count / 8
+    assert len(bound_alike) > len(numbers) / 2
+
+
+STARS = (
+    "SELECT city, SUM(qty) FROM sales JOIN shops ON sales.shop = shops.shop WHERE area > {} AND id < {} GROUP BY city",
+    "SELECT kind, COUNT(*), SUM(CASE WHEN name < '{}' THEN qty END) FROM sales JOIN items ON sales.item = items.item "
+    "WHERE id BETWEEN {} AND 150 GROUP BY kind ORDER BY kind",
+    "SELECT name, city, MAX(price) FROM sales JOIN items ON sales.item = items.item JOIN shops ON sales.shop = shops.shop "
+    "WHERE items.item <> {} AND qty > {} GROUP BY name, city ORDER BY name, city LIMIT 3",
+    "SELECT city, COUNT(*) FILTER (WHERE qty > {}) FROM sales LEFT JOIN shops ON sales.shop = shops.shop WHERE id < {} "
+    "GROUP BY city",
+)
+
+
+@pytest.mark.parametrize("sql", STARS)
+def test_stars(twins: Twins, checked: Checked, bound_alike: list[str], sql: str) -> None:
+    for one, other in ((1, 100), (2, 7), (5, 180), (0, 3), (4, 5)):
+        twins.check(sql.format(one, other))
+    assert checked.reused >= 3  # a constant may be equal to one of the text
+    assert len(bound_alike) >= 5
+    assert "sales" in bound_alike

@@ -8,6 +8,7 @@ from sqlglot import exp
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import FILTERED, GROUPING, Call, Column, Expression, Literal, replaced, walk
 from gamay.functions.registry import ValueType, must_get_scalar
+from gamay.functions.text import to_text
 from gamay.model.types import DataType
 from gamay.relational.expressions import ExpressionBinder, PendingWindow, aggregates_in
 from gamay.relational.names import Catalog, Context, CteDefinition, Relation, Scope
@@ -370,7 +371,7 @@ class _Binder:
             )
         places = tuple(tuple(self._place(select, arg) for arg in call.args) for call in asked)
         asked_fields = [context.field("", LONG) for _ in asked]
-        context.names |= {made.id: self._context.text_of(call) for made, call in zip(fields, unique, strict=True)}
+        context.names |= {made.id: context.named(call) for made, call in zip(fields, unique, strict=True)}
         select.grouped = {key: made.column for key, made in zip(select.keys, key_fields, strict=True)}
         select.grouped |= {call: made.column for call, made in zip(unique, fields, strict=True)}
         select.grouped |= {call: made.column for call, made in zip(asked, asked_fields, strict=True)}
@@ -420,7 +421,7 @@ class _Binder:
                         must_get_scalar(call.name)
                 raise QueryError(
                     ErrorCode.QUERY_VALIDATION,
-                    f"Expression '{self._context.names[min(loose)]}' is not being grouped: add it to GROUP BY, "
+                    f"Expression '{to_text(self._context.names[min(loose)])}' is not being grouped: add it to GROUP BY, "
                     "or put it into an aggregate such as ANY_VALUE",
                 )
 
@@ -440,7 +441,7 @@ class _Binder:
             call = Call(written.call.name, tuple(replaced(arg, grouped) for arg in written.call.args))
             call, value_type = resolved_window(call, context.types)
             context.types[window.id] = value_type
-            context.names[window.id] = f"{self._context.text_of(call)} OVER (…)"
+            context.names[window.id] = Column(f"{self._context.text_of(call)} OVER (…)")
             added.append(Field(window.id, "", value_type))
             partition_by = tuple(resolved(replaced(key, grouped), context.types)[0] for key in written.partition_by)
             order_by = tuple(
@@ -450,7 +451,8 @@ class _Binder:
             if written.frame is not None and written.frame.adds_to_key and not _can_add(order_by[0], context.types):
                 raise QueryError(
                     ErrorCode.QUERY_VALIDATION,
-                    f"{context.names[window.id]}: RANGE with an offset needs ORDER BY a number or a moment to add it to",
+                    f"{to_text(context.names[window.id])}: "
+                    "RANGE with an offset needs ORDER BY a number or a moment to add it to",
                 )
             calls.append(WindowCall(call, partition_by, order_by, written.frame, written.ignores_nulls))
         if added:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gamay.functions.expression import Call, Column, Expression, replaced
 from gamay.functions.text import to_text
-from gamay.relational.leaf import LEAF_LIMIT, with_leaf_expressions
+from gamay.relational.leaf import LEAF_LIMIT, with_leaf_queries
 from gamay.relational.plan import (
     SUBQUERY,
     Aggregate,
@@ -118,7 +118,7 @@ class _Writer:
                 f"{_INDENT * (depth + 1)}Lookup(type=[{lookup.kind.lower()}], condition=[{condition}], columns=[{read}])"
             )
             lines += self.lines(lookup.root, depth + 2)
-        groups = with_leaf_expressions(star.groups, lambda expression: replaced(expression, shown))
+        groups = with_leaf_queries(star.groups, lambda query: query.changed(lambda expression: replaced(expression, shown)))
         return [lines[0], *self.lines(groups, depth + 1), *lines[1:]]
 
     def head(self, node: Node) -> str:

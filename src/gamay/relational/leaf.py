@@ -1,7 +1,7 @@
 """What is asked of the engine for single tables: the query of a scan, and its answer as Arrow columns."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.convert import convert, placeholder, repeat, to_vector
-from gamay.functions.expression import Call, Expression, replaced
+from gamay.functions.expression import Call, Expression, Literal, replaced
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable
 from gamay.relational.plan import Field, Leaf, Node, Scan, with_children
-from gamay.sql.query import OrderBy, Query, SelectItem
+from gamay.sql.query import OrderBy, Query, SelectItem, Shape
 
 LEAF_LIMIT = 2147483647
 
@@ -50,19 +50,33 @@ def query_of(scan: Scan) -> Query:
     )
 
 
-def with_leaf_expressions(node: Node, change: Callable[[Expression], Expression]) -> Node:
-    """Return an operator with each expression of its leaf queries changed."""
-    if not isinstance(node, Leaf):
-        return with_children(node, lambda child: with_leaf_expressions(child, change))
-    query = node.query
-    changed = replace(
-        query,
-        select=tuple(replace(item, expression=change(item.expression)) for item in query.select),
-        where=None if query.where is None else change(query.where),
-        group_by=tuple(change(key) for key in query.group_by),
-        order_by=tuple(replace(key, expression=change(key.expression)) for key in query.order_by),
-    )
-    return replace(node, query=changed)
+def with_leaf_queries(node: Node, change: Callable[[Query], Query]) -> Node:
+    """Return an operator with each of its leaf queries changed."""
+    if isinstance(node, Leaf):
+        return replace(node, query=change(node.query))
+    return with_children(node, lambda child: with_leaf_queries(child, change))
+
+
+def shaped(query: Query, weight: int) -> Query:
+    """Return a query with its shape: all of it, but for the literals of WHERE. weight: of the shape, in caches."""
+    form = None if query.where is None else _form(query.where)
+    behind = (query.table, query.select, query.distinct, query.group_by, query.having, query.order_by)
+    shape = Shape(_Leaf(weight), (form, behind, query.limit, query.offset))
+    return replace(query, shape=shape, varies_only_in_where=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """Template of leaf queries; of which, the rest of the shape says."""
+
+    weight: int
+
+
+def _form(expression: Expression) -> Hashable:
+    """Return what an expression has in common with those that differ in literals alone."""
+    if isinstance(expression, Call):
+        return expression.name, *map(_form, expression.args)
+    return None if isinstance(expression, Literal) else expression
 
 
 def condition_of(conditions: Sequence[Expression], names: Mapping[Expression, Expression]) -> Expression | None:

@@ -78,8 +78,9 @@ def map_values_of(schema: Schema) -> dict[str, DataType]:
 class Context:
     """What all parts of one query share while it is bound; ids are given out here.
 
-    map_values: the types of the values of columns that are maps, by id. names: of columns, as errors have them.
-    of_tables: the ids of columns of tables. scores: what tables compute, by the calls of textScore over such columns.
+    map_values: the types of the values of columns that are maps, by id. names: of columns, or what they are computed by,
+    as errors have them. of_tables: the ids of columns of tables. scores: what tables compute, by the calls of textScore
+    over such columns.
     """
 
     text: str
@@ -90,7 +91,7 @@ class Context:
     subqueries: dict[str, Subquery] = field(default_factory=dict)
     ctes: list[Cte] = field(default_factory=list)
     map_values: dict[str, DataType] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, Expression] = field(default_factory=dict)
     of_tables: set[str] = field(default_factory=set)
     scores: dict[Call, Field] = field(default_factory=dict)
     _numbers: "count[int]" = field(default_factory=count)
@@ -100,7 +101,7 @@ class Context:
         made = Field(f"c{next(self._numbers)}", name, value_type)
         self.types[made.id] = value_type
         if name:
-            self.names[made.id] = name
+            self.names[made.id] = Column(name)
         return made
 
     def number(self) -> int:
@@ -112,8 +113,11 @@ class Context:
 
     def text_of(self, expression: Expression) -> str:
         """Return an expression as text, with the names of columns in place of their ids."""
-        named = [made for made in ids_in(expression) if made in self.names]
-        return to_text(replaced(expression, {Column(made): Column(self.names[made]) for made in named}))
+        return to_text(self.named(expression))
+
+    def named(self, expression: Expression) -> Expression:
+        """Return an expression with the names of columns in place of their ids."""
+        return replaced(expression, {Column(made): self.names[made] for made in ids_in(expression) if made in self.names})
 
 
 @dataclass(frozen=True, slots=True)

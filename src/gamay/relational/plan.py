@@ -81,7 +81,7 @@ def seek_nearest(conditions: Iterable[Expression]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The answer of a query of one table, column by column."""
+    """The answer of a query of one table, column by column; its options and its shape are those of whoever asks it."""
 
     query: Query
     fields: tuple[Field, ...]

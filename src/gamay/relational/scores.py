@@ -19,11 +19,11 @@ def score_column(context: Context, node: exp.Expr, call: Call) -> Column:
     if not isinstance(column, Column):
         score_of(call, (DataType.UNKNOWN, False))  # which says what is wrong
     assert isinstance(column, Column)
-    name = context.names.get(column.name, "")
-    named = Call(call.name, (Column(name), *call.args[1:]))
+    shown = context.named(column)
+    named = Call(call.name, (shown, *call.args[1:]))
     score_of(named, context.types[column.name])
     if column.name not in context.of_tables:
-        what = f"'{name}' is no column of a table here; compute the score where the table is read, in the subquery"
+        what = f"'{to_text(shown)}' is no column of a table here; compute the score where the table is read, in the subquery"
         raise context.error(node, f"Function '{NAME}': {what}")
     made = context.scores.get(call)
     if made is None:

@@ -1,6 +1,7 @@
 """Small tables that were read become constants of the query of the big one; see `gamay.relational.rules.stars`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ from gamay.functions.expression import Expression, Literal, replaced
 from gamay.functions.scalar.table.joined import encoded
 from gamay.model.types import DataType
 from gamay.relational.keys import KeySet
-from gamay.relational.leaf import with_leaf_expressions
+from gamay.relational.leaf import with_leaf_queries
 from gamay.relational.plan import Node, Plan, Project, StarGroups, with_children, with_plans, with_root
+from gamay.sql.query import Query
 
 Run: TypeAlias = Callable[[Plan], pa.Table]
 """Answers a plan; columns are called by the ids of its fields."""
@@ -50,7 +52,12 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
             conditions[lookup.found] = known.holds(lookup.column)
     names = star.fact.column_names
     held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
-    return with_leaf_expressions(star.groups, lambda expression: replaced(replaced(expression, held), constants))
+
+    def with_constants(query: Query) -> Query:
+        where = None if query.where is None else replaced(replaced(query.where, held), constants)
+        return replace(query, where=where, constants=constants)
+
+    return with_leaf_queries(star.groups, with_constants)
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

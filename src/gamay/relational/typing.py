@@ -575,9 +575,9 @@ class MistypedError(QueryError):
         self._template, self._expressions = template, expressions
         super().__init__(ErrorCode.QUERY_VALIDATION, template.format(*map(to_text, expressions)))
 
-    def named(self, names: Mapping[str, str]) -> "MistypedError":
+    def named(self, names: Mapping[str, Expression]) -> "MistypedError":
         """Return the error with the names that a query has for the ids of columns."""
-        by: dict[Expression, Expression] = {Column(made): Column(name) for made, name in names.items()}
+        by: dict[Expression, Expression] = {Column(made): name for made, name in names.items()}
         return MistypedError(self._template, tuple(replaced(each, by) for each in self._expressions))
 
 

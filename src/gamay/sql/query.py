@@ -1,10 +1,10 @@
 """The query model: what a SELECT says, before it is bound to a schema."""
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from gamay.functions.expression import Expression
+from gamay.functions.expression import Expression, replaced
 from gamay.model.schema.datetime_format import DateTimeFormat
 from gamay.sql.relational import RelationalStatement
 
@@ -100,6 +100,7 @@ class Query:
     same set may occur twice. Empty in a plain GROUP BY.
     relational: the statement, where it is more than one SELECT of one table; all else but the options means nothing then.
     shape: see there; None where nothing is known of other queries.
+    constants: what stands elsewhere than in WHERE for constants that each query of the shape has others of, and these.
     varies_only_in_where: whether what was made of all but WHERE for one query of the shape serves the others; not so where
     constants elsewhere are computed for each.
     """
@@ -123,6 +124,26 @@ class Query:
     has_limit: bool = True
     looks_ahead: bool = False
     relational: RelationalStatement | None = None
+    constants: Mapping[Expression, Expression] = field(default_factory=dict)
+
+    def changed(self, change: Callable[[Expression], Expression]) -> "Query":
+        """Return the query with each of its expressions changed."""
+        return replace(
+            self,
+            select=tuple([replace(item, expression=change(item.expression)) for item in self.select]),
+            where=None if self.where is None else change(self.where),
+            group_by=tuple(map(change, self.group_by)),
+            having=None if self.having is None else change(self.having),
+            order_by=tuple([replace(key, expression=change(key.expression)) for key in self.order_by]),
+        )
+
+    @property
+    def whole(self) -> "Query":
+        """The query with its constants in their places."""
+        if not self.constants:
+            return self
+        constants = dict(self.constants)
+        return replace(self.changed(lambda expression: replaced(expression, constants)), constants={})
 
     @property
     def tables(self) -> tuple[str, ...]:

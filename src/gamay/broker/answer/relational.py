@@ -24,6 +24,7 @@ from gamay.relational.bounds import GROUPS, JOIN, WINDOW, bounds_of
 from gamay.relational.engine import Engine
 from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.explain import explained
+from gamay.relational.leaf import shaped
 from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.relational.plan_cache import PlanCache
 from gamay.relational.profile import Profile, analyzed, peak_rows, stage_stats
@@ -31,6 +32,9 @@ from gamay.sql.answers import asks_broker
 from gamay.sql.options.option_values import flag, number
 from gamay.sql.query import Query
 
+# of a statement whose leaf queries are known by their shapes, and what these weigh beside
+_SHAPED_TEXT_MAX = 1 << 14
+_WEIGHT_LEAST = 1000
 _NOT_FOR_LEAVES = frozenset({"dropResults", "clientQueryId"})
 
 
@@ -119,6 +123,8 @@ class RelationalExecution:
         inner.routes = self._planner.usable_routes(outer, leaf.table or "")
         options = {name: value for name, value in outer.query.options.items() if name not in _NOT_FOR_LEAVES}
         query = replace(leaf, options={**options, **leaf.options}, asks_broker=_asks_broker(leaf))
+        if not query.asks_broker and len(outer.sql) <= _SHAPED_TEXT_MAX:
+            query = shaped(query, _WEIGHT_LEAST + len(outer.sql))
         query = with_group_limits(restricted(inner, query), inner.routes[0].limits, self._routing.group_options)
         outer.has_row_filters = outer.has_row_filters or inner.has_row_filters
         inner.query = query

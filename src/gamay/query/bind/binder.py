@@ -5,7 +5,7 @@ the GROUP BY expressions and `agg:0`, `agg:1`, … for the aggregates; both are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
 from operator import attrgetter
@@ -23,6 +23,7 @@ from gamay.functions.expression import (
     Literal,
     Star,
     column_names,
+    replaced,
     walk,
 )
 from gamay.functions.registry import is_aggregate
@@ -123,6 +124,29 @@ class BoundQuery:
         """Return the same with the query and the filter of one that has other literals in WHERE."""
         return BoundQuery(query, self.kind, filter_, *_BEHIND_FILTER(self))
 
+    def with_constants(self) -> "BoundQuery":
+        """Return the same with the constants of the query in their places, also in what else was bound."""
+        constants = dict(self.query.constants)
+
+        def put(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
+            return tuple([replaced(each, constants) for each in expressions])
+
+        def filled(each: BoundAggregate) -> BoundAggregate:
+            call = replaced(each.call, constants)
+            assert isinstance(call, Call)
+            return BoundAggregate(call, each.aggregate, put(each.arguments), each.filter)
+
+        return replace(
+            self,
+            query=self.query.whole,
+            rows=put(self.rows),
+            outputs=put(self.outputs),
+            aggregates=tuple(map(filled, self.aggregates)),
+            having=None if self.having is None else replaced(self.having, constants),
+            order_by=tuple([replace(key, expression=replaced(key.expression, constants)) for key in self.order_by]),
+            shared={},
+        )
+
 
 # half the time of `dataclasses.replace`, which matters when a query takes 100 µs
 _BEHIND_FILTER = attrgetter(*(part.name for part in fields(BoundQuery)[3:]))
@@ -131,7 +155,7 @@ _BEHIND_FILTER = attrgetter(*(part.name for part in fields(BoundQuery)[3:]))
 def bind(query: Query, schema: Schema) -> BoundQuery:
     """Bind a query to a table's schema; raises QueryError 710 for an unknown column and 700 for what makes no sense."""
     with compiling():
-        return _Binder(query, schema).bind()
+        return _Binder(query.whole, schema).bind()
 
 
 def where_pattern(bound: BoundQuery, schema: Schema) -> WherePattern | None:

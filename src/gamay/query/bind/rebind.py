@@ -8,18 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gamay.functions.expression import Call, Column, Expression
+from gamay.functions.scalar.table.joined import FOUND
 from gamay.model.types import DataType
 from gamay.query.bind.literal_predicates import literal_predicate
 from gamay.query.bind.one_column import merged_conjunction
-from gamay.query.bind.predicate import And, Constant, Filter, IsNull, conjunction, negation
+from gamay.query.bind.predicate import And, Constant, Filter, IsNull, Match, conjunction, negation
 from gamay.query.bind.scope import ValueType
 
 
 @dataclass(frozen=True, slots=True)
 class WherePattern:
-    """A conjunction of predicates, each of which tests a column against literals.
+    """A conjunction of predicates, each of which tests a column against literals, or for being a key of a small table.
 
-    leaves: for each the function's name, the number of its arguments, and the column, which is the first, with its type.
+    leaves: for each the function's name, the number of its arguments, and the column with its type.
     multi_value: the columns whose rows hold several values. repeats: whether a column is tested more than once.
     known: with null handling, that none of the columns is null.
     """
@@ -44,11 +45,13 @@ class WherePattern:
         leaves = []
         multi_value = set()
         for call in conjuncts(where):
-            column = call.args[0] if isinstance(call, Call) and call.args else None
-            if not isinstance(call, Call) or not isinstance(column, Column):
+            column = _column_of(call)
+            if not isinstance(call, Call) or column is None:
                 return None
             name = resolve(column.name)
             data_type, is_list = type_of(name)
+            if call.name == FOUND and is_list:
+                return None
             leaves.append((call.name, len(call.args), name, data_type))
             if is_list:
                 multi_value.add(name)
@@ -69,6 +72,9 @@ class WherePattern:
         for call, (name, num_args, column, data_type) in zip(calls, self.leaves, strict=True):
             if not isinstance(call, Call) or call.name != name or len(call.args) != num_args:
                 return None
+            if name == FOUND:
+                parts.append(Match(column, Call(name, (*call.args[:-1], Column(column)))))
+                continue
             part = literal_predicate(name, column, data_type, call.args[1:])
             if part is None or isinstance(part, Constant):
                 return None
@@ -98,3 +104,11 @@ def conjuncts(where: Expression | None) -> "list[Expression]":
     if isinstance(where, Call) and where.name == "and":
         return [part for argument in where.args for part in conjuncts(argument)]
     return [where]
+
+
+def _column_of(expression: Expression) -> Column | None:
+    """Return the column that a predicate tests; None where that is an expression."""
+    if not isinstance(expression, Call) or not expression.args:
+        return None
+    tested = expression.args[-1 if expression.name == FOUND else 0]
+    return tested if isinstance(tested, Column) else None

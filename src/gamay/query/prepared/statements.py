@@ -6,6 +6,7 @@ known of such queries before they come is found out once, too.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -88,10 +89,18 @@ class PreparedStatement:
         """Bind a query of the shape as `gamay.query.bind.binder.bind` does; raises what it raises."""
         if not query.varies_only_in_where:
             return bind(query, self._schema)
-        filter_ = None if self._pattern is None else self._pattern.bind(query.where)
+        filter_: Filter | None = None
+        if query.where is None:
+            filter_ = self.bound.filter
+        elif self._pattern is not None:
+            filter_ = self._pattern.bind(query.where)
         if filter_ is not None:
-            return self.bound.with_filter(query, filter_)
-        return bind_like(self.bound, query, self._schema) or bind(query, self._schema)
+            found: BoundQuery | None = self.bound.with_filter(query, filter_)
+        else:
+            found = bind_like(self.bound, query, self._schema)
+        if found is None:
+            return bind(query, self._schema)
+        return found.with_constants() if query.constants else found
 
     def is_light(self, num_docs: int) -> bool:
         """Whether running a query over so many rows takes about as long as handing it to another thread.
@@ -139,7 +148,8 @@ class Statements:
         statement = None if query.shape is None else self._known.get(key)
         if statement is not None:
             return statement, statement.bind(query)
-        statement = PreparedStatement(bind(query, self._schema), self._schema)
+        without = query if query.shape is None or not query.constants else replace(query, constants={})
+        statement = PreparedStatement(bind(without, self._schema), self._schema)
         if query.shape is not None:
             self._known.put(key, statement, query.shape.template.weight)
-        return statement, statement.bound
+        return statement, statement.bound if without is query else statement.bind(query)
