@@ -127,17 +127,20 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
     """Return an expression with parts of it, outermost first, in place of others."""
-    return _replaced(expression, by, any(isinstance(part, Literal) for part in by)) if by else expression
-
-
-def _replaced(expression: Expression, by: dict[Expression, Expression], literals: bool) -> Expression:
-    """Do what `replaced` says. literals: whether constants are among what is replaced; lists of them may be long."""
-    found = by.get(expression) if literals or not isinstance(expression, Literal) else None
-    if found is not None:
-        return found
-    if not isinstance(expression, Call):
+    if not by:
         return expression
-    return Call(expression.name, tuple([_replaced(arg, by, literals) for arg in expression.args]))
+    kinds = set(map(type, by))
+    return _replaced(expression, by, any(issubclass(kind, Literal) for kind in kinds), Call in kinds)
+
+
+def _replaced(expression: Expression, by: dict[Expression, Expression], literals: bool, calls: bool) -> Expression:
+    """Do what `replaced` says. literals, calls: whether such are replaced; lists may be long, and calls deep, to hash."""
+    if isinstance(expression, Call):
+        found = by.get(expression) if calls else None
+        if found is not None:
+            return found
+        return Call(expression.name, tuple([_replaced(arg, by, literals, calls) for arg in expression.args]))
+    return expression if not literals and isinstance(expression, Literal) else by.get(expression, expression)
 
 
 def column_names(expression: Expression) -> tuple[str, ...]:

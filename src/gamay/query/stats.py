@@ -44,12 +44,16 @@ class QueryStats:
 
     def add(self, other: "QueryStats") -> None:
         """Add the counters of another part of the same query."""
-        for counter in fields(self):
-            mine, theirs = getattr(self, counter.name), getattr(other, counter.name)
-            if counter.name == "min_consuming_freshness_time_ms":
-                merged = min(mine, theirs) if mine and theirs else mine or theirs
-            elif isinstance(mine, bool):
-                merged = mine or theirs
+        for name in _COUNTERS:
+            theirs = getattr(other, name)
+            if not theirs:  # as most are
+                continue
+            mine = getattr(self, name)
+            if name == "min_consuming_freshness_time_ms":
+                merged = min(mine, theirs) if mine else theirs
             else:
-                merged = mine + theirs
-            setattr(self, counter.name, merged)
+                merged = theirs if isinstance(mine, bool) else mine + theirs
+            setattr(self, name, merged)
+
+
+_COUNTERS = tuple(counter.name for counter in fields(QueryStats))

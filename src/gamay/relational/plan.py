@@ -401,6 +401,8 @@ def with_plans(plan: Plan, change: Callable[[Node], Node]) -> Plan:
 
 def with_root(plan: Plan, root: Node) -> Plan:
     """Return a plan of another root, with those subqueries and common table expressions that it needs."""
+    if not plan.subqueries and not plan.ctes:
+        return Plan(root, types=plan.types)
     subqueries: dict[str, Subquery] = {}
     ctes: dict[str, Cte] = {}
     by_name = {each.name: each for each in plan.ctes}

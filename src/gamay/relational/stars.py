@@ -54,7 +54,7 @@ def _known(star: StarGroups, plan: Plan, run: Run, apply: Callable[[Node], Node]
     held = {replaced(one, names): replaced(other, names) for one, other in conditions.items()}
 
     def with_constants(query: Query) -> Query:
-        where = None if query.where is None else replaced(replaced(query.where, held), constants)
+        where = None if query.where is None else replaced(query.where, held | constants)
         return replace(query, where=where, constants=constants)
 
     return with_leaf_queries(star.groups, with_constants)

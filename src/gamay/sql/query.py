@@ -143,7 +143,8 @@ class Query:
         if not self.constants:
             return self
         constants = dict(self.constants)
-        return replace(self.changed(lambda expression: replaced(expression, constants)), constants={})
+        behind_where = replace(self, where=None, constants={})
+        return replace(behind_where.changed(lambda expression: replaced(expression, constants)), where=self.where)
 
     @property
     def tables(self) -> tuple[str, ...]:
