@@ -379,18 +379,22 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
-    """Return an operator with each of its children changed."""
+    """Return an operator with each of its children changed; the same one where they stay as they are."""
     match node:
         case Join() | SetOperation():
-            return replace(node, left=change(node.left), right=change(node.right))
+            left, right = change(node.left), change(node.right)
+            return node if left is node.left and right is node.right else replace(node, left=left, right=right)
         case Scan() | Leaf() | Rows() | Values() | CteRef() | StarGroups():
             return node
         case _:
-            return replace(node, child=change(node.child))
+            child = change(node.child)
+            return node if child is node.child else replace(node, child=child)
 
 
 def with_plans(plan: Plan, change: Callable[[Node], Node]) -> Plan:
     """Return a plan with its root, and those of its subqueries and common table expressions, changed."""
+    if not plan.subqueries and not plan.ctes:
+        return Plan(change(plan.root), types=plan.types)
     return replace(
         plan,
         root=change(plan.root),
