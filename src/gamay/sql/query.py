@@ -124,7 +124,7 @@ class Query:
     has_limit: bool = True
     looks_ahead: bool = False
     relational: RelationalStatement | None = None
-    constants: Mapping[Expression, Expression] = field(default_factory=dict)
+    constants: Mapping[Expression, Expression] | None = None
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Query":
         """Return the query with each of its expressions changed."""
@@ -143,7 +143,7 @@ class Query:
         if not self.constants:
             return self
         constants = dict(self.constants)
-        behind_where = replace(self, where=None, constants={})
+        behind_where = replace(self, where=None, constants=None)
         return replace(behind_where.changed(lambda expression: replaced(expression, constants)), where=self.where)
 
     @property

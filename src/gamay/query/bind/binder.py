@@ -126,7 +126,7 @@ class BoundQuery:
 
     def with_constants(self) -> "BoundQuery":
         """Return the same with the constants of the query in their places, also in what else was bound."""
-        constants = dict(self.query.constants)
+        constants = dict(self.query.constants or {})
 
         def put(expressions: tuple[Expression, ...]) -> tuple[Expression, ...]:
             return tuple([replaced(each, constants) for each in expressions])

@@ -148,7 +148,7 @@ class Statements:
         statement = None if query.shape is None else self._known.get(key)
         if statement is not None:
             return statement, statement.bind(query)
-        without = query if query.shape is None or not query.constants else replace(query, constants={})
+        without = query if query.shape is None or not query.constants else replace(query, constants=None)
         statement = PreparedStatement(bind(without, self._schema), self._schema)
         if query.shape is not None:
             self._known.put(key, statement, query.shape.template.weight)
