@@ -60,7 +60,7 @@ class Gapfill:
 
 
 class Weighed(Hashable, Protocol):
-    """Object that caches compare by identity. weight: what it adds to the total that they bound."""
+    """Object that caches compare. weight: what it adds to the total that they bound."""
 
     @property
     def weight(self) -> int: ...
@@ -69,8 +69,8 @@ class Weighed(Hashable, Protocol):
 class Shape(NamedTuple):
     """What queries have in common that differ in the literals of WHERE alone.
 
-    template: of their text, compared by identity. fixed: its literals that stand elsewhere, as written. limits, log2m: the
-    cluster's settings that were put into them. added: what was ANDed to WHERE since.
+    template: of their text, compared by identity. fixed: its literals that stand elsewhere, as written; of queries without
+    a text all but the literals of WHERE. limits, log2m: the cluster's settings that were put into them. added: what was ANDed to WHERE since.
     """
 
     template: Weighed
