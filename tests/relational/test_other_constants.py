@@ -19,7 +19,7 @@ from gamay.base.errors import QueryError
 from gamay.query.bind.binder import BoundQuery, bind
 from gamay.query.prepared.statements import PreparedStatement
 from gamay.relational.plan import Plan
-from gamay.relational.plan_cache import PlanCache
+from gamay.relational.plans.cache import PlanCache
 from gamay.sql.query import Query
 from gamay.sql.text.slots import cut_literals
 

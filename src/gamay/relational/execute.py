@@ -38,7 +38,7 @@ from gamay.relational.plan import (
     roots_of,
     with_root,
 )
-from gamay.relational.plan_cache import PlanCache
+from gamay.relational.plans.cache import PlanCache
 from gamay.relational.profile import EngineRun, LeafRun, Profile
 from gamay.relational.reduction import Reducer, edges_of
 from gamay.relational.render import render

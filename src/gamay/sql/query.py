@@ -70,7 +70,8 @@ class Shape(NamedTuple):
     """What queries have in common that differ in the literals of WHERE alone.
 
     template: of their text, compared by identity. fixed: its literals that stand elsewhere, as written; of queries without
-    a text all but the literals of WHERE. limits, log2m: the cluster's settings that were put into them. added: what was ANDed to WHERE since.
+    a text all but the literals of WHERE. limits, log2m: the cluster's settings that were put into them. added: what was
+    ANDed to WHERE since.
     """
 
     template: Weighed

@@ -26,7 +26,7 @@ from gamay.relational.execute import ExecutionContext, execute, prepare
 from gamay.relational.explain import explained
 from gamay.relational.leaf import shaped
 from gamay.relational.names import Frame, columns_of, map_values_of
-from gamay.relational.plan_cache import PlanCache
+from gamay.relational.plans.cache import PlanCache
 from gamay.relational.profile import Profile, analyzed, peak_rows, stage_stats
 from gamay.sql.answers import asks_broker
 from gamay.sql.options.option_values import flag, number

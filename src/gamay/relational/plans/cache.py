@@ -16,7 +16,7 @@ from gamay.model.types import DataType
 from gamay.relational.names import Catalog, Frame
 from gamay.relational.parameters import Parameters
 from gamay.relational.plan import Plan
-from gamay.relational.plan_form import PlanForm
+from gamay.relational.plans.form import PlanForm
 from gamay.sql.relational import RelationalStatement
 
 Make: TypeAlias = Callable[[Catalog, tuple[Literal, ...]], Plan]
