@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.convert import convert, placeholder, repeat, to_vector
-from gamay.functions.expression import Call, Expression, Literal, replaced
+from gamay.functions.expression import FILTERED, Call, Expression, Literal, replaced
 from gamay.functions.vector import Vector
 from gamay.model.types import DataType
 from gamay.query.answer.response import ResultTable
@@ -58,7 +58,12 @@ def with_leaf_queries(node: Node, change: Callable[[Query], Query]) -> Node:
 
 
 def shaped(query: Query, weight: int) -> Query:
-    """Return a query with its shape: all of it, but for the literals of WHERE. weight: of the shape, in caches."""
+    """Return a query with its shape: all of it, but for the literals of WHERE. weight: of the shape, in caches.
+
+    FILTER clauses narrow WHERE, and what they compute of constants is found out when they are bound: they have none.
+    """
+    if any(isinstance(item.expression, Call) and item.expression.name == FILTERED for item in query.select):
+        return query
     form = None if query.where is None else _form(query.where)
     behind = (query.table, query.select, query.distinct, query.group_by, query.having, query.order_by)
     shape = Shape(_Leaf(weight), (form, behind, query.limit, query.offset))
