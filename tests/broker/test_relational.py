@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from tests.broker.conftest import Cluster, NewCluster, rows_of
 
+import gamay
 from gamay.base.errors import ErrorCode
+from gamay.broker.answer import pending as pending_queries
 from gamay.cluster.access.principals import ANYONE, Principal
 from gamay.query.answer.response import BrokerResponse, to_json
 
@@ -200,3 +202,16 @@ def test_a_small_table_travels_with_the_query_of_the_big_one(cluster: Cluster) -
     assert (of_big["table"], of_big["emittedRows"]) == ("t", len(rows(response)))
     num_keys = rows(answered(cluster, f"SELECT COUNT(*) FROM {small} d"))[0][0]
     assert num_keys > 64  # more than IN has constants for
+
+
+@pytest.mark.parametrize(("limit_ns", "expected"), [(1 << 62, True), (-1, False)])
+def test_joins_that_took_little_time_take_turns(monkeypatch: pytest.MonkeyPatch, limit_ns: int, expected: bool) -> None:
+    monkeypatch.setattr(pending_queries, "_TURN_NS_MAX", limit_ns)
+    with gamay.connect(":memory:", threads=1) as db:
+        db.create_table("t", {"x": [1, 2], "s": ["a", "b"]})
+        runner, sql = db._cluster.runner, "SELECT a.s, b.s FROM t a JOIN t b ON a.x = b.x WHERE a.x = {}"
+        first = runner.begin(sql.format(1), {})
+        assert not first.takes_turns  # nothing is known of it
+        runner.finish(first)
+        assert runner.begin(sql.format(2), {}).takes_turns is expected
+        assert not runner.begin("SELECT s FROM t WHERE x = 1", {}).takes_turns

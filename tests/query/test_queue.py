@@ -10,6 +10,7 @@ from tests.waiting import eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
+from gamay.query.limits import queue as queues
 from gamay.query.limits.deadline import CancellableDeadline
 from gamay.query.limits.queue import QueryQueue
 
@@ -46,6 +47,34 @@ def test_what_is_short_does_not_wait_for_what_is_long(release: threading.Event) 
     release.set()
     eventually(lambda: queue.inside == 0)
     assert "short" not in queue.submit(lambda: threading.current_thread().name, 0, is_short=True).result(60)
+    queue.shutdown()
+
+
+def test_what_takes_turns_runs_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_TURN_S", 60.0)
+    queue, inside, most = QueryQueue(4), 0, 0
+
+    def work() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        threading.Event().wait(0.001)
+        inside -= 1
+
+    for future in [queue.submit(work, 0, takes_turns=True) for _ in range(40)]:
+        future.result(60)
+    assert most == 1
+    queue.shutdown()
+
+
+def test_a_turn_that_takes_long_holds_nobody_up(release: threading.Event) -> None:
+    queue = QueryQueue(2)
+    long = queue.submit(release.wait, 0, takes_turns=True)
+    assert queue.submit(lambda: 7, 0, takes_turns=True).result(60) == 7
+    assert not long.done()
+    release.set()
+    assert long.result(60)
+    assert queue.submit(lambda: 8, 0, takes_turns=True).result(60) == 8
     queue.shutdown()
 
 

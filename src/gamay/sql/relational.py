@@ -100,13 +100,21 @@ _BEGIN_CLAUSE = frozenset(
 )
 
 
+@dataclass(slots=True)
+class Cost:
+    """What the last of the statements that differ in literals alone took of the processor's time; None before it ended."""
+
+    took_ns: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RelationalStatement:
     """A request of several tables or SELECTs, as written.
 
     tree: sqlglot's, whose literals are numbers of `literals`. text: for the places in errors. set_options: as in
     `gamay.sql.translate.statement.Statement`. described: a table that must exist, although no row of it is read.
-    analyzes: EXPLAIN ANALYZE. files: the literals that name what is read, as in `FROM 'x.parquet'`.
+    analyzes: EXPLAIN ANALYZE. files: the literals that name what is read, as in `FROM 'x.parquet'`. cost: shared by all
+    statements of a text that differ in literals alone.
     """
 
     text: str
@@ -117,6 +125,7 @@ class RelationalStatement:
     described: str | None = None
     analyzes: bool = False
     files: tuple[int, ...] = ()
+    cost: Cost = field(default_factory=Cost, compare=False)
 
     @property
     def tables(self) -> tuple[str, ...]:

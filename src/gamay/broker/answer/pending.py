@@ -21,6 +21,8 @@ from gamay.sql.query import Query
 
 # results of servers in other processes that are read and merged at once, without another thread
 _LIGHT_BYTES_MAX = 1 << 18
+# of the processor: what takes longer spends most of it outside of Python
+_TURN_NS_MAX = 10_000_000
 
 
 @dataclass(slots=True)
@@ -80,6 +82,12 @@ class PendingQuery:
     def is_short(self) -> bool:
         """Whether it takes little time, as far as is known."""
         return self.statement is not None and self.statement.is_short
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it is planned and put together in Python for the most part, and takes little time."""
+        took_ns = None if self.query.relational is None else self.query.relational.cost.took_ns
+        return took_ns is not None and took_ns <= _TURN_NS_MAX
 
     @property
     def is_light_to_merge(self) -> bool:

@@ -280,7 +280,7 @@ class QueryRunner:
         if pending.routed is not None and pending.answered is None and pending.failure is None:
             self._compile_after_all(pending)  # nobody has fetched it
         response = pending.failure or pending.answered
-        begun_s = self._clock.monotonic_s()
+        begun_s, begun_ns = self._clock.monotonic_s(), self._clock.thread_cpu_ns()
         if response is None:
             try:
                 with spans.within(pending.span):
@@ -300,6 +300,8 @@ class QueryRunner:
         ended_s = self._clock.monotonic_s()
         if pending.statement is not None and pending.failure is None:
             pending.statement.took_ns = processor_ns(response, ended_s - begun_s)
+        if pending.failure is None and pending.query.relational is not None:
+            pending.query.relational.cost.took_ns = self._clock.thread_cpu_ns() - begun_ns
         if self.looks_ahead and (query := getattr(pending, "query", None)) is not None and query.looks_ahead:
             response.cut(query.limit - 1)
         took_s = ended_s - pending.started_s

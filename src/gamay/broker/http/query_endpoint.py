@@ -110,7 +110,9 @@ class QueryAnswers:
             try:
                 with self._runner.running.listed(pending):
                     finish, is_short = partial(self._finish, pending), pending.is_short
-                    return await self._queue.turn(finish, len(pending.sql), pending.deadline, is_short=is_short)
+                    return await self._queue.turn(
+                        finish, len(pending.sql), pending.deadline, is_short=is_short, takes_turns=pending.takes_turns
+                    )
             except QueryError as error:
                 pending.failure = BrokerResponse.of_error(error)
         return self._finish(pending)
