@@ -7,6 +7,7 @@ import pytest
 import gamay
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions import evaluate
+from gamay.functions.expression import Call, Literal
 from gamay.sql.parser import parse_query
 
 _LONG = "regexp_replace(repeat('a', 100), '(?=(a+)+$)(a|aa)+b', 'x')"  # exponential, beyond RE2
@@ -61,6 +62,31 @@ def test_distances_of_long_texts_end() -> None:
     with pytest.raises(QueryError, match="1000000 and 50000 characters are too many to compare"):
         parse_query("SELECT levenshteinDistance(repeat('a', 1000000), repeat('b', 50000)) FROM t")
     assert time.process_time() - begun_s < 5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dayofmonth(cast(0 as TIMESTAMP), repeat('%_', 500000))",  # which no time zone is near to
+        f"{'unknown' * 10_000}(1)",
+        "textMatch('a', repeat('(a*)', 200000))",
+        "fromDateTime('a', repeat('[a]', 200000))",
+    ],
+)
+def test_long_names_and_patterns_are_refused_at_once(call: str) -> None:
+    begun_s = time.process_time()
+    with pytest.raises(QueryError):
+        parse_query(f"SELECT {call} FROM t")
+    assert time.process_time() - begun_s < 5  # each took more than 15 s
+
+
+@pytest.mark.parametrize(("moment_s", "expected"), [(0.01, Call), (600.0, Literal)])
+def test_what_is_computed_byte_by_byte_may_be_left_to_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, moment_s: float, expected: type
+) -> None:
+    monkeypatch.setattr(evaluate, "_CONSTANTS_S", moment_s)
+    query = parse_query(f"SELECT md2(repeat('1', {999_999 if expected is Call else 999_998})) FROM t")  # 0.4 s or more
+    assert type(query.select[0].expression) is expected
 
 
 def test_values_of_rows_are_computed_under_the_deadline() -> None:
