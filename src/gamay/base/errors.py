@@ -11,7 +11,7 @@ from enum import Enum
 
 _DETAIL_MAX = 2000
 _CLOSE = 0.6  # how much of two names must be the same for one to be proposed in place of the other
-_NAME_MAX = 200  # a longer name is no slip of the pen, and comparing takes the square of the length
+_NAME_MAX = 200  # a longer name is no misspelling, and comparing names takes the square of their length
 
 
 class ErrorCode(Enum):

@@ -261,7 +261,7 @@ def _takes_long() -> _TakesLongError:
     return _TakesLongError(ErrorCode.EXECUTION_TIMEOUT, "computing a constant takes long")
 
 
-class compiling:  # noqa: N801 - stands in `with`, where functions stand; it is one third of what a generator takes
+class compiling:  # noqa: N801 - used like a function; takes a third of what a context manager of a generator does
     """Context in which a query is compiled: all its constants together have the moment that one has alone."""
 
     __slots__ = ("_before",)

@@ -130,7 +130,7 @@ class BucketedRange:
         upper_inclusive: bool,
         docs_max: int | None = None,
     ) -> BitMap | None:
-        """Return the docs that hold a value between the bounds; None is no bound. docs_max: in all buckets it takes."""
+        """Return the docs that hold a value between the bounds; None is no bound. docs_max: the most in all buckets read."""
         if len(self._sets) == 0:
             return BitMap()
         if self._dictionary is not None:
