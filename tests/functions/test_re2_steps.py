@@ -58,7 +58,8 @@ def test_the_query_may_end_between_steps() -> None:
             re2.in_steps(column, "a" * 100, lambda texts: asked.append(len(texts)) or np.zeros(len(texts), np.bool_))
     finally:
         guard.enter(before)
-    assert asked == [4, 3, 3] or sum(asked) < 20
+    assert len(asked) == 3
+    assert sum(asked) < 20
 
 
 @pytest.mark.parametrize("function", ["regexp_like", "regexp_extract", "regexp_count", "like"])
