@@ -92,6 +92,14 @@ def test_no_room_holds_more_modules_than_a_reader_can_survey() -> None:
     assert {str(room): size for room, size in sizes.items() if size > ROOM_MODULES_MAX} == {}
 
 
+def test_the_architecture_fits_on_three_screens_since_paths_can_be_guessed() -> None:
+    lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+    first = lines[lines.index("| to change | open |") + 2 :]
+    rows = next(count for count, line in enumerate(first) if not line.startswith("| "))
+    assert 5 < rows <= 15
+    assert len(lines) <= 200
+
+
 def described() -> Iterator[tuple[Path, str]]:
     """Yield what describes the code as it is: pages, and modules for their docstrings and comments."""
     pages = [path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"]
