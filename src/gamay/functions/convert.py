@@ -19,27 +19,14 @@ from gamay.functions.expression import LiteralValue
 from gamay.functions.text import java_double_text, java_float_text
 from gamay.functions.vector import EncodedVector, Operand, Scalar, Values, Vector, numpy_dtype, take
 from gamay.model.number_text import number_text
-from gamay.model.schema.default_null import null_value_from_json
-from gamay.model.types import DataType
+from gamay.model.schema.default_null import COLUMN_TYPES, default_null_value, null_value_from_json
+from gamay.model.types import DataType, FieldRole
 from gamay.model.zones import parse_timestamp
 
 _UUID_BYTES = 16
 _INTEGERS = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 _FLOATS = (DataType.FLOAT, DataType.DOUBLE)
-_PLACEHOLDERS: dict[DataType, LiteralValue] = {
-    DataType.INT: -(2**31),
-    DataType.LONG: -(2**63),
-    DataType.FLOAT: float("-inf"),
-    DataType.DOUBLE: float("-inf"),
-    DataType.BIG_DECIMAL: Decimal(0),
-    DataType.BOOLEAN: False,
-    DataType.TIMESTAMP: 0,
-    DataType.STRING: "null",
-    DataType.JSON: "null",
-    DataType.BYTES: b"",
-    DataType.UUID: bytes(16),
-    DataType.MAP: "{}",
-}
+_PLACEHOLDERS = {kind: default_null_value(kind, FieldRole.DIMENSION) for kind in (*COLUMN_TYPES, DataType.MAP)}
 
 
 def placeholder(data_type: DataType) -> LiteralValue:

@@ -126,16 +126,7 @@ class QueryExecution:
         check_is_id_set(query)
         if outer.depth == _SUBQUERY_DEPTH_MAX:
             raise QueryError(ErrorCode.QUERY_VALIDATION, f"Subqueries nest at most {_SUBQUERY_DEPTH_MAX} deep")
-        inner = PendingQuery(
-            text,
-            outer.number,
-            outer.started_s,
-            depth=outer.depth + 1,
-            database=outer.database,
-            principal=outer.principal,
-        )
-        inner.deadline = outer.deadline
-        inner.routes = self._planner.usable_routes(outer, query.table or "")
+        inner = outer.subquery(text, self._planner.usable_routes(outer, query.table or ""))
         query = inner.query = restricted(inner, query)
         outer.has_row_filters = outer.has_row_filters or inner.has_row_filters
         if query.asks_broker:

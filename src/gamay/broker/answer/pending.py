@@ -66,6 +66,14 @@ class PendingQuery:
     application: str = ""
     frames: Mapping[str, Frame] | None = None
 
+    def subquery(self, sql: str, routes: Sequence[TableRoute]) -> "PendingQuery":
+        """Return a query that is a part of this one: of the same principal, with the same deadline."""
+        inner = PendingQuery(
+            sql, self.number, self.started_s, depth=self.depth + 1, database=self.database, principal=self.principal
+        )
+        inner.deadline, inner.routes = self.deadline, routes
+        return inner
+
     @property
     def client_id(self) -> str | None:
         """The client's own name for the query; of one that was compiled."""

@@ -111,16 +111,7 @@ class RelationalExecution:
 
     def _ask(self, outer: PendingQuery, leaf: Query, response: BrokerResponse) -> tuple[ResultTable, QueryStats]:
         """Return the rows of a leaf and what they took, and add to the response what was done for them."""
-        inner = PendingQuery(
-            outer.sql,
-            outer.number,
-            outer.started_s,
-            depth=outer.depth + 1,
-            database=outer.database,
-            principal=outer.principal,
-        )
-        inner.deadline = outer.deadline
-        inner.routes = self._planner.usable_routes(outer, leaf.table or "")
+        inner = outer.subquery(outer.sql, self._planner.usable_routes(outer, leaf.table or ""))
         options = {name: value for name, value in outer.query.options.items() if name not in _NOT_FOR_LEAVES}
         query = replace(leaf, options={**options, **leaf.options}, asks_broker=_asks_broker(leaf))
         if not query.asks_broker and len(outer.sql) <= _SHAPED_TEXT_MAX:

@@ -89,7 +89,7 @@ class JsonReader(FileReader):
     def _decode_flat(self, block: bytes) -> pa.RecordBatch | None:
         """Return the records if Arrow reads them exactly as they are written, None otherwise."""
         batch = self._arrow_decode(block)
-        if batch is not None and (dates := _date_fields(batch.schema)):
+        if batch is not None and (dates := text_like_times(batch.schema)):
             self._text_fields.update(dates)
             batch = self._arrow_decode(block)
         if batch is None:
@@ -183,8 +183,8 @@ def _loads(text: bytes) -> Any:
     return json.loads(text) if _LONG_INTEGER.search(text) else read
 
 
-def _date_fields(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the fields that Arrow took for times because their text looks like one; they are read as text."""
+def text_like_times(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return the fields that Arrow took for times because their text looks like one, with types that read them as text."""
     found = {}
     for field in schema:
         if pa.types.is_timestamp(field.type):

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from gamay.ingest.read.json import text_like_times
 from gamay.ingest.stream.spi import InputFields
 from gamay.model.types import DataType
 
@@ -47,7 +48,7 @@ class JsonColumns:
         """Find out how the fields are written, and keep it for the next batch if they can be read so."""
         text = {name: kind for name, kind in self._types.items() if _is_text(kind)}
         rows = _parse(lines, text, "infer")
-        if rows is not None and (times := _times(rows.schema)):
+        if rows is not None and (times := text_like_times(rows.schema)):
             rows = _parse(lines, text | times, "infer")
         if rows is None or rows.num_rows != objects:
             return None
@@ -108,17 +109,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_null(kind: pa.DataType) -> bool:
     return bool(pa.types.is_null(kind) or (pa.types.is_list(kind) and pa.types.is_null(kind.value_type)))
-
-
-def _times(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the fields whose text looks like a time, which Arrow would make one of."""
-    found = {}
-    for field in schema:
-        if pa.types.is_timestamp(field.type):
-            found[field.name] = pa.string()
-        elif pa.types.is_list(field.type) and pa.types.is_timestamp(field.type.value_type):
-            found[field.name] = pa.list_(pa.string())
-    return found
 
 
 def _is_faithful(kind: pa.DataType, target: DataType | None, multi_value: bool) -> bool:
