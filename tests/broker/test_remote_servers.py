@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.broker.conftest import DAY_MS, Cluster, NewCluster, replicate, rows_of
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.errors import NotFoundError
 from gamay.broker.scatter.remote import RemoteServer
@@ -165,7 +165,7 @@ def test_cancelling_reaches_the_servers(replicated: Cluster) -> None:
     eventually(lambda: any(server.executor.running.is_set() for server in replicated.servers))
     (request_id,) = replicated.http.get("/queries").json()
     assert replicated.http.delete(f"/query/{request_id}").status_code == 200
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert answers[0]["exceptions"][0]["errorCode"] == 503
     busy = [server for server in replicated.servers if server.executor.running.is_set()]
     eventually(lambda: all("cancelled" in text for server in busy for text in server.executor.ended or ["?"]))
@@ -194,7 +194,7 @@ def test_a_query_is_ended_at_its_servers(replicated: Cluster) -> None:
     assert {query["queryId"] for query in used} == {request_id}
     ended = [app.delete(f"/query/{request_id}").text for app in apps]
     assert f"Cancelled query: {request_id}" in ended
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert answers[0]["exceptions"][0]["errorCode"] == 503
     eventually(lambda: not any(app.get("/queries/id").json() for app in apps))
     for server in replicated.servers:

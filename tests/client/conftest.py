@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -95,7 +96,7 @@ class Stub:
 
     def hang(self, path: str, body: Any) -> tuple[int, bytes]:
         """Answer only when the test is over."""
-        self.released.wait(20)
+        self.released.wait(PATIENCE_S)
         return 200, b"{}"
 
     def stop(self) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from tests.broker.flight.conftest import TRIPS
 from tests.embedded.test_access import ADMIN, FILE
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -49,7 +50,7 @@ def needed(program: str, *fetched: str) -> None:
 
 def run(command: list[str], **environment: str) -> str:
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment}, check=False
+        command, capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, **environment}, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

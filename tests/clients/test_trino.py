@@ -13,7 +13,7 @@ import pytest
 from benchmarks.cluster.ports import free_port
 from tests.broker.flight.conftest import TRIPS
 from tests.embedded.test_access import FILE
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 from tools.get_clients import FOLDER, TRINO
 
 import gamay
@@ -81,10 +81,10 @@ class Trino:
     def rows(self, sql: str, catalogue: str = "open") -> Any:
         """Return the rows of an answer, or the message of its error."""
         headers = {"X-Trino-User": "somebody", "X-Trino-Catalog": catalogue, "X-Trino-Schema": "default"}
-        answer = httpx.post(f"{self._url}/v1/statement", content=sql, headers=headers, timeout=60).json()
+        answer = httpx.post(f"{self._url}/v1/statement", content=sql, headers=headers, timeout=PATIENCE_S).json()
         found: list[list[Any]] = list(answer.get("data") or ())
         while "nextUri" in answer:
-            answer = httpx.get(answer["nextUri"], timeout=60).json()
+            answer = httpx.get(answer["nextUri"], timeout=PATIENCE_S).json()
             found += answer.get("data") or ()
         return answer["error"]["message"] if "error" in answer else found
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError
 from gamay.cluster.store.store import (
@@ -209,7 +210,7 @@ def test_a_watcher_sees_at_least_the_state_it_is_told_of(store: MetadataStore) -
     store.watch("/a", read)
     for i in range(20):
         store.set("/a", str(i).encode(), None)
-    assert done.wait(60)
+    assert done.wait(PATIENCE_S)
     assert seen == sorted(seen)
 
 

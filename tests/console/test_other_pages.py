@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.console.browser import assert_accessible, rewrite
 from tests.console.conftest import FIRST_ID, ROWS
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -387,7 +388,7 @@ def test_a_config_keeps_whole_numbers_beyond_those_of_javascript(watched: Any, o
 
 def test_what_queries_of_late_could_use_is_added_to_the_config(watched: Any, browser: Any, own: EmbeddedCluster) -> None:
     sql = "SELECT who, SUM(n) FROM people WHERE town = 'Oslo' AND kind = 2 GROUP BY who"
-    httpx.post(f"{own.controller_url}/sql", json={"sql": sql}, timeout=60).raise_for_status()
+    httpx.post(f"{own.controller_url}/sql", json={"sql": sql}, timeout=PATIENCE_S).raise_for_status()
     page, _ = watched(own.controller_url, "/#/tables/people/advice")
     advice = page.get_by_role("list", name="Advice for OFFLINE")
     expect(advice).to_contain_text("Inverted index on kind")

@@ -9,7 +9,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -26,7 +26,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture(scope="module")
 def client(cluster: EmbeddedCluster) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=cluster.controller_url, trust_env=False, timeout=30) as found:
+    with httpx.Client(base_url=cluster.controller_url, trust_env=False, timeout=PATIENCE_S) as found:
         yield found
 
 

@@ -5,13 +5,14 @@ from typing import Any
 import httpx
 from playwright.sync_api import expect
 from tests.console.browser import assert_accessible
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 
 
 def ask(console: EmbeddedCluster, sql: str) -> None:
     """Have a broker answer; the first queries of a process wait for kernels to be compiled."""
-    httpx.post(f"{console.controller_url}/sql", json={"sql": sql}, timeout=60).raise_for_status()
+    httpx.post(f"{console.controller_url}/sql", json={"sql": sql}, timeout=PATIENCE_S).raise_for_status()
 
 
 def test_queries_of_late_are_told_with_their_cost(open_page: Any, console: EmbeddedCluster) -> None:

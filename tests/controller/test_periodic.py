@@ -4,6 +4,7 @@ import math
 import threading
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import GamayError
@@ -36,8 +37,8 @@ def test_tasks_run_as_the_settings_say_also_while_those_cannot_be_read() -> None
     )  # fmt: skip
     tasks.start()
     try:
-        assert twice.acquire(timeout=30)
-        assert twice.acquire(timeout=30)
+        assert twice.acquire(timeout=PATIENCE_S)
+        assert twice.acquire(timeout=PATIENCE_S)
     finally:
         tasks.stop()
     assert not never.is_set()

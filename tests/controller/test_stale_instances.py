@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.cluster.records.records import Instance
 from gamay.cluster.records.registry import announce
@@ -33,11 +34,11 @@ class Cluster:
             self.registry.create_instance(Instance(name, "h", 1, tags))
         self.sessions[name] = self.controller.store.new_session()
         announce(self.sessions[name], name)
-        assert self.told.acquire(timeout=60)  # the watch set before this one has been told, too
+        assert self.told.acquire(timeout=PATIENCE_S)  # the watch set before this one has been told, too
 
     def go(self, name: str) -> None:
         self.sessions.pop(name).close()
-        assert self.told.acquire(timeout=60)
+        assert self.told.acquire(timeout=PATIENCE_S)
 
     def run(self, hours: float = 0) -> list[str]:
         """Let time pass, and look."""

@@ -10,6 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from benchmarks.cluster.ports import free_port
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 from gamay.ingest.transform.pipeline import Pipeline
@@ -81,10 +82,10 @@ class Api:
         allowed = (f"file://{data_dir.parent}/", f"http://127.0.0.1:{self.web_port}/", "http://localhost:1/", "memory")
         storage = StorageSettings(allowed_uris=allowed)
         self.cluster = EmbeddedCluster(data_dir, 0, 0, 0, threads=2, warm_up=False, storage=storage).start()
-        self.controller = httpx.Client(base_url=self.cluster.controller_url, timeout=30)
-        self.broker = httpx.Client(base_url=self.cluster.broker_url, timeout=30)
-        self.server = httpx.Client(base_url=self.cluster.server_url, timeout=30)
-        self.minion = httpx.Client(base_url=self.cluster.minion_url, timeout=30)
+        self.controller = httpx.Client(base_url=self.cluster.controller_url, timeout=PATIENCE_S)
+        self.broker = httpx.Client(base_url=self.cluster.broker_url, timeout=PATIENCE_S)
+        self.server = httpx.Client(base_url=self.cluster.server_url, timeout=PATIENCE_S)
+        self.minion = httpx.Client(base_url=self.cluster.minion_url, timeout=PATIENCE_S)
 
     def stop(self) -> None:
         for client in (self.controller, self.broker, self.server, self.minion):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from benchmarks.attack.records import mutants, nodes, overwrite
 from tests.seeds import FIRST
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
@@ -49,7 +50,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with gamay.connect(folder) as db:
         for name in ("trips", "pay"):
             db.create_table(name, rows, config={"segmentsConfig": {"timeColumnName": "ts", "replication": "1"}})
-    with started(folder) as cluster, httpx.Client(base_url=cluster.controller_url, headers=ROOT, timeout=60) as client:
+    with (
+        started(folder) as cluster,
+        httpx.Client(base_url=cluster.controller_url, headers=ROOT, timeout=PATIENCE_S) as client,
+    ):
         user = {"username": "bob", "password": "pw", "component": "BROKER", "tables": ["trips"], "permissions": ["READ"]}
         replaced = {"segmentsFrom": [], "segmentsTo": ["later"]}
         for answer in (
@@ -98,6 +102,6 @@ def test_a_cluster_starts_whatever_its_records_hold(stored: Path, tmp_path: Path
             assert not answer["exceptions"], (answer["exceptions"], told)
             assert answer["resultTable"]["rows"] == [[3, 6.0]]
             for path in ("/cluster/status", "/cluster/damage", "/users", "/tables", "/instances", *TASK_CALLS):
-                found = httpx.get(cluster.controller_url + path, headers=ROOT, timeout=60)
+                found = httpx.get(cluster.controller_url + path, headers=ROOT, timeout=PATIENCE_S)
                 assert "defect of Gamay" not in found.text, (path, found.text, told)
         shutil.rmtree(folder)

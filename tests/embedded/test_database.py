@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.base.errors import (
@@ -219,7 +220,7 @@ def test_two_processes_cannot_share_a_folder(db: Database, tmp_path: Path) -> No
         f"try:\n    gamay.connect({str(tmp_path / 'data')!r})\n"
         "except gamay.base.errors.InUseError as e:\n    print(e)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert f"in use by process {os.getpid()}, which has no HTTP interface" in told.stdout
 
 
@@ -268,7 +269,7 @@ def test_connect_needs_no_web_framework(tmp_path: Path) -> None:
         "    'gamay.functions.aggregate.common', 'gamay.functions.aggregate.extended')\n"
         "print([m for m in heavy if m in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.stdout.strip() == "[]", told.stderr
 
 

@@ -10,7 +10,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.cluster.records.records import Role
@@ -46,7 +46,7 @@ class Team:
         self.controller = self._start(Role.CONTROLLER, self._file("controller"), deep_store=self.url, data_dir=folder / "c")
         self.broker = self._start(Role.BROKER)
         self.servers = [self.server("s0", direct=True), self.server("s1", direct=False)]
-        self.http = httpx.Client(base_url=self.controller.url, timeout=60)
+        self.http = httpx.Client(base_url=self.controller.url, timeout=PATIENCE_S)
 
     def server(self, name: str, *, direct: bool, port: int = 0) -> RoleProcess:
         more = {"deep_store": self.url} if direct else {}
@@ -68,7 +68,7 @@ class Team:
             return self.http.post("/v2/segments", params={"tableName": "trips"}, files={"file": (archive.name, file)})
 
     def count(self) -> Any:
-        with httpx.Client(base_url=self.broker.url, timeout=30) as http:
+        with httpx.Client(base_url=self.broker.url, timeout=PATIENCE_S) as http:
             answer = http.post("/query/sql", json={"sql": "SELECT COUNT(*) FROM trips"}).json()
         rows = answer.get("resultTable", {}).get("rows")
         return rows[0][0] if rows and not answer["exceptions"] else answer

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.cluster.records.records import Role
 from gamay.roles.settings import load_settings
@@ -39,9 +40,9 @@ def asking(app: Slow) -> Iterator[tuple[HttpServer, socket.socket]]:
     """A server that one request is under way at."""
     server = HttpServer("test", 0, "127.0.0.1")
     server.start(app)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as client:
         client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert app.asked.wait(60)
+        assert app.asked.wait(PATIENCE_S)
         yield server, client
     app.goes_on.set()
     server.stop()

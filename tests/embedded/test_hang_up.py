@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import pyarrow as pa
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -54,7 +54,7 @@ OPTIONS = {"queryOptions": "timeoutMs=60000"}
 )
 def test_a_client_that_is_gone_ends_its_query(url: str, request_bytes: bytes) -> None:
     before = hung_up(url)
-    connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S)
     connection.sendall(request_bytes)
     eventually(lambda: list(httpx.get(f"{url}/queries").json().values()) != [])
     connection.close()
@@ -65,12 +65,12 @@ def test_a_client_that_is_gone_ends_its_query(url: str, request_bytes: bytes) ->
 def test_pql_that_waits_is_listed_and_ends_with_its_client(url: str) -> None:
     before, port = hung_up(url), int(url.rpartition(":")[2])
     threads = 2 * (os.cpu_count() or 1) + 2
-    slow = [socket.create_connection(("127.0.0.1", port), timeout=20) for _ in range(threads)]
+    slow = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) for _ in range(threads)]
     for connection in slow:  # no thread is free
         connection.sendall(post("/query/sql", {"sql": SLOW, **OPTIONS}))
     eventually(lambda: len(httpx.get(f"{url}/queries").json()) == threads)
     pql = "SELECT max(n) FROM trips"
-    waiting = socket.create_connection(("127.0.0.1", port), timeout=20)
+    waiting = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     waiting.sendall(post("/query", {"pql": pql, **OPTIONS}))
     eventually(lambda: pql in httpx.get(f"{url}/queries").json().values())
     waiting.close()
@@ -100,7 +100,7 @@ def test_a_client_that_waits_is_answered_and_not_counted(url: str) -> None:
 )
 def test_a_connection_that_ends_early_is_no_defect(url: str, data: bytes, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(50):
-        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S) as connection:
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
             with suppress(ConnectionResetError):

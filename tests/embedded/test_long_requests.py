@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pyarrow as pa
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 import gamay
 from gamay.broker.admit.text_limit import TextLimit
@@ -38,7 +38,7 @@ def url(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> str:
 def said(url: str, data: bytes) -> bytes:
     """Return what is answered to bytes until the connection ends."""
     found = bytearray()
-    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=PATIENCE_S) as connection:
         try:
             for start in range(0, len(data), 4096):
                 connection.sendall(data[start : start + 4096])
@@ -88,7 +88,7 @@ def test_others_are_answered_on_one_connection(url: str) -> None:
 def test_a_query_may_be_as_long_as_the_setting_says(cluster: EmbeddedCluster) -> None:
     def asked(length: int) -> tuple[object, str]:
         sql = "SELECT count(*) FROM trips WHERE n IN (1, 2)".ljust(length)
-        answer = httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": sql}, timeout=30).json()
+        answer = httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": sql}, timeout=PATIENCE_S).json()
         return answer.get("resultTable", {}).get("rows"), str(answer["exceptions"])
 
     assert asked(100_000) == ([[2]], "[]")
@@ -124,7 +124,9 @@ def test_an_answer_that_nobody_reads_counts_until_its_connection_is_ended(
     body = json.dumps({"sql": sql}).encode()
     for more in (b"", b"Database: default\r\n"):
         head = b"POST /query/sql HTTP/1.1\r\nhost: x\r\n%bcontent-length: %d\r\n\r\n" % (more, len(body))
-        with socket.create_connection(("127.0.0.1", int(cluster.broker_url.rpartition(":")[2])), timeout=20) as connection:
+        with socket.create_connection(
+            ("127.0.0.1", int(cluster.broker_url.rpartition(":")[2])), timeout=PATIENCE_S
+        ) as connection:
             connection.sendall(head + body)
             eventually(lambda: memory.held > 10 << 20)
             eventually(lambda: memory.held == 0)

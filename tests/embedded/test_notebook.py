@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.embedded import Database
@@ -39,7 +40,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 def child(code: str, *, kill: bool = False) -> str:
     """Run a program to its end; `kill` says that it ends by killing itself."""
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.returncode == (-signal.SIGKILL if kill else 0), told.stderr
     return told.stdout.strip()
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 _BEFORE = """
 import sys
 import gamay, numpy as np, pyarrow as pa
@@ -32,4 +34,4 @@ def test_pandas_is_imported_only_by_those_who_use_it(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", _BEFORE.format(folder=str(tmp_path / who)) + code + _CHECK])
         for who, code in _AFTER.items()
     ]
-    assert [process.wait(120) for process in started] == [0, 0]
+    assert [process.wait(PATIENCE_S) for process in started] == [0, 0]

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.embedded.conftest import SCHEMA, TABLE
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.cluster.records.records import Role
 from gamay.embedded import EmbeddedCluster
@@ -500,7 +500,7 @@ def test_the_server_of_start_all_fetches_as_its_keys_say(make_segment: Callable[
             storage=StorageSettings(allowed_uris=("mine",)),
             server_storage=storage,
         ) as cluster,
-        httpx.Client(base_url=cluster.controller_url, timeout=60) as rest,
+        httpx.Client(base_url=cluster.controller_url, timeout=PATIENCE_S) as rest,
     ):
         assert rest.post("/schemas", json=SCHEMA).status_code == 200
         assert rest.post("/tables", json=TABLE).status_code == 200

@@ -12,7 +12,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from tests.embedded.test_access import ADMIN, FILE, GUEST
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 from uvicorn.server import ServerState
 
 import gamay
@@ -57,7 +57,7 @@ def short_way(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 class Connection:
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
 

@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.ingest.stream.log.producer import Producer
@@ -271,7 +271,7 @@ def test_a_table_that_is_made_anew_at_once_has_nothing_of_the_one_before(
     looks, reconcile = threading.Event(), server._reconcile
 
     def reconciled(table: str, changed: Any) -> None:
-        assert looks.wait(60)
+        assert looks.wait(PATIENCE_S)
         reconcile(table, changed)
 
     with server._transitions.applying:
@@ -308,7 +308,7 @@ def test_a_table_that_is_switched_off_for_a_moment_loses_no_merged_row(
     looks, reconcile = threading.Event(), server._reconcile
 
     def reconciled(table: str, changed: Any) -> None:
-        assert looks.wait(60)
+        assert looks.wait(PATIENCE_S)
         reconcile(table, changed)
 
     monkeypatch.setattr(server, "_reconcile", reconciled)

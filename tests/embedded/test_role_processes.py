@@ -15,7 +15,7 @@ import pytest
 from benchmarks.cluster.ports import free_port
 from benchmarks.cluster.processes import RoleProcess
 from benchmarks.cluster.zookeeper import ZooKeeperProcess
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.client.directory import ZooKeeperDirectory
@@ -419,7 +419,7 @@ def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) 
     controller.wait_ready()
     taken = subprocess.run(
         [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", cluster.zk, "--port", str(controller.port)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert taken.returncode == 1
     assert f"the broker cannot listen on port {controller.port}" in taken.stderr
@@ -430,13 +430,13 @@ def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) 
             sys.executable, "-m", "gamay.cli", "start", "server", "--zk", cluster.zk, "--port", "0", "--query-port", "0",
             "--data-dir", str(cluster.folder / "server1"),
         ],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert shared.returncode == 1
     assert f", the server at http://localhost:{server.port}: give each server a folder of its own" in shared.stderr
     nobody = subprocess.run(
         [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", "localhost:1", "--port", "0", "--wait-s", "0.5"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert nobody.returncode == 1
     assert "ZooKeeper at 'localhost:1' has not answered for" in nobody.stderr

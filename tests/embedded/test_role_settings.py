@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ConflictError, InvalidConfigError
@@ -381,5 +382,5 @@ def test_storage_keys_that_cannot_be(tmp_path: Path, text: str, problem: str) ->
 def test_a_minion_starts_without_the_engine() -> None:
     """It has a quarter of the memory of other roles until it has a task."""
     code = "import sys, gamay.roles.minion_process\nprint({'numba', 'sqlglot', 'pyspark', 'duckdb'} & set(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert told.stdout.strip() == "set()"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 import gamay
 from gamay.server.loading.loader import SegmentLoader
@@ -132,7 +132,7 @@ def test_a_hundred_segments_are_reloaded_beside_queries_and_pushes(
 
     def slow(self: Any, *arguments: Any, **options: Any) -> Any:
         if held.is_set():
-            assert may_go_on.wait(60)
+            assert may_go_on.wait(PATIENCE_S)
         return load(self, *arguments, **options)
 
     load = SegmentLoader.load

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.errors import InvalidConfigError
 from gamay.base.tls import TlsSettings, read_tls
@@ -48,7 +48,7 @@ class Certificates:
         trustme.CA().cert_pem.write_to_path(self.other_ca)
 
     def client(self, url: str) -> httpx.Client:
-        return httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=self.ca), timeout=60)
+        return httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=self.ca), timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -218,11 +218,11 @@ def test_limits_of_requests_hold_for_small_queries_too(tmp_path: Path) -> None:
     file = tmp_path / "all.properties"
     file.write_text("gamay.http.requests.per.second=2\ngamay.http.body.bytes.max=1000\n")
     with EmbeddedCluster(tmp_path / "data", 0, 0, 0, 0, warm_up=False, limits=read_limits(file)) as cluster:
-        with httpx.Client(base_url=cluster.broker_url, timeout=60) as client:
+        with httpx.Client(base_url=cluster.broker_url, timeout=PATIENCE_S) as client:
             codes = [client.post("/query/sql", json={"sql": "SELECT 1"}).status_code for _ in range(40)]
         assert codes[0] == 200
         assert 429 in codes
-        long = httpx.post(f"{cluster.controller_url}/schemas", content=b" " * 2000, timeout=60)
+        long = httpx.post(f"{cluster.controller_url}/schemas", content=b" " * 2000, timeout=PATIENCE_S)
         assert long.status_code == 413
     file.write_text("gamay.http.requests.per.second=none\n")
     with pytest.raises(InvalidConfigError, match="cannot be 'none'"):

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.embedded.conftest import SCHEMA, TABLE
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 from gamay.roles.settings import read_storage
@@ -91,7 +92,7 @@ def test_a_controller_reads_the_folders_that_its_operator_allows(make_segment: C
         EmbeddedCluster(
             tmp_path / "data", 0, 0, 0, threads=1, warm_up=False, storage=read_storage(tmp_path / "config")
         ) as cluster,
-        httpx.Client(base_url=cluster.controller_url, timeout=60) as rest,
+        httpx.Client(base_url=cluster.controller_url, timeout=PATIENCE_S) as rest,
     ):
         assert rest.post("/schemas", json=SCHEMA).status_code == 200
         assert rest.post("/tables", json=TABLE).status_code == 200

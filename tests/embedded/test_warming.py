@@ -5,7 +5,7 @@ import sys
 import threading
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.kernels.catalog import compiling
 from gamay.roles import warming
@@ -37,7 +37,7 @@ def test_it_is_ready_while_the_rest_is_compiled_and_stops_that(
     monkeypatch.setattr(compiling, "is_compiled", lambda: False)
     warm = Warming()
     warm.start()
-    assert warm.wait(10)
+    assert warm.wait(PATIENCE_S)
     eventually(lambda: len(children) == 1)
     assert children[0].poll() is None
     warm.stop()
@@ -49,6 +49,6 @@ def test_nothing_is_compiled_twice(monkeypatch: pytest.MonkeyPatch, children: li
     monkeypatch.setattr(compiling, "is_compiled", lambda: True)
     warm = Warming()
     warm.start()
-    assert warm.wait(10)
+    assert warm.wait(PATIENCE_S)
     eventually(ended)
     assert children == []

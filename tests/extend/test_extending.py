@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "extend").glob("*.md"))
 FILES = {"aggregate": 1, "index-type": 3, "rest-call": 2, "scalar-function": 1, "task-type": 2}
@@ -31,7 +33,7 @@ def test_what_the_pages_add_works(tmp_path: Path) -> None:
     applied = subprocess.run(apply, cwd=tmp_path, input=text, env=environment, capture_output=True, text=True, check=False)
     assert applied.returncode == 0, applied.stderr
     worker = [sys.executable, str(Path(__file__).with_name("extended_worker.py")), str(tmp_path)]
-    ran = subprocess.run(worker, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(worker, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]
 
 
@@ -48,5 +50,5 @@ def test_an_index_type_of_another_package_is_found_by_its_entry_point(tmp_path: 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "src")])}
     script = f"from tests.extend.extended_worker import *; use_lengths(Path({str(tmp_path / 'db')!r}), 'broken')"
     worker = [sys.executable, "-c", script]
-    ran = subprocess.run(worker, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(worker, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-4000:]

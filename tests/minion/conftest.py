@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 import pytest
 from tests import waiting
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded import EmbeddedCluster
@@ -79,7 +80,7 @@ class Orders:
 
     def ask_controller(self, method: str, path: str, **more: Any) -> httpx.Response:
         assert self.cluster is not None
-        return httpx.request(method, self.cluster.controller_url + path, timeout=60, **more)
+        return httpx.request(method, self.cluster.controller_url + path, timeout=PATIENCE_S, **more)
 
     def rest(self, method: str, path: str, **more: Any) -> Any:
         answer = self.ask_controller(method, path, **more)
@@ -125,7 +126,7 @@ class Orders:
 
     def query(self, sql: str) -> list[list[Any]]:
         assert self.cluster is not None
-        answer = httpx.post(self.cluster.broker_url + "/query/sql", json={"sql": sql}, timeout=60).json()
+        answer = httpx.post(self.cluster.broker_url + "/query/sql", json={"sql": sql}, timeout=PATIENCE_S).json()
         assert answer["exceptions"] == [], answer["exceptions"]
         found: list[list[Any]] = answer["resultTable"]["rows"]
         return found

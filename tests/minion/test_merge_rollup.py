@@ -9,6 +9,7 @@ import httpx
 import orjson
 import pytest
 from tests.steady import steady
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 
@@ -50,7 +51,7 @@ class Merging:
         self.rest("POST", "/tables", json={**CONFIG, "task": {"taskTypeConfigsMap": {TYPE: tasks}}})
 
     def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        return httpx.request(method, self.cluster.controller_url + path, timeout=60, **more)
+        return httpx.request(method, self.cluster.controller_url + path, timeout=PATIENCE_S, **more)
 
     def rest(self, method: str, path: str, **more: Any) -> Any:
         answer = self.ask(method, path, **more)
@@ -68,7 +69,7 @@ class Merging:
         )  # fmt: skip
 
     def query(self, sql: str) -> list[list[Any]]:
-        answer = httpx.post(self.cluster.broker_url + "/query/sql", json={"sql": sql}, timeout=60).json()
+        answer = httpx.post(self.cluster.broker_url + "/query/sql", json={"sql": sql}, timeout=PATIENCE_S).json()
         assert answer["exceptions"] == [], answer["exceptions"]
         found: list[list[Any]] = answer["resultTable"]["rows"]
         return found

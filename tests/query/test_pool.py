@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.query.pool import WorkPool
 
@@ -16,7 +17,7 @@ def test_results_come_in_order(threads: int, tasks: int) -> None:
 
 
 def test_tasks_run_at_the_same_time() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
     with WorkPool(2) as pool:
         assert sorted(pool.run([both.wait, both.wait])) == [0, 1]
 
@@ -63,7 +64,7 @@ def test_many_callers_share_the_threads() -> None:
         for caller in callers:
             caller.start()
         for caller in callers:
-            caller.join(60)
+            caller.join(PATIENCE_S)
         assert results == [list(range(200))] * 6
 
 

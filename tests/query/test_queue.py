@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.base.errors import ErrorCode, QueryError
@@ -154,7 +154,7 @@ def test_nobody_waits_for_work_in_the_middle_of_a_long_step(release: threading.E
 
     def work() -> None:
         begun.set()
-        release.wait(60)
+        release.wait(PATIENCE_S)
 
     async def ask() -> int:
         answer = asyncio.ensure_future(queue.turn(work, 0, ends))

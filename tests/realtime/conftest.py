@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests import waiting
 from tests.kafka_harness import KafkaHarness
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded import EmbeddedCluster
@@ -74,7 +75,7 @@ class Realtime:
 
     def rest(self, method: str, path: str, **more: Any) -> Any:
         assert self.cluster is not None
-        answer = httpx.request(method, self.cluster.controller_url + path, timeout=60, **more)
+        answer = httpx.request(method, self.cluster.controller_url + path, timeout=PATIENCE_S, **more)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -92,7 +93,7 @@ class Realtime:
 
     def ask(self, sql: str) -> dict[str, Any]:
         assert self.cluster is not None
-        answer = httpx.post(self.cluster.broker_url + "/query/sql", json={"sql": sql}, timeout=60)
+        answer = httpx.post(self.cluster.broker_url + "/query/sql", json={"sql": sql}, timeout=PATIENCE_S)
         return dict(answer.json())
 
     def counts(self) -> dict[int, int]:

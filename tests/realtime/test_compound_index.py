@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import orjson
 import pyarrow as pa
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.clock import SYSTEM_CLOCK
 from gamay.embedded import EmbeddedCluster
@@ -59,7 +59,7 @@ def test_valid_rows_are_found_in_every_form(tmp_path: Path) -> None:
         producer.send(pa.array([orjson.dumps(row) for row in rows], pa.binary()), partition=0)
 
     def ask(text: str, options: str = "") -> Any:
-        found = httpx.post(cluster.broker_url + "/query/sql", json={"sql": f"{options}{text}"}, timeout=60).json()
+        found = httpx.post(cluster.broker_url + "/query/sql", json={"sql": f"{options}{text}"}, timeout=PATIENCE_S).json()
         return None if found["exceptions"] else found["resultTable"]["rows"]
 
     def is_right() -> bool:
@@ -74,7 +74,7 @@ def test_valid_rows_are_found_in_every_form(tmp_path: Path) -> None:
         return str(ask(f"EXPLAIN PLAN FOR SELECT id FROM t WHERE {CONDITION}", "SET explainPlanVerbose = true; "))
 
     def post(path: str, document: Any) -> None:
-        assert httpx.post(cluster.controller_url + path, json=document, timeout=60).status_code == 200
+        assert httpx.post(cluster.controller_url + path, json=document, timeout=PATIENCE_S).status_code == 200
 
     post("/schemas", SCHEMA)
     post("/tables", TABLE)

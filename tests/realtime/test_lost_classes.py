@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.realtime.conftest import SCHEMA, Realtime
+from tests.waiting import PATIENCE_S
 
 MERGER = """
 class Longest:
@@ -68,7 +69,7 @@ def test_a_merger_class_that_cannot_merge_is_refused(
     realtime.rest("POST", "/schemas", json=SCHEMA | {"primaryKeyColumns": ["s"]})
     assert realtime.cluster is not None
     for call in ("/tables/validate", "/tables"):
-        answer = httpx.post(realtime.cluster.controller_url + call, json=_partial(realtime, path), timeout=60)
+        answer = httpx.post(realtime.cluster.controller_url + call, json=_partial(realtime, path), timeout=PATIENCE_S)
         assert answer.status_code == 400, answer.text
         assert f"partialUpsertMergerClass is '{path}'" in answer.text
         assert reason in answer.text

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from tests.waiting import PATIENCE_S
 from typer.testing import CliRunner
 
 from gamay.cli.app import app
@@ -63,7 +64,7 @@ def test_rows_are_seen_while_the_segment_before_them_is_committed(
     plain = SegmentCommit.upload
 
     def upload(commit: SegmentCommit) -> str | None:
-        released.wait(60)
+        released.wait(PATIENCE_S)
         return plain(commit)
 
     monkeypatch.setattr(SegmentCommit, "upload", upload)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import SYSTEM_CLOCK
 
@@ -87,10 +88,10 @@ def test_a_server_brings_a_segment_to_the_deep_store(
     crc = int(httpx.get(f"{server}/tables/t_REALTIME/segments/crc").json()[done])
     for path in folder.iterdir():
         path.rename(folder.parent / path.name)
-    answer = httpx.post(f"{server}/segments/t_REALTIME/{done}/upload", timeout=60)
+    answer = httpx.post(f"{server}/segments/t_REALTIME/{done}/upload", timeout=PATIENCE_S)
     assert (answer.status_code, answer.text) == (200, f"deepstore:t_REALTIME/{done}__{crc}.tar.zst")
     assert [path.name for path in folder.iterdir()] == [f"{done}__{crc}.tar.zst"]
-    described = httpx.post(f"{server}/segments/t_REALTIME/{done}/uploadLLCSegment", timeout=60).json()
+    described = httpx.post(f"{server}/segments/t_REALTIME/{done}/uploadLLCSegment", timeout=PATIENCE_S).json()
     assert described == {"segmentName": done, "crc": crc, "dataCrc": None, "downloadUrl": answer.text}
     missing = httpx.post(f"{server}/segments/t_REALTIME/{consuming}/upload")
     assert (missing.status_code, "is not loaded on this server" in missing.json()["error"]) == (404, True)

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.relational import deadline_watch
@@ -41,7 +42,7 @@ def test_only_what_is_late_and_goes_on_is_interrupted(monkeypatch: pytest.Monkey
     for _ in range(3):  # also after the thread has gone
         late.interrupted.clear()
         with watch.over(early, _Deadline(False)), watch.over(late, _Deadline(True)):
-            assert late.interrupted.wait(30)
+            assert late.interrupted.wait(PATIENCE_S)
             assert len(_watchers() - before) == 1
         late.interrupted.clear()
         until_s = time.monotonic() + 30

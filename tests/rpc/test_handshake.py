@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE_S
 
 from gamay.rpc.client import Channel
 from gamay.rpc.errors import NotSentError, ProtocolError, RpcError
@@ -338,7 +339,9 @@ asyncio.run(main())
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="resident memory is read from /proc")
 def test_claims_take_no_memory() -> None:
     """300 strangers and 100 members each claim a frame of 64 MiB, of which they send 100 bytes."""
-    done = subprocess.run([sys.executable, "-c", MEMORY_PROGRAM], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY_PROGRAM], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     before, of_strangers, most, after, ended = done.stdout.strip().split(",")
     assert ended == "True"

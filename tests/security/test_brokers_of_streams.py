@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import httpx
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import InvalidConfigError
 from gamay.controller.api.rights import CONTROLLER_RIGHTS
@@ -89,7 +90,7 @@ def ask(cluster: EmbeddedCluster, route: str, keys: Mapping[str, str], who: str,
     elif path == "/inspectTopic":
         body, params = dict(keys), {"tableName": "own"}
     url = f"{cluster.controller_url}{path}"
-    return httpx.request(method, url, json=body, params=params, auth=(who, "pw"), timeout=60)
+    return httpx.request(method, url, json=body, params=params, auth=(who, "pw"), timeout=PATIENCE_S)
 
 
 def test_these_are_all_routes_that_take_the_config_of_a_table() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 from gamay.storage.settings import StorageSettings
@@ -85,7 +86,7 @@ def answers(cluster: EmbeddedCluster, keys: Mapping[str, str], routes: Iterable[
             body = {"tableName": "own", "schema": SCHEMA, "realtime": document}
         elif route.startswith("/upsert"):
             body = {"schema": SCHEMA, "tableConfig": document}
-        yield httpx.post(f"{url}{route}", json=body, timeout=60)
+        yield httpx.post(f"{url}{route}", json=body, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("what", named(""))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 from gamay.roles.settings import read_access
@@ -79,6 +80,6 @@ def test_odd_cookies_and_tokens_let_nobody_in(url: str) -> None:
     ],
 )  # fmt: skip
 def test_odd_log_ins_are_refused(url: str, body: bytes) -> None:
-    answer = httpx.post(f"{url}/auth/login", content=body, headers=JSON, timeout=60)
+    answer = httpx.post(f"{url}/auth/login", content=body, headers=JSON, timeout=PATIENCE_S)
     assert answer.status_code in (400, 401), (answer.status_code, answer.text)
     assert "set-cookie" not in answer.headers

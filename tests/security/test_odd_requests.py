@@ -13,6 +13,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from benchmarks.attack.requests import TABLE, odd_request, routes_of
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.embedded import EmbeddedCluster
@@ -44,7 +45,7 @@ def answer_to(request: httpx.Request, client: httpx.Client) -> httpx.Response:
 def test_odd_requests_are_refused_with_a_sentence(urls: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     rng = random.Random(20261123)
     defects: list[str] = []
-    with httpx.Client(timeout=60) as client, caplog.at_level(logging.ERROR):
+    with httpx.Client(timeout=PATIENCE_S) as client, caplog.at_level(logging.ERROR):
         routes = [route for route in routes_of(urls, client) if not route[2].startswith(LEFT_OUT)]
         assert len(routes) > 250
         for number in range(NUM_REQUESTS):

@@ -9,6 +9,7 @@ import httpx
 import orjson
 import pyarrow as pa
 import pytest
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.broker.http.rights import BROKER_RIGHTS
@@ -119,7 +120,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(timeout=30) as found:
+    with httpx.Client(timeout=PATIENCE_S) as found:
         yield found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyroaring import BitMap
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.model.table.secondary_indexes import IndexDeclaration
@@ -43,7 +43,7 @@ class OddType:
     builds = 0
 
     def build(self, columns: Sequence[Any], settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-        assert self.may_build.wait(60)
+        assert self.may_build.wait(PATIENCE_S)
         if settings.get("fails"):
             raise ValueError("it does")
         (column,) = columns

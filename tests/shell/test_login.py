@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.base.tls import TlsSettings
@@ -95,6 +96,6 @@ def test_a_folder_that_is_served_is_asked_with_the_login_given(
         "--tls-ca",
         str(home / "ca.pem"),
     ]
-    told = subprocess.run([*command, "-c", COUNT, "--output", "json"], capture_output=True, text=True, timeout=60)
+    told = subprocess.run([*command, "-c", COUNT, "--output", "json"], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout) == [{"n": 3}]

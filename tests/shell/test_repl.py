@@ -16,6 +16,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 from gamay.shell.prompt import ShellCompleter, make_prompt, open_history
@@ -214,7 +215,7 @@ def test_ctrl_c_cancels_on_the_broker_and_ctrl_d_leaves(cluster: EmbeddedCluster
     shell.wait_for("gamay>")
     time.sleep(0.2)  # until the terminal is in the prompt's hands
     shell.type("\x04")
-    assert shell.process.wait(timeout=20) == 0
+    assert shell.process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_ctrl_c_ends_a_script(folder: Path, terminal: Callable[..., Terminal]) -> None:
@@ -223,4 +224,4 @@ def test_ctrl_c_ends_a_script(folder: Path, terminal: Callable[..., Terminal]) -
     shell.wait_for("Ctrl-C cancels")
     shell.type("\x03")
     shell.wait_for("Cancelled")
-    assert shell.process.wait(timeout=20) == 130
+    assert shell.process.wait(timeout=PATIENCE_S) == 130

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.embedded import EmbeddedCluster
 from gamay.shell.main import Request, run
@@ -97,7 +98,7 @@ def test_a_folder_in_use_is_asked_through_its_cluster(cluster: EmbeddedCluster, 
     """In another process, as this one shares the folder."""
     request = f"Request(place={str(cluster_folder)!r}, texts=['SELECT COUNT(*) FROM trips'])"
     code = f"from gamay.shell.main import *; exit(run({request}))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.returncode == 0, told.stderr
     assert "is in use by process" in told.stderr
     assert f"its broker at {cluster.broker_url} is asked" in told.stderr
@@ -135,7 +136,7 @@ def test_a_pipe_gets_arrow(folder: Path) -> None:
     import pyarrow as pa
 
     command = [sys.executable, "-m", "gamay.cli", "sql", str(folder), "-c", "SELECT city FROM trips", "--output", "arrow"]
-    told = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
     assert pa.ipc.open_stream(told.stdout).read_all().num_rows == 4
     command = [
         sys.executable,
@@ -148,7 +149,7 @@ def test_a_pipe_gets_arrow(folder: Path) -> None:
         "--format",
         "json",
     ]
-    told = subprocess.run(command, capture_output=True, timeout=60)
+    told = subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
     assert (told.returncode, told.stdout) == (1, b"")
     assert b"^^^" in told.stderr
 
@@ -189,5 +190,5 @@ def test_a_statement_that_cannot_be_ended_does_not_keep_the_process() -> None:
         "    print('so far', end='')\n    return 130\n"
         "main.run = run\nrun_sql(None, None, ['SELECT 1'], None, None, None)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (told.returncode, told.stdout) == (130, "so far"), told.stderr

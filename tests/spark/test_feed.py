@@ -6,6 +6,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import ConflictError, InvalidConfigError
 from gamay.spark.streaming.feed import Feed, from_offset, to_offset, to_read
@@ -86,5 +87,5 @@ def test_segments_that_are_gone_are_forgotten_and_hidden_ones_are_not():
 def test_planning_loads_no_engine() -> None:
     """Spark imports this in processes that start anew, some at every query."""
     code = "import sys, gamay.spark.source, gamay.spark.streaming.source; print({'numba', 'sqlglot'} & set(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert told.stdout.strip() == "set()", told.stderr

@@ -7,6 +7,7 @@ import sys
 import orjson
 import pytest
 from tests.spark.conftest import SCHEMA
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import InvalidConfigError, RecordError
 from gamay.segment.encode.metadata import read_metadata
@@ -69,7 +70,7 @@ def test_the_command_needs_no_java(files, table_config, tmp_path):
     )
     command = [sys.executable, "-m", "gamay.cli", "ingest", str(spec), "--engine", "local"]
     environment = {**os.environ, "PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "600 rows" in ran.stdout
     assert len(list((tmp_path / "out").rglob("*.tar.zst"))) == 3

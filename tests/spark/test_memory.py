@@ -7,6 +7,7 @@ import sys
 import pyarrow as pa
 import pytest
 from tests.spark.test_write_layout import BY_N, FIELDS
+from tests.waiting import PATIENCE_S
 
 from gamay.ingest.transform.pipeline import Pipeline
 from gamay.model.schema.schema import Schema
@@ -46,7 +47,9 @@ def test_the_limit_is_a_share_of_what_spark_leaves():
         code = told
         if limit is not None:
             code = told.replace("print", f"resource.setrlimit(resource.RLIMIT_AS, ({limit * MB}, -1)); print")
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        ).stdout
         assert low * MB <= int(found) <= high * MB
 
 

@@ -160,7 +160,7 @@ def test_a_cancelled_subtask_ends_its_job_at_spark(minion, spark):
             await asyncio.sleep(0.05)
 
     minion.controller.before = hold
-    canceller = threading.Thread(target=lambda: (asked.wait(60), progress.cancel()))
+    canceller = threading.Thread(target=lambda: (asked.wait(PATIENCE_S), progress.cancel()))
     canceller.start()
     try:
         with pytest.raises(TaskCancelledError):

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from pyspark.errors import StreamingQueryException
 from tests.spark.cluster import DAY_MS, T0, Cluster, forget_last_commit, offline_config
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
 from gamay.spark import register
@@ -145,7 +145,7 @@ def test_a_driver_killed_between_commit_and_checkpoint_writes_no_row_twice(strea
         killed.add(range(number * 10, number * 10 + 10))
     arguments = [cluster.url, str(killed.files), str(killed.checkpoint), str(tmp_path / "work")]
     child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(KILLED), *arguments], start_new_session=True)
-    assert child.wait(120) == -signal.SIGKILL
+    assert child.wait(PATIENCE_S) == -signal.SIGKILL
     assert [path.name for path in (killed.checkpoint / "commits").iterdir() if path.name.isdigit()] == ["0"]
     killed.settles(range(20))
     killed.run(**CREATE)

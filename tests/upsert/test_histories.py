@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.naive.upsert_histories import History, MemorySegment, Replica, conformed
 from tests.seeds import count_of, seeds
+from tests.waiting import PATIENCE_S
 
 from gamay.model.table.table_config import TableConfig
 from gamay.upsert.config.parallel import Phase, must_wait
@@ -56,7 +57,7 @@ def test_a_load_waits_for_the_batch_that_was_prepared(tmp_path: Path) -> None:
     thread.start()
     assert not done.wait(0.05)
     replica.consuming.publish(prepared)
-    assert done.wait(60)
+    assert done.wait(PATIENCE_S)
     thread.join()
 
 

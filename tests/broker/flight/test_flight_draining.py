@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 from tests.broker.flight.conftest import fill
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.broker.flight.messages import new, wrapped
 from gamay.embedded import EmbeddedCluster
@@ -35,7 +35,7 @@ class HeldQuery:
         monkeypatch.setattr(runner, "finish", held)
         self._thread = threading.Thread(target=self._ask, args=(cluster,))
         self._thread.start()
-        assert self._begun.wait(60)
+        assert self._begun.wait(PATIENCE_S)
 
     def _ask(self, cluster: EmbeddedCluster) -> None:
         try:
@@ -44,7 +44,7 @@ class HeldQuery:
             self.found.append(error)
 
     def join(self) -> Any:
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)
         return self.found[0]
 
 
@@ -72,7 +72,7 @@ def test_what_runs_is_answered_and_nothing_new_begins(cluster: EmbeddedCluster, 
         asked(cluster)
     query.goes_on.set()
     assert query.join() == [6.0]
-    stopping.join(60)
+    stopping.join(PATIENCE_S)
     assert not stopping.is_alive()
 
 

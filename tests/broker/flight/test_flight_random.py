@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.broker.flight.test_flight_sql import json_value
 from tests.client.alchemy.test_alchemy import ROWS, statement
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 import gamay
 from gamay.base.clock import SYSTEM_CLOCK
@@ -55,7 +55,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 def check(cluster: EmbeddedCluster, cursor: Any, sql: str) -> None:
     """Ask both ways, also with null handling."""
     for text in (sql, f"SET enableNullHandling=true; {sql}"):
-        answer = httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": text}, timeout=30).json()
+        answer = httpx.post(f"{cluster.broker_url}/query/sql", json={"sql": text}, timeout=PATIENCE_S).json()
         assert not answer["exceptions"], text
         cursor.execute(text)
         found = cursor.fetch_arrow_table()
@@ -78,7 +78,7 @@ def test_random_queries_are_answered_as_over_http(cluster: EmbeddedCluster) -> N
 def test_rows_that_are_consumed(cluster: EmbeddedCluster) -> None:
     streams = cluster.core.layout.streams
     producer = Producer(create_topic(streams, "events", TopicConfig(1)), SYSTEM_CLOCK)
-    with httpx.Client(base_url=cluster.controller_url, timeout=30) as http:
+    with httpx.Client(base_url=cluster.controller_url, timeout=PATIENCE_S) as http:
         assert http.post("/schemas", json=SCHEMA).status_code == 200
         answer = http.post("/tables", json=TABLE)
         assert answer.status_code == 200, answer.text

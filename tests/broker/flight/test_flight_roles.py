@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.embedded.conftest import make_segment  # noqa: F401 - a fixture
 from tests.embedded.test_tls import SCHEMA, TABLE, Certificates
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.cluster.records.records import Role
 from gamay.roles.broker_process import BrokerProcess
@@ -50,7 +50,7 @@ def test_answers_of_servers_in_other_processes(
     start(Role.SERVER, data_dir=tmp_path / "server")
     assert isinstance(plain, BrokerProcess)
     assert isinstance(encrypted, BrokerProcess)
-    with httpx.Client(base_url=controller.url, timeout=30) as http:
+    with httpx.Client(base_url=controller.url, timeout=PATIENCE_S) as http:
         assert http.post("/schemas", json=SCHEMA).status_code == 200
         assert http.post("/tables", json=TABLE).status_code == 200
         archive = make_segment("trips_0", list(range(100)))

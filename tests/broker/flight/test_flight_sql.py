@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from pyarrow import flight
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 from gamay.broker.flight.messages import new, read, unwrapped, wrapped
 from gamay.embedded import EmbeddedCluster
@@ -237,7 +237,7 @@ def test_all_queries_of_a_flight_info_are_cancelled_by_it(cluster: EmbeddedClust
     (answer,) = client.do_action(flight.Action("CancelFlightInfo", body.SerializeToString()))
     assert read("CancelFlightInfoResult", answer.body.to_pybytes()).status == 1
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     assert [type(one) for one in outcome] == [flight.FlightCancelledError] * 2, outcome
     assert len(running) == 0
 

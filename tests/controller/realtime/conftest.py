@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import ManualClock
 from gamay.base.errors import NotFoundError
@@ -82,7 +83,7 @@ class RealtimeController:
         services = self.role.services(self.role.periodic_tasks(), lambda: True, lambda seconds: True)
         self._server = HttpServer("controller", 0, "127.0.0.1")
         self._server.start(create_app(services))
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self._server.port}", timeout=60)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self._server.port}", timeout=PATIENCE_S)
         self.role.schemas.add(SCHEMA)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import DiskFullError, NotFoundError
 from gamay.controller.realtime import streams
@@ -162,14 +163,14 @@ def test_one_call_at_a_time(table: Any, files: Files, monkeypatch: pytest.Monkey
 
     def slow(self: LogProducer, *given: Any) -> Any:
         entered.set()
-        assert go.wait(60)
+        assert go.wait(PATIENCE_S)
         return send(self, *given)
 
     monkeypatch.setattr(LogProducer, "send", slow)
     answers: list[dict[str, Any]] = []
     first = threading.Thread(target=lambda: answers.append(replay(table, 4)))
     first.start()
-    assert entered.wait(60)
+    assert entered.wait(PATIENCE_S)
     assert table.http.post(PATH, json=[{"partition": 0, "offset": "4"}]).status_code == 409
     go.set()
     first.join()

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.clock import SYSTEM_CLOCK, ManualClock
 from gamay.cluster.records.completion import Call, CompletionResponse, Status
@@ -284,11 +285,11 @@ def test_the_delay_grows_while_the_stream_is_not_read(
 
     def hang(*args: Any) -> Any:
         stuck.set()
-        free.wait(60)
+        free.wait(PATIENCE_S)
         return read_on(*args)
 
     monkeypatch.setattr(consumer._consumption._reading, "next", hang)
-    assert stuck.wait(60)
+    assert stuck.wait(PATIENCE_S)
     before = consumer.status()
     monkeypatch.setattr(consumer._consumption, "_clock", ManualClock(SYSTEM_CLOCK.now_ms() + 3_600_000))
     assert consumer.status().ingestion_delay_ms >= 3_600_000

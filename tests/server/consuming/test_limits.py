@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import GamayError
 from gamay.cluster.records.completion import Call
@@ -29,7 +30,7 @@ def test_builds_wait_for_each_other(parallel: int, most: int) -> None:
                 peak = max(peak, building)
                 if peak == most:
                     go.set()
-            assert go.wait(60)
+            assert go.wait(PATIENCE_S)
             with lock:
                 building -= 1
 
@@ -37,7 +38,7 @@ def test_builds_wait_for_each_other(parallel: int, most: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert peak == most
 
 
@@ -57,7 +58,7 @@ def test_the_last_known_number_of_builds_holds_while_the_store_is_away() -> None
         waiting.start()
         waiting.join(0.05)
         assert waiting.is_alive()
-    waiting.join(60)
+    waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
 
 

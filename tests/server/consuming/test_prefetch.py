@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.waiting import PATIENCE_S
 
 from gamay.cluster.records.completion import Call, CompletionRequest, CompletionResponse, Status
 from gamay.cluster.records.llc_name import LlcName
@@ -67,7 +68,7 @@ def prefetch_of(reader: Reader, rows_max: int = 1000) -> Prefetch:
 def test_batches_follow_each_other_from_the_start() -> None:
     reader = Reader(20)
     prefetch = prefetch_of(reader)
-    assert reader.caught_up.wait(60)
+    assert reader.caught_up.wait(PATIENCE_S)
     given, read = prefetch.finish()
     assert given is reader
     assert not reader.closed.is_set()
@@ -95,7 +96,7 @@ def test_only_a_segment_that_would_read_the_same_takes_it() -> None:
 def test_an_error_leaves_all_to_the_successor() -> None:
     reader = Reader(20, fails=True)
     prefetch = prefetch_of(reader)
-    assert reader.closed.wait(60)
+    assert reader.closed.wait(PATIENCE_S)
     assert prefetch.finish() == (None, prefetch._read)
     assert not prefetch._read
 

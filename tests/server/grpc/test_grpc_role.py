@@ -6,6 +6,7 @@ import grpc
 import pytest
 from tests.embedded.test_tls import Certificates
 from tests.server.grpc.test_submit import call
+from tests.waiting import PATIENCE_S
 
 from gamay.base.errors import InvalidConfigError
 from gamay.cluster.records.records import Role
@@ -32,7 +33,7 @@ def test_a_server_tells_its_port_and_encrypts_it(zookeeper_hosts: str, tmp_path:
     finally:
         process.stop()
     with pytest.raises(grpc.RpcError, match="UNAVAILABLE"):
-        list(call(process.grpc_port, "SELECT n FROM trips_OFFLINE", [], timeout=5))
+        list(call(process.grpc_port, "SELECT n FROM trips_OFFLINE", [], timeout=PATIENCE_S))
 
 
 def test_encryption_needs_a_certificate(tmp_path: Path) -> None:

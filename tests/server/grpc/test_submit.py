@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.embedded.test_tls import Certificates
 from tests.server.grpc.reading import Table, read
+from tests.waiting import PATIENCE_S
 
 import gamay
 from gamay.base.errors import InUseError, InvalidConfigError
@@ -191,17 +192,17 @@ def test_cancelled_and_late_calls_end(cluster: EmbeddedCluster, monkeypatch: pyt
     monkeypatch.setattr(submit, "matching_vectors", slow)
     sql = "SELECT n FROM trips_OFFLINE LIMIT 999999"
     found = call(cluster.grpc_port, sql, segments(cluster))
-    assert begun.wait(30)
+    assert begun.wait(PATIENCE_S)
     found.cancel()
-    assert ended.wait(30)
+    assert ended.wait(PATIENCE_S)
     ended.clear()
     assert refusal(call(cluster.grpc_port, sql, segments(cluster), timeout=0.3))[0] is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert ended.wait(30)
+    assert ended.wait(PATIENCE_S)
     ((_, table),) = tables(cluster, f"SET timeoutMs=50; {sql}")
     assert "longer than its 50 ms" in table.exceptions[250]
     begun.clear()
     found = call(cluster.grpc_port, sql, segments(cluster), requestId="77")
-    assert begun.wait(30)
+    assert begun.wait(PATIENCE_S)
     assert httpx.get(f"{cluster.server_url}/queries/id").json() == ["77"]
     assert httpx.delete(f"{cluster.server_url}/query/77").status_code == 200
     (response,) = found
@@ -226,7 +227,7 @@ def test_who_may_read_what(tmp_path: Path) -> None:
         channel = grpc.insecure_channel(f"localhost:{cluster.grpc_port}")
         ask = channel.unary_stream(f"/{SERVICE}/{METHOD}", ServerRequest.SerializeToString, ServerResponse.FromString)
         request = ServerRequest(sql=pay, segments=names)  # neither streaming nor who: by gRPC's own headers
-        (response,) = ask(request, metadata=(("authorization", ADMIN),), timeout=60)
+        (response,) = ask(request, metadata=(("authorization", ADMIN),), timeout=PATIENCE_S)
         assert read(response.payload).rows == [(4,), (5,)]
 
 
