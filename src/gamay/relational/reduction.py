@@ -9,7 +9,7 @@ semi joins, the kept side of an outer join, and groups by the very column. Where
 between: what arrives at the join is at most what was read.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from gamay.relational.plan import (
     Window,
     children,
     expressions,
+    nodes_of,
     roots_of,
 )
 
@@ -43,6 +44,9 @@ ROWS_MAX = 1 << 20
 KEPT_MAX = 0.5
 # of the rows that a leaf would give, about how many have one of the keys of another
 _KEYS_SHARE = 0.25
+INNER_JOINS = ("INNER", "CROSS")
+# that may lose a row of their left side before
+_KEEPS_LEFT = (*INNER_JOINS, "SEMI", "ANTI", "LEFT")
 KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
 
 
@@ -115,20 +119,23 @@ class _Finder:
     def _correlated(self, child: Node, inner: Node, *, exists: bool) -> None:
         """Note the equalities by which a subquery looks at the row around it. exists: that row needs one of its rows."""
         outer = self._both(child)
-        while isinstance(inner, Project) or (isinstance(inner, Aggregate) and not inner.keys and not inner.sets):
-            inner = inner.child
-        if not isinstance(inner, Filter):
-            return
-        own = self._both(inner.child)
-        for condition in inner.conditions:
-            pair = equal_columns(condition)
-            if pair is None:
+        shown = inner
+        while isinstance(shown, Project):
+            shown = shown.child
+        needed = {id(node) for node in joined(shown)} if exists else set()
+        for node in nodes_of(inner):
+            if not isinstance(node, Filter) and not (isinstance(node, Join) and node.kind in INNER_JOINS):
                 continue
-            one, other = pair if pair[0] in outer[0] else (pair[1], pair[0])
-            if one in outer[0] and other in own[0]:
-                self._add(own[1].get(other), outer[0][one])
-                if exists:
-                    self._add(outer[1].get(one), own[0][other])
+            own = self._both(node)
+            for condition in node.conditions:
+                pair = equal_columns(condition)
+                if pair is None:
+                    continue
+                one, other = pair if pair[0] in outer[0] else (pair[1], pair[0])
+                if one in outer[0] and other in own[0]:
+                    self._add(own[1].get(other), outer[0][one])
+                    if id(node) in needed:
+                        self._add(outer[1].get(one), own[0][other])
 
     def _add(self, target: str | None, source: str) -> None:
         if target is None:
@@ -172,6 +179,17 @@ class _Finder:
                 return self._both(node.child)[0], {}
             case _:
                 return {}, {}
+
+
+def joined(node: Node) -> Iterator[Node]:
+    """Yield the operators of a tree of joins of which a row may be left out with all that is joined with it."""
+    yield node
+    if isinstance(node, Filter):
+        yield from joined(node.child)
+    elif isinstance(node, Join) and node.kind in _KEEPS_LEFT and not node.lateral:
+        yield from joined(node.left)
+        if node.kind in INNER_JOINS:
+            yield from joined(node.right)
 
 
 def _through(named: Mapping[str, str], below: Mapping[str, str]) -> dict[str, str]:

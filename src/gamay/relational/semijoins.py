@@ -4,7 +4,7 @@
 else reads a region, and no two have the same id. That is known once they have been read.
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, replace
 
 from gamay.functions.expression import Expression
@@ -23,11 +23,7 @@ from gamay.relational.plan import (
     with_children,
     with_plans,
 )
-from gamay.relational.reduction import KEY_TYPES, equal_columns
-
-# joins that may lose a row of their left side before
-_KEEPS_LEFT = ("INNER", "CROSS", "SEMI", "ANTI", "LEFT")
-_INNER = ("INNER", "CROSS")
+from gamay.relational.reduction import INNER_JOINS, KEY_TYPES, equal_columns, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ def semi_join_of(plan: Plan, scan: Scan, waiting: Iterable[Scan]) -> SemiJoin | 
         return None
     for node in nodes:
         if isinstance(node, Project | Aggregate):
-            within = list(_within(node.child))
+            within = list(joined(node.child))
             if any(each is found[0] for each in within) and _count(within, target) == _count(within, scan) == 1:
                 removed = _removed(node.child, own, found[1])
                 if not any(_is_of(each, own) for each in nodes_of(removed)):
@@ -80,18 +76,7 @@ def _only_condition(nodes: Iterable[Node], own: Set[str]) -> tuple[Node, Express
     if len(reading) != 1:
         return None
     node = reading[0][0]
-    return reading[0] if isinstance(node, Filter) or (isinstance(node, Join) and node.kind in _INNER) else None
-
-
-def _within(node: Node) -> Iterator[Node]:
-    """Yield the operators of a tree of joins of which a row may be left out with all that is joined with it."""
-    yield node
-    if isinstance(node, Filter):
-        yield from _within(node.child)
-    elif isinstance(node, Join) and node.kind in _KEEPS_LEFT and not node.lateral:
-        yield from _within(node.left)
-        if node.kind in _INNER:
-            yield from _within(node.right)
+    return reading[0] if isinstance(node, Filter) or (isinstance(node, Join) and node.kind in INNER_JOINS) else None
 
 
 def _count(nodes: Iterable[Node], scan: Scan) -> int:
@@ -113,7 +98,7 @@ def _removed(node: Node, own: Set[str], condition: Expression) -> Node:
     if not isinstance(node, Join):
         return node
     rest = tuple(each for each in node.conditions if each != condition)
-    if node.kind in _INNER and (_is_of(node.left, own) or _is_of(node.right, own)):
+    if node.kind in INNER_JOINS and (_is_of(node.left, own) or _is_of(node.right, own)):
         other = _removed(node.right if _is_of(node.left, own) else node.left, own, condition)
         return Filter(other, rest) if rest else other
     return replace(
