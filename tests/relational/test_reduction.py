@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.relational.conftest import Twins
 
+from gamay.embedded.database import connect
 from gamay.functions.evaluate import evaluate
 from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.vector import Scalar, Vector
@@ -228,3 +230,14 @@ def test_a_subquery_reads_the_rows_that_the_query_around_it_looks_at(twins: Twin
     assert twins.check(sql)
     told = "\n".join(str(row[-1]) for row in twins.db.sql(f"EXPLAIN ANALYZE {sql}").rows())
     assert "Scan(table=[sales], columns=[item, qty, shop], where=[in(sales.shop,'s2')])" in told, told
+
+
+def test_whole_numbers_meet_doubles_as_doubles_whatever_is_read_before(tmp_path: Path) -> None:
+    whole = pa.table({"n": pa.array([2**53, 2**53 + 1, 3] * 50, pa.int64())})
+    wide = pa.table({"x": [2.0**53, 3.0, 4.0] * 50, "kind": ["a", "b", "c"] * 50})
+    with connect(tmp_path) as db:
+        db.create_table("whole", whole)
+        db.create_table("wide", wide)
+        for condition in ("kind = 'a'", "kind < 'b'", "kind <> 'c' AND kind <> 'b'"):
+            sql = f"SELECT COUNT(*), COUNT(DISTINCT n) FROM whole JOIN wide ON n = x AND {condition}"
+            assert db.sql(sql).rows() == [(5000, 2)]

@@ -48,6 +48,7 @@ INNER_JOINS = ("INNER", "CROSS")
 # that may lose a row of their left side before
 _KEEPS_LEFT = (*INNER_JOINS, "SEMI", "ANTI", "LEFT")
 KEY_TYPES = (DataType.INT, DataType.LONG, DataType.STRING)
+_WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,8 @@ class _Finder:
         if target is None:
             return
         (one, is_list), (other, are_lists) = self._plan.types[target], self._plan.types[source]
-        alike = other.is_text if one is DataType.STRING else other.is_numeric or other is DataType.TIMESTAMP
+        # DuckDB compares whole numbers with others as doubles, which 2**53 and 2**53 + 1 have in common
+        alike = other.is_text if one is DataType.STRING else other in _WHOLE
         if one in KEY_TYPES and alike and not (is_list or are_lists):
             self.edges.append(Edge(target, source))
 
