@@ -53,6 +53,7 @@ GENERATED = (
             "tests/oracle/test_generated_flights.py",
             "tests/oracle/test_few_groups.py",
             "tests/relational/test_against_duckdb.py",
+            "tests/relational/test_random_tables.py",
         )
     ),
     Family(("tests/upsert/test_histories.py", "tests/simulation/test_rebalance_steps.py")),
