@@ -63,7 +63,7 @@ class Column:
 class Literal:
     """A constant. `value` is int, float, str, bool, bytes or Decimal as `type` says; None is NULL of UNKNOWN.
 
-    Equal are those that nothing tells apart: 1.5 and 1.50 are two BIG_DECIMALs, 0.0 and -0.0 two DOUBLEs.
+    Equal are those that nothing tells apart: 1.5 and 1.50 are two BIG_DECIMALs, 0.0 and -0.0 two DOUBLEs, NaN is one.
     """
 
     value: LiteralValue
@@ -74,15 +74,20 @@ class Literal:
         """Whether it is NULL, of whichever type."""
         return self.value is None
 
+    @property
+    def is_nan(self) -> bool:
+        """Whether it is not a number, which does not equal itself."""
+        return self.value != self.value
+
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__ or not isinstance(other, Literal):
             return NotImplemented
-        if self.type is not other.type or self.value != other.value:
+        if self.type is not other.type or (self.value != other.value and not (self.is_nan and other.is_nan)):
             return False
         return not isinstance(self.value, float | Decimal) or str(self.value) == str(other.value)
 
     def __hash__(self) -> int:
-        return hash((self.value, self.type))
+        return hash(("NaN" if self.is_nan else self.value, self.type))
 
 
 @dataclass(frozen=True, slots=True)

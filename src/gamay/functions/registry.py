@@ -255,15 +255,20 @@ def _resolve(call: Call) -> tuple[Call, _AggregateEntry]:
 # -- both
 
 
+# written without parentheses elsewhere
+_MOMENTS = {
+    "currenttimestamp": "NOW()",
+    "currentdate": "CAST(DATETRUNC('DAY', NOW()) AS TIMESTAMP)",
+    "localtimestamp": "NOW()",
+}
 # functions of other databases, and what does the same here
-_ELSEWHERE = {
+_ELSEWHERE = _MOMENTS | {
     "if": "CASE WHEN condition THEN x ELSE y END",
     "iif": "CASE WHEN condition THEN x ELSE y END",
     "decode": "CASE x WHEN a THEN b ELSE c END",
     "ifnull": "COALESCE(x, y)",
     "nvl": "COALESCE(x, y)",
     "getdate": "NOW()",
-    "currenttimestamp": "NOW()",
     "sysdate": "NOW()",
     "len": "LENGTH(x)",
     "charindex": "STRPOS(x, 'part')",
@@ -300,6 +305,12 @@ def unknown_function(name: str) -> QueryError:
     elsewhere = _ELSEWHERE.get(canonical_name(name))
     hint = f" Write {elsewhere}." if elsewhere else nearest(name, _display_names.values())
     return QueryError(ErrorCode.QUERY_VALIDATION, f"Unknown function '{name}'.{hint}{missing}")
+
+
+def moment_hint(name: str) -> str:
+    """Return what stands here for CURRENT_TIMESTAMP and its kin, which are read as columns; of other names nothing."""
+    moment = _MOMENTS.get(canonical_name(name))
+    return f" Write {moment}." if moment else ""
 
 
 def function_names() -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
@@ -198,7 +199,7 @@ class _Binder:
             binder = self._expressions(own)
             for part in order.expressions:
                 key = binder.sort_key(part)
-                place = self._ordinal(key.expression, len(plan.fields), "ORDER BY")
+                place = self._ordinal(part.this, key.expression, len(plan.fields), "ORDER BY")
                 expression = key.expression if place is None else plan.fields[place].column
                 found, _ = resolved(expression, self._context.types)
                 keys.append(SortKey(found, key.descending, key.nulls_last))
@@ -268,6 +269,9 @@ class _Binder:
 
     def _star(self, scope: Scope, part: exp.Expr) -> list[Field] | None:
         """Return the columns of `*` or `t.*`; None for another item."""
+        star = part.this if isinstance(part, exp.Column) else part
+        if isinstance(star, exp.Star):
+            self._expressions(scope).refuse_changed_star(star)
         if isinstance(part, exp.Star):
             found = scope.star()
             if not found:
@@ -296,11 +300,7 @@ class _Binder:
         binder.aliases.update(aliases)
         group = node.args.get("group")
         if group is not None:
-            keys, select.sets = grouping(self._context.text, binder, group)
-            places = [self._ordinal(key, len(select.items), "GROUP BY") for key in keys]
-            select.keys = tuple(
-                key if place is None else select.items[place][0] for key, place in zip(keys, places, strict=True)
-            )
+            select.keys, select.sets = grouping(self._context.text, partial(self._group_key, select), group)
             self._refuse_windows(binder.windows if any(_names_window(key) for key in select.keys) else (), group, "GROUP BY")
         for clause in ("having", "qualify"):
             found = node.args.get(clause)
@@ -316,6 +316,11 @@ class _Binder:
             flags = SortKey(Literal(None, DataType.UNKNOWN), bool(part.args.get("desc")), not part.args.get("nulls_first"))
             select.order_by.append((found_key, flags))
 
+    def _group_key(self, select: _Select, node: exp.Expr) -> Expression:
+        key = select.binder.expression(node)
+        place = self._ordinal(node, key, len(select.items), "GROUP BY")
+        return key if place is None else select.items[place][0]
+
     def _output_key(self, select: _Select, node: exp.Expr, binder: ExpressionBinder) -> int | Expression:
         """Return the position of the output that a key means, or its expression."""
         if isinstance(node, exp.Column) and not node.args.get("table"):
@@ -323,13 +328,14 @@ class _Binder:
                 if name.lower() == node.name.lower():
                     return place
         expression = binder.expression(node)
-        ordinal = self._ordinal(expression, len(select.items), "ORDER BY")
+        ordinal = self._ordinal(node, expression, len(select.items), "ORDER BY")
         if ordinal is not None:
             return ordinal
         return next((place for place, (item, _) in enumerate(select.items) if item == expression), expression)
 
-    def _ordinal(self, key: Expression, num_items: int, clause: str) -> int | None:
-        if not isinstance(key, Literal) or type(key.value) is not int:
+    def _ordinal(self, node: exp.Expr, key: Expression, num_items: int, clause: str) -> int | None:
+        """Return the position of the output that a whole number of the text means; None for any other key."""
+        if not isinstance(node.unnest(), exp.Literal) or not isinstance(key, Literal) or type(key.value) is not int:
             return None
         if not 1 <= key.value <= num_items:
             raise QueryError(

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.base.guard import Guard, enter
+from gamay.functions.aggregate.choose.ordering import order, values_of
+from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.totals.totals import mask_of
 from gamay.functions.convert import convert, to_vector
 from gamay.functions.evaluate import evaluate
@@ -291,6 +293,17 @@ AGGREGATES: dict[str, Callable[[Sequence[str], str], str]] = {
 }
 
 
+_OF_WHOLE = {"percentile": "percentilelong", "mode": "modelong"}
+
+
+def whole_form(call: Call, data_type: DataType) -> Call:
+    """Return PERCENTILE and MODE of whole numbers as what gives them whole: a DOUBLE holds no more than 2^53."""
+    averages = call.name == "mode" and len(call.args) > 1 and str(getattr(call.args[1], "value", "")).upper() == "AVG"
+    if call.name not in _OF_WHOLE or data_type not in INTEGERS or averages:
+        return call
+    return Call(_OF_WHOLE[call.name], call.args)
+
+
 @dataclass(frozen=True, slots=True)
 class ArrowFunction:
     """A function to be registered in DuckDB: of Arrow arrays, all of one length, to one."""
@@ -368,6 +381,14 @@ class Calls:
         )
         return f"{function.name}({written})"
 
+    def decimal_average(self, total: str, count: str) -> str:
+        """Return the average of BIG_DECIMALs as SQL; what DuckDB divides becomes a DOUBLE."""
+        key = "decimal average"
+        function = self.functions.get(key)
+        if function is None:
+            function = self._add(key, [self.decimals, "BIGINT"], (DataType.BIG_DECIMAL, False), _decimal_averages)
+        return f"{function.name}(CAST({total} AS {self.decimals}), {count})"
+
     def _add(
         self, key: object, arg_types: Sequence[str], result: ValueType, compute: Callable[..., pa.Array]
     ) -> ArrowFunction:
@@ -399,7 +420,10 @@ def _scalar_computer(
 
 
 def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueType) -> Callable[..., pa.Array]:
-    aggregate = bind_aggregate(call, types)
+    is_decimal = list(types) == [(DataType.BIG_DECIMAL, False)]
+    whole = whole_form(call, DataType.LONG if is_decimal else types[0][0]) if types else call
+    of_ranks = is_decimal and whole is not call  # what is one of the values is found among their places in their order
+    aggregate = bind_aggregate(whole, [(DataType.LONG, False)] if of_ranks else types)
 
     def compute(*arrays: Any) -> pa.Array:
         lists = [_lists(array) for array in arrays]
@@ -418,9 +442,15 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
             rows = np.flatnonzero(known)
             groups = groups[rows]
             args = [_without_nulls(take_rows(arg, rows)) for arg in args]
+        ranks = order(args[0]) if of_ranks else None
+        if ranks is not None:
+            args = [Vector(DataType.LONG, ranks.keys)]
         state = aggregate.allocate(num_groups)
         aggregate.update(state, groups, args, len(groups))
-        vector = to_vector(convert(aggregate.finish(aggregate.seal(state)), result[0]), num_groups)
+        found = aggregate.finish(aggregate.seal(state))
+        if ranks is not None and len(groups):
+            found = values_of(result[0], np.maximum(found.values, 0), ranks.entries)
+        vector = to_vector(convert(found, result[0]), num_groups)
         empty = np.bincount(groups, minlength=num_groups) == 0
         if empty.any() and is_null_of_nothing(call.name):
             nulls = empty if vector.nulls is None else vector.nulls | empty
@@ -428,6 +458,15 @@ def _aggregate_computer(call: Call, types: Sequence[ValueType], result: ValueTyp
         return _as_arrow(vector, result)
 
     return compute
+
+
+def _decimal_averages(totals: Any, counts: Any) -> pa.Array:
+    """Return totals by counts, with as many places as the totals have."""
+    place = Decimal(1).scaleb(-totals.type.scale)
+    pairs = zip(totals.to_pylist(), counts.to_pylist(), strict=True)
+    with localcontext(Context(prec=2 * DECIMAL_DIGITS, rounding=ROUND_HALF_EVEN)):
+        averages = [None if total is None else (total / count).quantize(place) for total, count in pairs]
+    return pa.array(averages, totals.type)
 
 
 def _lists(array: pa.Array | pa.ChunkedArray) -> pa.ListArray:

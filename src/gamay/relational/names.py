@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.expression import Call, Column, Expression, Literal, replaced
-from gamay.functions.registry import ValueType
+from gamay.functions.registry import ValueType, moment_hint
 from gamay.functions.text import to_text
 from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
@@ -196,7 +196,11 @@ class Scope:
         """Return the error for a name that no column has."""
         written = ".".join(parts)
         names = list(dict.fromkeys(each.name for each in self.star()))
-        hint = nearest(parts[-1], names) or (f" Columns here: {', '.join(names[:_SHOWN])}" if names else "")
+        hint = (
+            moment_hint(written)
+            or nearest(parts[-1], names)
+            or (f" Columns here: {', '.join(names[:_SHOWN])}" if names else "")
+        )
         qualifier = ".".join(parts[:-1])
         if qualifier and self._relation_around(qualifier) is None:
             known = ", ".join(sorted({name for each in self.relations for name in each.names})[:_SHOWN]) or "none"

@@ -370,6 +370,8 @@ class _Renderer:
         read = [arg for arg in call.args if not isinstance(arg, Star)]
         if write is not None and (call.name == "count" or not any(self._type(arg)[1] for arg in read)):
             args = ["*" if isinstance(arg, Star) else self.expression(arg) for arg in call.args]
+            if call.name == "avg" and result_type[0] is DataType.BIG_DECIMAL:
+                return self._calls.decimal_average(f"sum({args[0]}){condition}{over}", f"count({args[0]}){condition}{over}")
             return f"CAST({write(args, order)}{condition}{over} AS {self._calls.sql_type(result_type)})"
         types = [(arg, self._type(arg)) for arg in aggregate_arguments(call)]
         return self._calls.aggregate(call, types, result_type, self.expression, condition, over)

@@ -143,12 +143,12 @@ def _of_argument(name: str, first: ValueType, otherwise: ValueType) -> ValueType
     """Return the type of an aggregate, which is that of its argument where a query of one table would have a DOUBLE."""
     if name.startswith("distinctcount") and otherwise == INT:
         return LONG
-    if first[0] not in _WIDTH or otherwise != DOUBLE:
+    if (first[0] not in _WIDTH and first[0] is not DataType.TIMESTAMP) or otherwise != DOUBLE:
         return otherwise
     element = (first[0], False)
     if name in ("percentile", "mode") or (first[1] and name in ("min", "max")):
         return element
-    return _summed(Call(name, ()), element) if first[1] and name == "sum" else otherwise
+    return _summed(Call(name, ()), (_AS_NUMBERS.get(first[0], first[0]), False)) if first[1] and name == "sum" else otherwise
 
 
 def resolved_window(call: Call, types: Types) -> tuple[Call, ValueType]:
@@ -276,7 +276,7 @@ def _unknown(args: Sequence[Expression], types: Sequence[ValueType]) -> list[boo
 
 def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, ValueType]:
     name = call.name
-    if name == "cast" and len(types) > 2:
+    if name == "cast" and len(types) > 2 and call.args[1] == _DECIMAL:
         call, types = Call(name, (call.args[0], _decimal(call.args[2:]))), types[:2]
     function = scalar_function(name)
     if function is not None and name != SUBQUERY:
@@ -309,10 +309,15 @@ def _resolved_call(call: Call, types: list[ValueType]) -> tuple[Expression, Valu
         return call, function.result_type(call, types)
 
 
+_DECIMAL = Literal(DataType.BIG_DECIMAL.value, DataType.STRING)
+
+
 def _decimal(digits: Sequence[Expression]) -> Literal:
     """Return the name of the type that DECIMAL(digits) or DECIMAL(digits, behind the point) is."""
-    precision, scale = [*(each.value for each in digits if isinstance(each, Literal)), 0][:2]
-    if len(digits) > 2 or not (isinstance(precision, int) and isinstance(scale, int) and precision >= scale):
+    given = [each.value for each in digits if isinstance(each, Literal)]
+    precision, scale = [*given, 0, 0][:2]
+    is_counted = len(given) == len(digits) <= 2
+    if not (is_counted and isinstance(precision, int) and isinstance(scale, int) and precision >= scale):
         raise _invalid("DECIMAL takes the number of digits, and of those behind the point, as in DECIMAL(10, 2)")
     types = ((10, DataType.INT), (38, DataType.LONG)) if scale == 0 else ((30, DataType.DOUBLE),)
     found = next((data_type for most, data_type in types if precision <= most), DataType.BIG_DECIMAL)
@@ -546,6 +551,10 @@ def _summed(call: Call, first: ValueType) -> ValueType:
     return LONG if first[0] in (DataType.INT, DataType.LONG) else first
 
 
+def _averaged(call: Call, first: ValueType) -> ValueType:
+    return first if first[0] is DataType.BIG_DECIMAL else DOUBLE
+
+
 def _least(call: Call, first: ValueType) -> ValueType:
     return first
 
@@ -559,7 +568,7 @@ _EXACT: dict[str, Callable[[Call, ValueType], ValueType]] = {
     "sum": _summed,
     "min": _least,
     "max": _least,
-    "avg": _always(DOUBLE),
+    "avg": _averaged,
     "distinctcount": _always(LONG),
     "distinctsum": _summed,
     "distinctavg": _always(DOUBLE),

@@ -13,11 +13,11 @@ from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import TokenType
 
-from gamay.base.errors import QueryError
 from gamay.functions.expression import Literal
 from gamay.model.types import DataType
 from gamay.sql.text.errors import nested_too_deeply, syntax_error
 from gamay.sql.text.lexer import Lexeme, TokenKind
+from gamay.sql.text.parse_errors import explained
 from gamay.sql.text.tokens import CONSTANT_MARK, FUNCTION_MARK, KEYWORDS, TokenConverter
 
 INFORMATION_SCHEMA = "information_schema"
@@ -198,7 +198,7 @@ def parse_tree(text: str, lexemes: Sequence[Lexeme]) -> tuple[exp.Query, tuple[i
     try:
         nodes = Parser(dialect=_Dialect()).parse(tokens, text)
     except ParseError as error:
-        raise _explained(text, lexemes, error) from None
+        raise explained(text, lexemes, error) from None
     except RecursionError:
         raise nested_too_deeply() from None
     node = nodes[0]
@@ -231,16 +231,6 @@ def _with_limits(text: str, lexemes: Sequence[Lexeme]) -> list[Lexeme]:
             ):
                 found.pop()
     return found
-
-
-def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryError:
-    detail = error.errors[0] if error.errors else {}
-    start = int(detail.get("col") or 0)
-    description = str(detail.get("description") or error)
-    at = next((lexeme for lexeme in lexemes if lexeme.start >= start), lexemes[-1])
-    if description.startswith(("Expecting", "Expected")):
-        return syntax_error(text, at.start, f"{description[0].lower()}{description[1:]}, found {at.shown}")
-    return syntax_error(text, at.start, f"unexpected {at.shown}")
 
 
 class _RelationalTokens(TokenConverter):

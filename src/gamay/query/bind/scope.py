@@ -6,6 +6,7 @@ from gamay.base.errors import ErrorCode, QueryError, nearest
 from gamay.functions.evaluate import result_type
 from gamay.functions.expression import FILTERED, ITEM, TEXT_SCORE, Call, Column, Expression, Literal, column_names, walk
 from gamay.functions.items import or_null, typed_item
+from gamay.functions.registry import moment_hint
 from gamay.functions.scalar.text.text_match import Searched
 from gamay.functions.scalar.text.text_score import score_of
 from gamay.functions.scalar.time.time_units import start_of_unit
@@ -48,7 +49,11 @@ class Scope:
         if found is None and (derived := self.timestamp_column(folded)) is not None:
             return derived.name
         if found is None:
-            hint = nearest(name, self.star()) or f" Columns of {self._table}: {', '.join(self.star()[:20])}"
+            hint = (
+                moment_hint(name)
+                or nearest(name, self.star())
+                or f" Columns of {self._table}: {', '.join(self.star()[:20])}"
+            )
             raise QueryError(ErrorCode.UNKNOWN_COLUMN, f"Unknown columnName '{name}' found in the query.{hint}")
         return found
 

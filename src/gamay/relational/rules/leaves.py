@@ -11,6 +11,7 @@ from gamay.functions.expression import FILTERED, Call, Column, Expression, Liter
 from gamay.functions.registry import ValueType
 from gamay.model.types import DataType
 from gamay.query.bind.aggregates import is_null_of_nothing
+from gamay.relational.functions import whole_form
 from gamay.relational.leaf import LEAF_LIMIT, condition_of
 from gamay.relational.plan import (
     Aggregate,
@@ -117,9 +118,13 @@ class LeafGroups:
             return None  # without null handling that engine counts a NULL as a value, and most aggregates take none
         if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None
-        if (call.name not in _SIMPLE and call.name != "distinctsum") or not call.args or isinstance(call.args[0], Star):
+        if not call.args or isinstance(call.args[0], Star):
             return call
         data_type, multi_value = resolved(call.args[0], self._plan.types)[1]
+        if call.name in ("percentile", "mode"):  # there they are DOUBLEs
+            return whole_form(call, data_type) if data_type is not DataType.BIG_DECIMAL else None
+        if call.name not in _SIMPLE and call.name != "distinctsum":
+            return call
         if call.name == "distinctsum":  # there it is a DOUBLE, which holds those of INT
             return call if data_type not in (DataType.LONG, DataType.BIG_DECIMAL) else None
         if multi_value:

@@ -57,6 +57,7 @@ KEYWORDS = {
     "IN": TokenType.IN,
     "BETWEEN": TokenType.BETWEEN,
     "LIKE": TokenType.LIKE,
+    "ILIKE": TokenType.LIKE,  # LIKE does not regard case either
     "IS": TokenType.IS,
     "NULL": TokenType.NULL,
     "TRUE": TokenType.TRUE,
@@ -109,12 +110,20 @@ _SETS = {"GROUPING": TokenType.GROUPING_SETS, "ROLLUP": TokenType.ROLLUP, "CUBE"
 _BEFORE_OPERAND = frozenset(KEYWORDS) - {"CASE", "END", "NULL", "TRUE", "FALSE", "AS", "ASC", "DESC", "IN", "IS", "FROM"}
 _NO_OPERAND = frozenset(KEYWORDS) - {"CASE", "NULL", "TRUE", "FALSE", "NOT", "DISTINCT", "SELECT"} | frozenset(_TAIL)
 _TEXT_PREFIXES = ("DATE", "TIME", "TIMESTAMP")
-_DEEPER = ("NOT", "CASE", "IN", "LIKE", "BETWEEN", "IS")
+_DEEPER = ("NOT", "CASE", "IN", "LIKE", "ILIKE", "BETWEEN", "IS")
 _SEPARATORS = ("AND", "OR", "WHEN", "THEN", "ELSE", "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER")
 _LIKELY_NAMES = ("GROUP", "ORDER", "DESC", "ASC", "LIMIT", "OFFSET", "FETCH", "END", "CASE")
 DEPTH_MAX = 200
 _CONDITIONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-_CALLABLE = ("AND", "OR", "IN", "LIKE", "BETWEEN")  # also functions, where an operand can stand: `and(a, b)`
+_CALLABLE = (
+    "AND",
+    "OR",
+    "IN",
+    "LIKE",
+    "ILIKE",
+    "BETWEEN",
+    "MINUS",
+)  # also functions, where an operand can stand: `and(a, b)`
 
 
 def to_tokens(text: str, lexemes: Sequence[Lexeme]) -> list[Token]:
@@ -221,6 +230,10 @@ class TokenConverter:
                 self._emit(TokenType.VAR, lexeme.text, lexeme)
                 self.expects_operand = True
                 return
+            if lexeme.is_word("AT") and following.is_word("TIME"):
+                raise syntax_error(
+                    self.text, lexeme.start, "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')"
+                )
             if lexeme.is_word("UNKNOWN") and self._is_after_is():
                 self._emit(TokenType.NULL, "NULL", lexeme)
                 return

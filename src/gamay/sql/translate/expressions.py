@@ -83,6 +83,7 @@ _TAKES_UNIT = frozenset({"timestampadd", "timestampdiff", "dateadd", "datediff"}
 TRUE = Literal(True, DataType.BOOLEAN)
 FALSE = Literal(False, DataType.BOOLEAN)
 NULL = Literal(None, DataType.UNKNOWN)
+_DATE, _DAY, _TIMESTAMP = (Literal(word, DataType.STRING) for word in ("DATE", "DAY", DataType.TIMESTAMP.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class Translator:
             hint = nearest(qualifier, qualifiers)
             raise self.error(parts[0], f"'{qualifier}' is not the table of this query ({known}).{hint}".rstrip("."))
         this = node.args["this"]
-        return Star() if isinstance(this, exp.Star) else Column(this.name)
+        return self._star(this) if isinstance(this, exp.Star) else Column(this.name)
 
     def _literal(self, node: exp.Expr) -> Expression:
         value = node.name
@@ -208,6 +209,8 @@ class Translator:
             return Call(_OVER_VALUES[name, first.name], first.args)
         if SYNONYMS.get(name, name) == "case" and len(args) % 2 == 0:
             args = (*args, NULL)
+        if name == "cast" and args[1:] == (_DATE,):
+            args = (Call("datetrunc", (_DAY, Call(name, (args[0], _TIMESTAMP)))), _TIMESTAMP)
         args = _log_columns(name, args)
         if any(isinstance(arg, Star) for arg in args):
             if not is_aggregate(name):
@@ -224,7 +227,7 @@ class Translator:
             return Call(name, (self.expression(operands[0]), separator, TRUE))
         if name not in _DISTINCT_FORMS:
             raise self.error(node, f"DISTINCT stands inside COUNT, SUM, AVG or LISTAGG only, not inside {name.upper()}")
-        if len(parts) > 1 or len(operands) != 1:
+        if len(parts) > 1 or len(operands) != 1 or isinstance(operands[0], exp.Tuple):
             raise self.error(node, f"{name.upper()}(DISTINCT …) takes one expression; join several with CONCAT(x, y, ',')")
         return Call(_DISTINCT_FORMS[name], (self.expression(operands[0]),))
 
@@ -325,7 +328,14 @@ class Translator:
         return self.expression(node.this)
 
     def _star(self, node: exp.Expr) -> Expression:
+        self.refuse_changed_star(node)
         return Star()
+
+    def refuse_changed_star(self, star: exp.Expr) -> None:
+        """Raise QueryError for `* EXCEPT (a)` and its kin, which the parser reads."""
+        changes = [name.strip("_").upper() for name, value in star.args.items() if value]
+        if changes:
+            raise self.error(star, f"SELECT * {changes[0]} (…) is not supported; name the columns")
 
     def _boolean(self, node: exp.Expr) -> Expression:
         return TRUE if node.this else FALSE

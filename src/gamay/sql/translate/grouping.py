@@ -8,7 +8,7 @@
 | `a, ROLLUP (b)`                 | (a, b), (a): each with each |
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TypeAlias
 
@@ -16,28 +16,31 @@ from sqlglot import exp
 
 from gamay.functions.expression import Expression
 from gamay.sql.text.errors import syntax_error
-from gamay.sql.translate.expressions import Translator, position_of
+from gamay.sql.translate.expressions import position_of
 
 SETS_MAX = 4096
 
 _Set: TypeAlias = tuple[int, ...]
+_Translate: TypeAlias = Callable[[exp.Expr], Expression]
 
 
-def grouping(text: str, translator: Translator, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
+def grouping(text: str, translate: _Translate, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
     """Return the keys in the order written, and the sets as positions among them; None in a plain GROUP BY.
 
-    Raises QueryError for more than `SETS_MAX` sets.
+    translate: makes the expression of a key. Raises QueryError for more than `SETS_MAX` sets.
     """
-    for suffix in ("grouping_sets", "rollup", "cube", "totals", "all"):
+    if group.args.get("all") is not None:
+        raise syntax_error(text, position_of(group), "GROUP BY ALL is not supported; name the keys")
+    for suffix in ("grouping_sets", "rollup", "cube", "totals"):
         if group.args.get(suffix):
             raise syntax_error(text, position_of(group), "GROUPING SETS, ROLLUP and CUBE are separated from keys by commas")
-    return _Grouping(text, translator).read(group)
+    return _Grouping(text, translate).read(group)
 
 
 class _Grouping:
-    def __init__(self, text: str, translator: Translator) -> None:
+    def __init__(self, text: str, translate: _Translate) -> None:
         self._text = text
-        self._translator = translator
+        self._translate = translate
         self._keys: list[Expression] = []
 
     def read(self, group: exp.Expr) -> tuple[tuple[Expression, ...], tuple[_Set, ...] | None]:
@@ -79,7 +82,7 @@ class _Grouping:
         positions = []
         for part in parts:
             positions.append(len(self._keys))
-            self._keys.append(self._translator.expression(part))
+            self._keys.append(self._translate(part))
         return tuple(positions)
 
     def _check_number(self, element: exp.Expr, number: int) -> None:

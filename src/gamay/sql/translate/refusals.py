@@ -14,18 +14,6 @@ _STATEMENTS = {
     "UPSERT": "rows are replaced by newer ones of the stream in a table with upsertConfig",
     "TRUNCATE": "delete the segments of a table with the controller's DELETE /segments/{table}",
 }
-# words of other dialects of SQL
-ELSEWHERE = {
-    "TOP": "the number of rows comes at the end, LIMIT n; PQL, which has TOP, goes to /query of a broker as pql",
-    "ILIKE": "LIKE does not regard case",
-    "RLIKE": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
-    "REGEXP": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
-    "SIMILAR": "regular expressions are matched with REGEXP_LIKE(x, 'pattern')",
-    "ROLLUP": "ROLLUP takes a list in parentheses: ROLLUP (a, b)",
-    "CUBE": "CUBE takes a list in parentheses: CUBE (a, b)",
-    "OPTION": "options come at the end as OPTION(name=value), or first as SET name = value;",
-    "TABLESAMPLE": "rows are not sampled; LIMIT n ends with the first ones",
-}
 
 
 def refused_statement(word: str) -> str | None:

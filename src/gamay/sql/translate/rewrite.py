@@ -3,12 +3,12 @@
 Each pass is one function of the statement; `rewrite` names their order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import FILTERED, GROUPING, SYNTAX, Call, Column, Expression, Literal, Star, walk
-from gamay.functions.registry import is_aggregate, must_get_scalar
+from gamay.functions.registry import is_aggregate, moment_hint, must_get_scalar
 from gamay.functions.text import constant_text, to_text
 from gamay.model.types import DataType
 from gamay.sql.query import OrderBy, SelectItem
@@ -39,10 +39,9 @@ class Rewritten:
 def rewrite(statement: Statement) -> Rewritten:
     """Apply all rewrites and checks; raises QueryError for a query that has no meaning."""
     folder = Folder(volatile=statement.table is None)
-    statement = _fold(statement, folder)
-    ordinals = _ordinal_slots(statement)
-    statement = _resolve_ordinals(statement)
-    statement = _resolve_aliases(statement)
+    folded = _fold(statement, folder)
+    ordinals = _ordinal_slots(folded)
+    statement = _resolve_ordinals(statement, _resolve_aliases(folded))
     shown = tuple(None if item.alias is not None else item.expression for item in statement.items)
     statement = _canonical(statement)
     statement = _drop_constant_keys(statement)
@@ -95,22 +94,36 @@ def _ordinal_slots(statement: Statement) -> frozenset[int]:
     return frozenset(key.index for key in keys if isinstance(key, Slot))
 
 
-def _resolve_ordinals(statement: Statement) -> Statement:
-    def resolve(key: Expression, clause: str) -> Expression:
-        if not isinstance(key, Literal) or type(key.value) is not int:
+def _resolve_ordinals(written: Statement, folded: Statement) -> Statement:
+    """Whole numbers of the text are ordinals; what was computed from constants, as in `GROUP BY year(now())`, is none.
+
+    folded: the same keys, in which aliases are resolved; what an ordinal stands for has none.
+    """
+
+    def resolve(as_written: Expression, key: Expression, clause: str) -> Expression:
+        if not _is_written(as_written) or not isinstance(key, Literal) or type(key.value) is not int:
             return key
-        if not 1 <= key.value <= len(statement.items):
-            raise _invalid(f"{clause} {key.value} is out of range: the SELECT list has {len(statement.items)} expression(s)")
-        expression = statement.items[key.value - 1].expression
+        if not 1 <= key.value <= len(folded.items):
+            raise _invalid(f"{clause} {key.value} is out of range: the SELECT list has {len(folded.items)} expression(s)")
+        expression = folded.items[key.value - 1].expression
         if isinstance(expression, Star):
             raise _invalid(f"{clause} {key.value} refers to *, which stands for all columns; name the column")
         return expression
 
+    groups = zip(written.group_by, folded.group_by, strict=True)
+    orders = zip(written.order_by, folded.order_by, strict=True)
     return replace(
-        statement,
-        group_by=tuple(resolve(key, "GROUP BY") for key in statement.group_by),
-        order_by=tuple(replace(key, expression=resolve(key.expression, "ORDER BY")) for key in statement.order_by),
+        folded,
+        group_by=tuple(resolve(as_written, key, "GROUP BY") for as_written, key in groups),
+        order_by=tuple(
+            replace(key, expression=resolve(as_written.expression, key.expression, "ORDER BY")) for as_written, key in orders
+        ),
     )
+
+
+def _is_written(key: Expression) -> bool:
+    """Whether a key is a constant as it stands in the text, with or without a sign."""
+    return isinstance(key, Literal) or (isinstance(key, Call) and key.name == "negate" and isinstance(key.args[0], Literal))
 
 
 def _resolve_aliases(statement: Statement) -> Statement:
@@ -124,20 +137,29 @@ def _resolve_aliases(statement: Statement) -> Statement:
     if not aliases:
         return statement
     having = statement.having
+    selected = {item.expression for item in statement.items}
     return replace(
         statement,
-        group_by=tuple(_substitute(key, aliases) for key in statement.group_by),
-        having=None if having is None else _substitute(having, aliases),
-        order_by=tuple(replace(key, expression=_substitute(key.expression, aliases)) for key in statement.order_by),
+        group_by=tuple(_substitute(key, aliases, selected) for key in statement.group_by),
+        having=None if having is None else _substitute(having, aliases, selected),
+        order_by=tuple(
+            replace(key, expression=_substitute(key.expression, aliases, selected)) for key in statement.order_by
+        ),
     )
 
 
-def _substitute(expression: Expression, aliases: Mapping[str, Expression]) -> Expression:
-    """Replace aliases by what they stand for, except inside aggregates: there a name can only be a column."""
+def _substitute(expression: Expression, aliases: Mapping[str, Expression], selected: Container[Expression]) -> Expression:
+    """Replace aliases by what they stand for.
+
+    Not inside aggregates, where a name can only be a column, nor in what is repeated of the SELECT list, where it is one:
+    `SELECT UPPER(city) AS city … GROUP BY UPPER(city)`.
+    """
     if isinstance(expression, Column):
         return aliases.get(expression.name, expression)
+    if expression in selected:
+        return expression
     if isinstance(expression, Call) and not is_aggregate(expression.name):
-        return Call(expression.name, tuple(_substitute(arg, aliases) for arg in expression.args))
+        return Call(expression.name, tuple(_substitute(arg, aliases, selected) for arg in expression.args))
     return expression
 
 
@@ -216,7 +238,8 @@ def _check_constants(statement: Statement) -> None:
     for item in statement.items:
         needs_rows = _aggregates([item.expression]) or any(isinstance(p, Column | Star) for p in walk(item.expression))
         if needs_rows:
-            raise _invalid(f"{to_text(item.expression)} needs a table: FROM is missing")
+            hint = "".join([moment_hint(part.name) for part in walk(item.expression) if isinstance(part, Column)][:1])
+            raise _invalid(f"{to_text(item.expression)} needs a table: FROM is missing{'.' if hint else ''}{hint}")
 
 
 def _check_distinct(statement: Statement) -> None:

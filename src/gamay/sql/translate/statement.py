@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 
-from gamay.base.errors import ErrorCode, QueryError, nearest
+from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Expression, Literal
 from gamay.model.types import DataType
 from gamay.sql.catalog_statements import catalog_query, is_catalog_statement
@@ -17,10 +17,11 @@ from gamay.sql.query import OrderBy
 from gamay.sql.relational import RelationalStatement, is_relational, may_begin, parse_tree
 from gamay.sql.text.errors import syntax_error
 from gamay.sql.text.lexer import Lexeme, TokenKind, lex
-from gamay.sql.text.tokens import is_keyword, quoting_hint, to_tokens
+from gamay.sql.text.parse_errors import explained
+from gamay.sql.text.tokens import to_tokens
 from gamay.sql.translate.expressions import Translator, position_of
 from gamay.sql.translate.grouping import grouping
-from gamay.sql.translate.refusals import ELSEWHERE, refused_statement
+from gamay.sql.translate.refusals import refused_statement
 
 _SET_OPERATIONS = ("JOIN", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _EXPLAIN_FORMS = (
@@ -29,8 +30,7 @@ _EXPLAIN_FORMS = (
     ["PLAN", "WITHOUT", "IMPLEMENTATION"],
     ["IMPLEMENTATION", "PLAN"],
 )
-_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "AT", "SELECT", "OVER", ";"))
-_MISSPELT = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "BETWEEN", "LIKE", "DESC", "NULLS LAST")
+_WATCHED = frozenset((*_SET_OPERATIONS, "WITHIN", "FILTER", "SELECT", "OVER", ";"))
 _CLAUSES = ("LIMIT", "OFFSET", "FETCH")
 
 
@@ -254,7 +254,7 @@ class _Reader:
         items = tuple(self._item(translator, part) for part in node.expressions)
         where, having = node.args.get("where"), node.args.get("having")
         group, order = node.args.get("group"), node.args.get("order")
-        group_by, grouping_sets = ((), None) if group is None else grouping(self.text, translator, group)
+        group_by, grouping_sets = ((), None) if group is None else grouping(self.text, translator.expression, group)
         return Statement(
             text=self.text,
             table=table,
@@ -402,8 +402,6 @@ def _refuse_unsupported(text: str, lexemes: Sequence[Lexeme]) -> None:
             raise syntax_error(text, lexemes[i + 2].start, f"expected WHERE after FILTER (, found {lexemes[i + 2].shown}")
         if lexeme.literal >= 0 and following is not None and following.literal >= 0:
             raise syntax_error(text, following.start, f"unexpected {following.shown}")
-        if lexeme.is_word("AT") and following is not None and following.is_word("TIME"):
-            raise syntax_error(text, lexeme.start, "AT TIME ZONE is not supported; write toDateTime(x, 'pattern', 'zone')")
         if (
             (lexeme.is_word("SELECT") and i > 0)
             or (lexeme.is_word(*_SET_OPERATIONS) and not called)
@@ -418,7 +416,7 @@ def _run_parser(text: str, lexemes: Sequence[Lexeme], *, into_select: bool) -> e
     try:
         nodes = Parser().parse(tokens, text)
     except ParseError as error:
-        raise _explained(text, lexemes, error) from None
+        raise explained(text, lexemes, error) from None
     except RecursionError:
         raise QueryError(
             ErrorCode.SQL_PARSING, "The query is nested too deeply; parentheses or CASE within one another"
@@ -429,39 +427,3 @@ def _run_parser(text: str, lexemes: Sequence[Lexeme], *, into_select: bool) -> e
             text, lexemes[0].start, "expected one SELECT statement" if into_select else "expected an expression"
         )
     return node
-
-
-def _explained(text: str, lexemes: Sequence[Lexeme], error: ParseError) -> QueryError:
-    """Turn the parser's complaint, which knows the token, into one that says what to do."""
-    detail = error.errors[0] if error.errors else {}
-    start = int(detail.get("col") or 0)
-    description = str(detail.get("description") or error)
-    at = next((lexeme for lexeme in lexemes if lexeme.start >= start), lexemes[-1])
-    if "CASE" in description:
-        message = "this CASE is not complete; write CASE WHEN condition THEN value ... ELSE value END"
-    elif description.startswith(("Expecting", "Expected")):
-        message = f"{description[0].lower()}{description[1:]}, found {at.shown}"
-    elif "Between" in description:
-        message = f"BETWEEN is written x BETWEEN low AND high, found {at.shown}"
-    elif description.startswith("Required keyword"):
-        message = f"an operand is missing at {at.shown}"
-    else:
-        message = f"unexpected {at.shown}"
-        if not any(lexeme.is_word("FROM") for lexeme in lexemes):
-            message += "; FROM is missing"
-        message += _word_hint(lexemes, at)
-    return syntax_error(text, at.start, message + quoting_hint(at))
-
-
-def _word_hint(lexemes: Sequence[Lexeme], at: Lexeme) -> str:
-    """Say what is right where a word, or the one before it, is of another dialect or nearly a keyword of this one."""
-    place = next((i for i, lexeme in enumerate(lexemes) if lexeme is at), 0)
-    words = [lexeme for lexeme in lexemes[max(0, place - 1) : place + 1] if lexeme.kind is TokenKind.WORD]
-    for word in words:
-        called = word is at and place + 1 < len(lexemes) and lexemes[place + 1].is_op("(")
-        if word.text in ELSEWHERE and not called:
-            return f"; {ELSEWHERE[word.text]}"
-        close = "" if is_keyword(word) else nearest(word.text, _MISSPELT)
-        if close:
-            return f"; did you mean {close.strip().removeprefix('Did you mean ').removesuffix('?')}"
-    return ""

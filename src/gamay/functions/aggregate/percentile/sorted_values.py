@@ -1,8 +1,9 @@
 """PERCENTILE and MODE: exact, from the sorted values of each group and how often each occurs.
 
+They give DOUBLEs, which hold whole numbers up to 2^53; PERCENTILELONG and MODELONG, of whole numbers, give LONGs.
 PERCENTILE does not interpolate: it is the value at index floor(n * p / 100) in ascending order, the last one for p = 100.
 MODE is the most frequent value; where several are, 'MIN' (as when nothing is said), 'MAX' or 'AVG' of them. NaN is one
-value, the greatest. Empty: -Infinity.
+value, the greatest. Empty: -Infinity, of LONGs the smallest one.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +15,14 @@ import pyarrow as pa
 from gamay.base.arrays import Array
 from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.aggregate.choose.ordering import number_keys, numbers_of
+from gamay.functions.aggregate.lookup import INTEGERS
 from gamay.functions.aggregate.percentile.points import PointBuffer, SortedPoints, bring_together, groups_of, starts_of
 from gamay.functions.aggregate.totals.numeric import require_arguments, require_number
 from gamay.functions.aggregate_spi import AggregateTraits, GroupIds, KeepsState
 from gamay.functions.expression import Call, Literal
 from gamay.functions.registry import ValueType, register_aggregate
 from gamay.functions.text import to_text
-from gamay.functions.vector import Operand, Vector
+from gamay.functions.vector import Operand, Vector, numpy_dtype
 from gamay.kernels.group.points import add_heaviest, heaviest_points, merge_runs, point_at, sort_weighted_runs, unite_points
 from gamay.model.types import DataType
 
@@ -119,6 +121,10 @@ def _sorted_anew(partials: Sequence[SortedPoints], maps: Sequence[GroupIds], num
     return _united(SortedPoints(starts, values, weights))
 
 
+_OF_DOUBLES = AggregateTraits(DataType.DOUBLE, "sorted values")
+_OF_LONGS = AggregateTraits(DataType.LONG, "sorted values")
+
+
 @dataclass(frozen=True, slots=True)
 class OfSorted(KeepsState):
     """An aggregate that is computed from the sorted values of each group. The partial is `SortedPoints`."""
@@ -127,7 +133,7 @@ class OfSorted(KeepsState):
     parameter: float | str
     argument_type: DataType
     result: Callable[[Array, SortedPoints], Array]
-    traits = AggregateTraits(DataType.DOUBLE, "sorted values")
+    traits: AggregateTraits = _OF_DOUBLES
 
     def allocate(self, num_groups: int) -> SortedState:
         return SortedState(num_groups)
@@ -145,8 +151,9 @@ class OfSorted(KeepsState):
         return merge_points(partials, maps, num_groups)
 
     def finish(self, partial: SortedPoints) -> Vector:
-        values = numbers_of(partial.values, is_float=self.argument_type in _FLOATS).astype(np.float64, copy=False)
-        return Vector(DataType.DOUBLE, self.result(values, partial))
+        values = numbers_of(partial.values, is_float=self.argument_type in _FLOATS)
+        result_type = self.traits.result_type
+        return Vector(result_type, self.result(values.astype(numpy_dtype(result_type), copy=False), partial))
 
     def encode(self, partial: SortedPoints) -> list[pa.Array]:
         offsets = pa.array(partial.starts.astype(np.int32))
@@ -165,7 +172,8 @@ _FLOATS = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL})
 
 
 def _at(values: Array, places: Array) -> Array:
-    results = np.full(len(places), -np.inf)
+    nothing = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+    results = np.full(len(places), nothing, values.dtype)
     occupied = places >= 0
     results[occupied] = values[places[occupied]]
     return results
@@ -175,7 +183,8 @@ def _percentile(p: float) -> Callable[[Array, SortedPoints], Array]:
     def result(values: Array, points: SortedPoints) -> Array:
         places = np.empty(len(points.starts) - 1, np.int64)
         point_at(points.starts, points.weights, p, places)
-        return _at(values, places) + 0.0  # of 0 and -0, which are equal, either may stand there: neither shows as -0
+        # of 0 and -0, which are equal, either may stand there: neither shows as -0
+        return np.add(_at(values, places), 0, dtype=values.dtype)
 
     return result
 
@@ -219,20 +228,35 @@ def percentile_of(call: Call, position: int = 1) -> float:
 def _bind_percentile(call: Call, arg_types: Sequence[ValueType]) -> OfSorted:
     p = percentile_of(call)
     require_arguments(call, 2, 2)
+    data_type, traits = _of(call, arg_types)
+    return OfSorted(call.name, p, data_type, _percentile(p), traits)
+
+
+def _of(call: Call, arg_types: Sequence[ValueType]) -> tuple[DataType, AggregateTraits]:
+    """Return the type of the values, and what is made of them."""
     data_type = require_number(call, arg_types, 1)
-    return OfSorted("percentile", p, data_type, _percentile(p))
+    if not call.name.endswith("long"):
+        return data_type, _OF_DOUBLES
+    if data_type not in INTEGERS:
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION,
+            f"Aggregate '{call.name}' needs whole numbers, {to_text(call.args[0])} is {data_type.value}; "
+            f"write {call.name.removesuffix('long')}",
+        )
+    return data_type, _OF_LONGS
 
 
 def _bind_mode(call: Call, arg_types: Sequence[ValueType]) -> OfSorted:
-    data_type = require_number(call, arg_types, 1)
+    data_type, traits = _of(call, arg_types)
     given = call.args[1] if len(call.args) > 1 else Literal("MIN", DataType.STRING)
     reducer = given.value if isinstance(given, Literal) else None
-    if not isinstance(reducer, str) or reducer.upper() not in ("MIN", "MAX", "AVG"):
-        raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"Aggregate 'mode' settles ties by 'MIN', 'MAX' or 'AVG', not {to_text(given)}"
-        )
-    return OfSorted("mode", reducer.upper(), data_type, _mode(reducer.upper()))
+    allowed = ("MIN", "MAX") if traits is _OF_LONGS else ("MIN", "MAX", "AVG")
+    if not isinstance(reducer, str) or reducer.upper() not in allowed:
+        ways = f"{', '.join(map(repr, allowed[:-1]))} or '{allowed[-1]}'"
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' settles ties by {ways}, not {to_text(given)}")
+    return OfSorted(call.name, reducer.upper(), data_type, _mode(reducer.upper()), traits)
 
 
 register_aggregate(["percentile", "percentileMV"], _bind_percentile, suffixed=True)
-register_aggregate(["mode"], _bind_mode)
+register_aggregate(["percentileLong"], _bind_percentile)
+register_aggregate(["mode", "modeLong"], _bind_mode)
