@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.stages import stages
 from tests.waiting import eventually
 
 import gamay
@@ -207,8 +208,7 @@ def ordinary(runner: QueryRunner, sql: str, nulls: bool = False) -> BrokerRespon
 def shown(response: BrokerResponse) -> dict[str, Any]:
     """Return all of a response but for what passes by itself."""
     document: dict[str, Any] = json.loads(encode_short(response))
-    stages = document.get("stageStats")
-    for part in () if stages is None else (stages, *stages["children"]):
+    for part in stages(document.get("stageStats") or {}):
         for name in ("executionTimeMs", "selfExecutionTimeMs"):
             part.pop(name, None)
     return {name: value for name, value in document.items() if name not in TIMES and not name.endswith("CpuTimeNs")}

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from tests.relational.conftest import Twins
+from tests.stages import leaves, stages
 
 from gamay.query.answer.response import to_json
 from gamay.sql.parser import parse_query
@@ -55,9 +56,9 @@ def test_the_response_has_stage_stats(twins: Twins) -> None:
     response = to_json(runner.run(JOIN, {"enableNullHandling": "true"}))
     stats = response["stageStats"]
     assert (stats["type"], stats["emittedRows"]) == ("MAILBOX_RECEIVE", response["numRowsResultSet"])
-    assert {leaf["table"] for leaf in stats["children"]} == {"sales", "shops"}
+    assert {leaf["table"] for leaf in leaves(stats)} == {"sales", "shops"}
     for key in ("numDocsScanned", "totalDocs", "numSegmentsQueried"):
-        assert sum(leaf[key] for leaf in stats["children"]) == response[key]
+        assert sum(leaf[key] for leaf in leaves(stats)) == response[key]
     assert "stageStats" not in to_json(runner.run("SELECT COUNT(*) FROM sales"))
 
 
@@ -119,3 +120,43 @@ def test_a_failing_query_fails(twins: Twins) -> None:
     with pytest.raises(Exception, match=r"Unknown columnName 's\.nope'"):
         twins.db.sql(f"EXPLAIN ANALYZE {JOIN.replace('s.city', 's.nope')}")
     assert parse_query("EXPLAIN ANALYZE SELECT 1 FROM t").explain
+
+
+def test_stages_are_those_of_pinot(twins: Twins) -> None:
+    sql = (
+        "SELECT s.city, COUNT(*) AS n, RANK() OVER (ORDER BY SUM(x.qty)) FROM sales x LEFT JOIN shops s "
+        "ON x.shop = s.shop AND x.qty < s.area GROUP BY s.city HAVING COUNT(*) > 0 ORDER BY n LIMIT 3"
+    )
+    response = to_json(twins.db._cluster.runner.run(sql, {}))
+    stats = response["stageStats"]
+    nodes = list(stages(stats))
+    kinds = [node["type"] for node in nodes]
+    places = [kinds.index(kind) for kind in ("SORT_OR_LIMIT", "WINDOW", "AGGREGATE", "HASH_JOIN", "LEAF")]
+    assert places == sorted(places)
+    by_kind = dict(zip(kinds, nodes, strict=True))
+    assert by_kind["AGGREGATE"]["numGroups"] == by_kind["AGGREGATE"]["emittedRows"] == response["numGroups"]
+    assert by_kind["HASH_JOIN"]["maxRowsInJoin"] == response["maxRowsInJoin"]
+    assert by_kind["WINDOW"]["maxRowsInWindow"] == response["maxRowsInWindow"]
+    assert by_kind["SORT_OR_LIMIT"]["requireSort"]
+    # every stage but the broker's sends to what receives from it, and has a number of its own
+    assert [node["stage"] for node in nodes if node["type"] == "MAILBOX_SEND"] == [1, 2, 3]
+    for node in nodes:
+        below = [child["type"] for child in node.get("children", ())]
+        assert (below == ["MAILBOX_SEND"]) is (node["type"] == "MAILBOX_RECEIVE")
+
+
+@pytest.mark.parametrize(
+    ("sql", "kinds"),
+    [
+        ("SET useMultistageEngine = true; SELECT COUNT(*) FROM sales", ["MAILBOX_SEND", "LEAF"]),
+        ("SELECT s.city, SUM(x.qty) FROM sales x JOIN shops s ON x.shop = s.shop GROUP BY s.city", ["MAILBOX_SEND", "LEAF"]),
+        ("SELECT id FROM sales WHERE id < 2 UNION ALL SELECT 5", ["MAILBOX_SEND", "UNION"]),
+        ("SELECT 1 FROM (SELECT 1) AS v LIMIT 0", ["EMPTY_MAILBOX_SEND"]),
+    ],
+)
+def test_first_stages(twins: Twins, sql: str, kinds: list[str]) -> None:
+    response = to_json(twins.db._cluster.runner.run(sql, {}))
+    nodes = list(stages(response["stageStats"]))
+    assert [node["type"] for node in nodes[1 : len(kinds) + 1]] == kinds
+    shown = [node["emittedRows"] for node in nodes[: len(kinds) + 1] if "emittedRows" in node]
+    assert set(shown) == {response["numRowsResultSet"]}

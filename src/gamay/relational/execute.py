@@ -233,7 +233,7 @@ def _rows(leaf: Scan | Leaf | Rows, plan: Plan, context: ExecutionContext) -> pa
         rows = known.rename_columns([each.id for each in leaf.fields])
     text = leaf_text(plan, leaf) if context.profile.analyzes else ""
     took_ms = 1000 * (context.clock() - begun_s)
-    context.profile.leaves.append(LeafRun(text, name, rows.num_rows, took_ms, groups, stats))
+    context.profile.leaves.append(LeafRun(text, frozenset(rows.column_names), name, rows.num_rows, took_ms, groups, stats))
     return rows
 
 
