@@ -40,7 +40,8 @@ _INEXACT = frozenset({"divide", "mod", "longdivide", "longmod", "longtoint"})
 _OF_DOUBLES = frozenset({"plus", "minus", "times", "cast"})
 _EXACT = {"sum": "sumlong", "min": "minlong", "max": "maxlong"}
 _OF_TEXT = {"min": "minstring", "max": "maxstring"}
-_SIMPLE = frozenset({"count", "sum", "min", "max", "avg", "distinctcount"})
+_CHOOSING = frozenset({"percentile", "mode"})
+_TYPED = _CHOOSING | {"count", "sum", "min", "max", "avg", "distinctcount", "distinctsum"}
 
 
 def with_leaf_groups(plan: Plan, *, null_handling: bool) -> Plan:
@@ -118,13 +119,11 @@ class LeafGroups:
             return None  # without null handling that engine counts a NULL as a value, and most aggregates take none
         if not all(is_exact(arg, self._plan.types) for arg in call.args):
             return None
-        if not call.args or isinstance(call.args[0], Star):
+        if call.name not in _TYPED or not call.args or isinstance(call.args[0], Star):
             return call
         data_type, multi_value = resolved(call.args[0], self._plan.types)[1]
-        if call.name in ("percentile", "mode"):  # there they are DOUBLEs
+        if call.name in _CHOOSING:  # there they are DOUBLEs
             return whole_form(call, data_type) if data_type is not DataType.BIG_DECIMAL else None
-        if call.name not in _SIMPLE and call.name != "distinctsum":
-            return call
         if call.name == "distinctsum":  # there it is a DOUBLE, which holds those of INT
             return call if data_type not in (DataType.LONG, DataType.BIG_DECIMAL) else None
         if multi_value:
