@@ -10,10 +10,14 @@ def wrong(name: str, detail: str) -> QueryError:
     return QueryError(ErrorCode.QUERY_VALIDATION, f"Function '{name}': {detail}")
 
 
+# behind what is said of the number of arguments, of functions that do something else in other databases
+_ADVICE = {"round": "; numbers are rounded by roundDecimal(x, places)"}
+
+
 def check_count(name: str, count: int, least: int, most: int | None) -> None:
     """Raise QueryError when a function does not take so many arguments."""
     if count < least or (most is not None and count > most):
-        raise wrong(name, f"it takes {arguments(least, most)}, not {count}")
+        raise wrong(name, f"it takes {arguments(least, most)}, not {count}{_ADVICE.get(name, '')}")
 
 
 def arguments(least: int, most: int | None) -> str:

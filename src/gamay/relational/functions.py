@@ -154,7 +154,7 @@ def native(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[
         return _cast(call, types, write)
     if name == "longtoint":
         return f"CAST({write(args[0])} AS INTEGER)"
-    return _part_of_moment(call, types, write, own) or _computed(call, types, write)
+    return _part_of_moment(call, types, write, own) or _length(call, types, write, own) or _computed(call, types, write)
 
 
 def _many(constants: Sequence[Expression]) -> str | None:
@@ -193,9 +193,18 @@ def _computed(call: Call, types: Sequence[ValueType], write: Write) -> str | Non
         return f"abs({write(args[0])})"
     if name == "concat" and len(kinds) == 2 and all(kind.is_text for kind in kinds):
         return "(" + " || ".join(write(arg) for arg in args) + ")"
-    if name in ("length", "charlength", "characterlength") and kinds[0].is_text:
-        return f"CAST(length({write(args[0])}) AS INTEGER)"
     return None
+
+
+def _length(call: Call, types: Sequence[ValueType], write: Write, own: Callable[[], str]) -> str | None:
+    """Return the characters of a text, or its units of UTF-16, which are more than those of a text that is not ASCII."""
+    if call.name not in ("length", "charlength", "characterlength") or not types[0][0].is_text:
+        return None
+    text = write(call.args[0])
+    characters = f"CAST(length({text}) AS INTEGER)"
+    if call.name != "length":
+        return characters
+    return f"(CASE WHEN length({text}) = strlen({text}) THEN {characters} ELSE {own()} END)"
 
 
 _PARTS = {"year": "year", "quarter": "quarter", "month": "month", "monthofyear": "month", "day": "day", "dayofmonth": "day"}

@@ -247,6 +247,8 @@ def require_number_at(call: Call, position: int, data_type: DataType) -> None:
     hint = ""
     if data_type is DataType.MAP:
         hint = f"; name one of its values, {to_text(call.args[position])}['key']"
+    elif data_type.is_text and is_only and call.name in ("min", "max"):
+        hint = f"; write {call.name}string({to_text(call.args[position])}), or {call.name}({cast})"
     elif data_type.is_text:
         hint = f"; write {f'{call.name}({cast})' if is_only else cast}"
     raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' needs numbers, {what} is {data_type.value}{hint}")
