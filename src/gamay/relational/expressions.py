@@ -20,6 +20,7 @@ from gamay.relational.plan import SUBQUERY, Field, Frame, FrameBound, Node, Sort
 from gamay.relational.scores import score_column
 from gamay.relational.typing import ORDERED, resolved
 from gamay.sql.answers import ASKED
+from gamay.sql.gapfill import OF_ONE_TABLE
 from gamay.sql.text.slots import Slot, members, with_members
 from gamay.sql.text.tokens import FUNCTION_MARK
 from gamay.sql.translate.expressions import Translator, row_members
@@ -73,6 +74,8 @@ class ExpressionBinder(Translator):
         found = Translator.expression(self, node)
         if not isinstance(found, Call):
             return found
+        if found.name == "gapfill":
+            raise self.error(node, OF_ONE_TABLE)
         if found.name in ASKED:
             return self.context.catalog.answer(found)
         if found.name == "textscore":

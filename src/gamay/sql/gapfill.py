@@ -29,6 +29,9 @@ ParseLevel: TypeAlias = Callable[[str, Mapping[str, str] | None], Query]
 _MAY_GAPFILL = re.compile(r"\bgapfill\s*\(", re.IGNORECASE)
 _LEVELS_MAX = 3
 _INNER_TABLE = '"subquery"'
+OF_ONE_TABLE = (
+    "GAPFILL stands in a query of one table, and what is around it reads nothing but its rows: no joins, windows or sets"
+)
 _USAGE = (
     "GAPFILL(time, 'format', 'start', 'end', 'bucket' [, 'window'], FILL(column, 'FILL_PREVIOUS_VALUE'), ..., "
     "TIMESERIESON(column, ...))"
@@ -155,6 +158,8 @@ class _Planner:
 
     def plan(self) -> Query:
         query = self._query
+        if any(query.relational is not None for query in self._queries):
+            raise _invalid(OF_ONE_TABLE)
         if any(query.asks_broker for query in self._queries[:-1]):
             raise _invalid("With GAPFILL, IN_SUBQUERY and functions like reqId('') can stand in the innermost query only")
         position = self._position()
