@@ -144,7 +144,7 @@ def _timed_arguments(call: Call) -> tuple[Expression, ...]:
 
 
 def _bind_timed(call: Call, arg_types: Sequence[ValueType]) -> Chosen:
-    require_arguments(call, 3, 3)
+    require_arguments(call, 3, 3, f"{call.name}(x, time, 'STRING')")
     (data_type, _), time = arg_types
     require_number_at(call, 1, time[0])
     _require_ordered(call, data_type)

@@ -234,7 +234,7 @@ def _of_collected(
 
 
 def _bind_array(call: Call, arg_types: Sequence[ValueType]) -> OfCollected:
-    require_arguments(call, 2, 3)
+    require_arguments(call, 2, 3, "arrayagg(x, 'STRING')")
     source, _ = require_one_argument(call, arg_types, 2)
     named = call.args[1].value if isinstance(call.args[1], Literal) else None
     target = next((known for known in COLUMN_TYPES if isinstance(named, str) and known.value == named.upper()), None)

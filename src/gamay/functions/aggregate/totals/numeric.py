@@ -192,13 +192,14 @@ _FUNCTIONS: dict[str, tuple[Needs, Callable[[TotalsPartial], Array | None]]] = {
 }
 
 
-def require_arguments(call: Call, least: int, most: int) -> None:
-    """Raise QueryError when a call has too few or too many arguments, constants included."""
+def require_arguments(call: Call, least: int, most: int, example: str = "") -> None:
+    """Raise QueryError when a call has too few or too many arguments, constants included. example: a call that is right."""
     if not least <= len(call.args) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Aggregate '{call.name}' takes {wanted} argument{'' if most == 1 else 's'}, {len(call.args)} are given",
+            f"Aggregate '{call.name}' takes {wanted} argument{'' if most == 1 else 's'}, {len(call.args)} are given"
+            f"{example and f'; write {example}'}",
         )
 
 
