@@ -87,7 +87,8 @@ class Literal:
         return not isinstance(self.value, float | Decimal) or str(self.value) == str(other.value)
 
     def __hash__(self) -> int:
-        return hash(("NaN" if self.is_nan else self.value, self.type))
+        value = self.value
+        return hash((value if value == value else "NaN", self.type))
 
 
 @dataclass(frozen=True, slots=True)
