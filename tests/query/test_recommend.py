@@ -40,6 +40,7 @@ def test_indexes_follow_the_conditions_and_their_weights() -> None:
         "jsonIndexColumns": ["doc"],
         "textIndexColumns": [],
         "fstIndexColumns": ["url"],
+        "compoundInvertedIndexConfigs": [],
         "sortedColumn": "kind",
         "bloomFilterColumns": ["city"],
         "noDictionaryColumns": ["n"],
@@ -58,6 +59,27 @@ def test_star_trees_are_of_columns_whose_size_is_known() -> None:
     assert found["indexConfig"]["starTreeIndexConfigs"] == [
         {"dimensionsSplitOrder": ["kind", "city"], "functionColumnPairs": ["COUNT__*", "MAX__price", "SUM__n"]}
     ]
+
+
+def test_compound_indexes_take_the_place_of_those_of_their_columns() -> None:
+    sizes = {"city": 60, "kind": 40, "shop": 9, "rare": 5000, "any": None}
+    specs = [{"name": name, "dataType": "STRING"} | ({"cardinality": n} if n else {}) for name, n in sizes.items()]
+
+    def found(*conditions: str) -> Any:
+        weights = {f"SELECT COUNT(*) FROM t WHERE {one}": len(conditions) - i for i, one in enumerate(conditions)}
+        schema = {"schemaName": "t", "dimensionFieldSpecs": specs}
+        indexing = recommend({"schema": schema, "queriesWithWeights": weights})["indexConfig"]
+        compounds = [one["columns"] for one in indexing["compoundInvertedIndexConfigs"]]
+        return compounds, indexing["sortedColumn"], indexing["invertedIndexColumns"]
+
+    assert found("city = 'a' AND kind IN ('b', 'c')") == ([["city", "kind"]], "city", [])
+    assert found("city = 'a' AND kind = 'b' AND shop = 'c'") == ([["city", "kind", "shop"]], "city", [])
+    assert found("rare = 'a' AND city = 'b'") == ([], "rare", ["city"])  # one is selective alone
+    assert found("any = 'a' AND city = 'b'") == ([], "any", ["city"])
+    assert found("shop = 'a' AND kind IN ('1', '2', '3', '4', '5')") == ([], "shop", ["kind"])  # both leave many rows
+    assert found("city = 'a' OR kind = 'b'") == ([], "city", ["kind"])
+    assert found("city = 'a' AND kind = 'b'", "kind = 'c'") == ([["city", "kind"]], "kind", [])
+    assert found("shop = 'x'", "city = 'a' AND kind = 'b'", "kind = 'c'") == ([["city", "kind"]], "shop", ["kind"])
 
 
 @pytest.mark.parametrize(

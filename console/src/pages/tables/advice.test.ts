@@ -4,7 +4,7 @@ import { adviceOf, type Recommended, type TableConfig } from './advice'
 
 const NONE: Recommended = {
   ...{ invertedIndexColumns: [], rangeIndexColumns: [], jsonIndexColumns: [], textIndexColumns: [], fstIndexColumns: [] },
-  ...{ bloomFilterColumns: [], sortedColumn: null, starTreeIndexConfigs: [] },
+  ...{ bloomFilterColumns: [], compoundInvertedIndexConfigs: [], sortedColumn: null, starTreeIndexConfigs: [] },
 }
 const TREE = { dimensionsSplitOrder: ['kind', 'city'], functionColumnPairs: ['COUNT__*', 'SUM__n'] }
 const titles = (found: Partial<Recommended>, config: TableConfig) => adviceOf({ ...NONE, ...found }, config).map((one) => one.title)
@@ -25,13 +25,20 @@ describe('advice', () => {
     expect(titles({ starTreeIndexConfigs: [TREE] }, {})).toEqual(['Star-tree of kind, city'])
   })
 
+  it('leaves out a compound index whose columns have one, in whatever order', () => {
+    const both = (...columns: string[]) => ({ compoundInvertedIndexConfigs: [{ columns }] })
+    expect(titles(both('a', 'b'), { tableIndexConfig: both('b', 'a') })).toEqual([])
+    expect(titles(both('a', 'b'), { tableIndexConfig: both('a', 'c', 'b') })).toEqual(['Compound inverted index on a, b'])
+  })
+
   it('is added beside what is there', () => {
     const config = { fieldConfigList: [{ name: 'c', indexes: { range: {} } }], tableIndexConfig: { loadMode: 'MMAP' } }
-    const found = { ...NONE, invertedIndexColumns: ['c'], sortedColumn: 't', starTreeIndexConfigs: [TREE] }
+    const compounds = [{ columns: ['c', 'd'] }]
+    const found = { ...NONE, invertedIndexColumns: ['c'], compoundInvertedIndexConfigs: compounds, sortedColumn: 't', starTreeIndexConfigs: [TREE] }
     const after = adviceOf(found, config).reduce<TableConfig>((before, one) => one.apply(before), config)
     expect(after).toEqual({
       fieldConfigList: [{ name: 'c', indexes: { range: {}, inverted: {} } }],
-      tableIndexConfig: { loadMode: 'MMAP', sortedColumn: ['t'], starTreeIndexConfigs: [TREE] },
+      tableIndexConfig: { loadMode: 'MMAP', compoundInvertedIndexConfigs: compounds, sortedColumn: ['t'], starTreeIndexConfigs: [TREE] },
     })
     expect(adviceOf(found, after)).toEqual([])
   })

@@ -11,6 +11,10 @@ export interface StarTree {
   functionColumnPairs: string[]
 }
 
+interface Compound {
+  columns: string[]
+}
+
 /** the part of the recommender's answer that is used here */
 export interface Recommended {
   invertedIndexColumns: string[]
@@ -19,6 +23,7 @@ export interface Recommended {
   textIndexColumns: string[]
   fstIndexColumns: string[]
   bloomFilterColumns: string[]
+  compoundInvertedIndexConfigs: Compound[]
   sortedColumn: string | null
   starTreeIndexConfigs: StarTree[]
 }
@@ -101,6 +106,14 @@ export function adviceOf(found: Recommended, config: TableConfig): Advice[] {
       .filter((column) => !has(config, list, kind, column))
       .map((column) => ({ title: `${title} on ${column}`, use, apply: (before: TableConfig) => withIndex(before, column, kind) })),
   )
+  const compounds = (config.tableIndexConfig?.compoundInvertedIndexConfigs as Compound[] | undefined) ?? []
+  for (const { columns } of found.compoundInvertedIndexConfigs.filter((one) => !compounds.some((other) => isSame(other, one)))) {
+    advice.push({
+      title: `Compound inverted index on ${columns.join(', ')}`,
+      use: 'finds the rows that have a value in each of the columns, where one alone leaves many',
+      apply: (before) => withOneMore(before, 'compoundInvertedIndexConfigs', { columns }),
+    })
+  }
   const sorted = config.tableIndexConfig?.sortedColumn
   if (found.sortedColumn && !(Array.isArray(sorted) ? sorted.length : sorted)) {
     const column = found.sortedColumn
@@ -113,10 +126,7 @@ export function adviceOf(found: Recommended, config: TableConfig): Advice[] {
     advice.push({
       title: `Star-tree of ${tree.dimensionsSplitOrder.join(', ')}`,
       use: `keeps ${tree.functionColumnPairs.map((pair) => pair.replace(/__(.*)/, '($1)')).join(', ')} of each combination`,
-      apply: (before) => {
-        const already = (before.tableIndexConfig?.starTreeIndexConfigs as StarTree[] | undefined) ?? []
-        return withSetting(before, { starTreeIndexConfigs: [...already, tree] })
-      },
+      apply: (before) => withOneMore(before, 'starTreeIndexConfigs', tree),
     })
   }
   return advice
@@ -155,6 +165,14 @@ const withSetting = (config: TableConfig, settings: Record<string, unknown>): Ta
   ...config,
   tableIndexConfig: { ...config.tableIndexConfig, ...settings },
 })
+
+function withOneMore(config: TableConfig, key: string, one: unknown): TableConfig {
+  const already = (config.tableIndexConfig?.[key] as unknown[] | undefined) ?? []
+  return withSetting(config, { [key]: [...already, one] })
+}
+
+/** Whether two compound indexes are of the same columns, whose order does not matter. */
+const isSame = (one: Compound, other: Compound) => [...one.columns].sort().join('\n') === [...other.columns].sort().join('\n')
 
 /** Whether a tree answers what another would. */
 function covers(tree: StarTree, other: StarTree): boolean {

@@ -1,17 +1,19 @@
-"""Candidates for indexes: for each condition of the queries the index that can answer it."""
+"""Candidates for indexes: for each condition of queries the index that can answer it, and for conjunctions one of all."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gamay.base.errors import QueryError
 from gamay.functions.expression import Call
 from gamay.model.schema.schema import Schema
 from gamay.model.types import DataType
+from gamay.query.advice.compound import Share, best_together
 from gamay.query.bind.binder import bind
-from gamay.query.bind.predicate import Filter, In, Leaf, Match, Not, Range, filter_columns
+from gamay.query.bind.predicate import And, Filter, In, Leaf, Match, Not, Range, filter_columns, narrowed
 from gamay.segment.encode.metadata import SegmentMetadata
 from gamay.sql.parser import parse_query
 
+COMPOUND = "compound_inverted"
 _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.TIMESTAMP)
 # secondary indexes by the function that they answer
 _BY_FUNCTION = {"like": "fst", "regexplike": "fst", "jsonmatch": "json", "textmatch": "text"}
@@ -27,9 +29,9 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An index that may help. kind: `inverted`, `range`, or the kind of a secondary index."""
+    """An index that may help. kind: `inverted`, `range`, or the kind of a secondary index; columns: one but for COMPOUND."""
 
-    column: str
+    columns: tuple[str, ...]
     kind: str
 
 
@@ -37,10 +39,12 @@ class Candidate:
 class Candidates:
     """What was found of each query.
 
-    by_query: the candidates, filtered: the columns of the conditions; refused: why a query cannot be bound.
+    by_query: the candidates; covered: those of them that the compound indexes among them make needless; filtered: the
+    columns of the conditions; refused: why a query cannot be bound.
     """
 
     by_query: dict[str, tuple[Candidate, ...]] = field(default_factory=dict)
+    covered: dict[str, frozenset[Candidate]] = field(default_factory=dict)
     filtered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -55,8 +59,14 @@ def facts_of(info: SegmentMetadata) -> dict[str, ColumnFacts]:
     return {name: ColumnFacts(column.stats.is_sorted, column.id_bits is not None) for name, column in info.columns.items()}
 
 
-def candidates(queries: Iterable[str], schema: Schema, facts: Mapping[str, ColumnFacts]) -> Candidates:
-    """Return the indexes that can answer the conditions of queries of one table."""
+def candidates(
+    queries: Iterable[str], schema: Schema, facts: Mapping[str, ColumnFacts], share: Share = lambda conditions: None
+) -> Candidates:
+    """Return the indexes that can answer the conditions of queries of one table.
+
+    share: tells which share of the rows passes some conditions, None where that is not known. Indexes of several columns
+    are candidates where it tells that they find much fewer rows than an index of each column.
+    """
     found = Candidates()
     for sql in queries:
         try:
@@ -65,39 +75,63 @@ def candidates(queries: Iterable[str], schema: Schema, facts: Mapping[str, Colum
             found.refused[sql] = str(error)
             continue
         conditions = (bound.filter, *bound.filters)
-        leaves = [leaf for condition in conditions for leaf in _leaves(condition)]
-        wanted = (_candidate(leaf, schema, facts) for leaf in leaves)
-        found.by_query[sql] = tuple(dict.fromkeys(one for one in wanted if one is not None))
+        leaves = dict.fromkeys(leaf for condition in conditions for leaf in _leaves(condition))
+        alone = {leaf: one for leaf in leaves if (one := _candidate(leaf, schema, facts)) is not None}
+        together: list[Candidate] = []
+        for whole in (bound.filter, *(narrowed(bound.filter, part) for part in bound.filters)):
+            for parts in _conjunctions(whole):
+                if best := best_together(_compared(parts, schema, facts), share):
+                    together.append(Candidate(tuple(sorted(one.column for one in best)), COMPOUND))
+                    leaves = {leaf: None for leaf in leaves if leaf not in best}
+        found.by_query[sql] = tuple(dict.fromkeys([*alone.values(), *together]))
+        found.covered[sql] = frozenset(alone.values()) - {alone[leaf] for leaf in leaves if leaf in alone}
         found.filtered[sql] = tuple(dict.fromkeys(name for part in conditions for name in filter_columns(part)))
     return found
 
 
 def _leaves(condition: Filter) -> Iterator[Leaf]:
-    if isinstance(condition, Not):
-        yield from _leaves(condition.part)
-    elif parts := getattr(condition, "parts", ()):
-        for part in parts:
-            yield from _leaves(part)
-    elif isinstance(condition, Leaf):
+    if isinstance(condition, Leaf):
         yield condition
+    for part in _parts(condition):
+        yield from _leaves(part)
+
+
+def _conjunctions(condition: Filter) -> Iterator[Sequence[Filter]]:
+    if isinstance(condition, And):
+        yield condition.parts
+    for part in _parts(condition):
+        yield from _conjunctions(part)
+
+
+def _parts(condition: Filter) -> Sequence[Filter]:
+    return (condition.part,) if isinstance(condition, Not) else getattr(condition, "parts", ())
+
+
+def _compared(parts: Iterable[Filter], schema: Schema, facts: Mapping[str, ColumnFacts]) -> list[In]:
+    """Return the comparisons of a conjunction that an index of several columns could answer, one of each column."""
+    found = {
+        part.column: part
+        for part in parts
+        if isinstance(part, In)
+        and part.column in schema
+        and schema.field(part.column).single_value
+        and facts.get(part.column, ColumnFacts()).has_dictionary
+    }
+    return list(found.values())
 
 
 def _candidate(leaf: Leaf, schema: Schema, facts: Mapping[str, ColumnFacts]) -> Candidate | None:
     """Return the index that can answer a condition; None where order does already, or none can."""
     if not isinstance(leaf, In | Range | Match) or leaf.column not in schema:
         return None
-    known, spec = facts.get(leaf.column, ColumnFacts()), schema.field(leaf.column)
+    known, spec, columns = facts.get(leaf.column, ColumnFacts()), schema.field(leaf.column), (leaf.column,)
     if isinstance(leaf, Match):
         kind = _BY_FUNCTION.get(leaf.expression.name) if isinstance(leaf.expression, Call) else None
         if kind == "fst" and not (spec.data_type is DataType.STRING and spec.single_value and known.has_dictionary):
             return None
-        return None if kind is None else Candidate(leaf.column, kind)
+        return None if kind is None else Candidate(columns, kind)
     if known.is_sorted:
         return None
-    if isinstance(leaf, In):
-        return Candidate(leaf.column, "inverted") if known.has_dictionary else _range(leaf.column, spec.data_type)
-    return Candidate(leaf.column, "range") if known.has_dictionary else _range(leaf.column, spec.data_type)
-
-
-def _range(column: str, data_type: DataType) -> Candidate | None:
-    return Candidate(column, "range") if data_type in _NUMBERS else None
+    if known.has_dictionary:
+        return Candidate(columns, "inverted" if isinstance(leaf, In) else "range")
+    return Candidate(columns, "range") if spec.data_type in _NUMBERS else None

@@ -4,13 +4,15 @@ The shape of input and answer is that of Pinot's `PUT /tables/recommender`; what
 of the queries and from what Gamay's indexes can answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from gamay.base.errors import InvalidConfigError
 from gamay.model.schema.schema import Schema
 from gamay.model.types import FieldRole
-from gamay.query.advice.indexes import Candidate, Candidates, candidates
+from gamay.query.advice.indexes import COMPOUND, Candidate, Candidates, candidates
+from gamay.query.bind.predicate import In
 from gamay.query.startree.advice import ColumnSize, advise
 
 # A bloom filter rules segments out where each holds a small part of a column's values; a partition needs as many.
@@ -27,24 +29,34 @@ _LISTS = {
 def recommend(document: Any) -> dict[str, Any]:
     """Return a recommendation for `{"schema": …, "queriesWithWeights": {sql: weight}}`.
 
-    Field specs of the schema may say how many different values they have: `cardinality`; star-trees are recommended for
-    columns that do. Other keys of Pinot's input are
-    taken and have no influence. Raises InvalidConfigError.
+    Field specs of the schema may say how many different values they have: `cardinality`; star-trees and compound indexes are
+    recommended for columns that do. Other keys of Pinot's input are taken and have no influence. Raises InvalidConfigError.
     """
     schema, cardinalities, weights = _input(document)
-    found = candidates(weights, schema, {})
-    votes = _votes(found, weights)
+
+    def share(conditions: Sequence[In]) -> float | None:
+        """As if the values of each column were equally frequent, and columns did not depend on each other."""
+        if not all(one.column in cardinalities for one in conditions):
+            return None
+        return prod(min(1.0, len(one.values) / cardinalities[one.column]) for one in conditions)
+
+    found = candidates(weights, schema, {}, share)
+    votes = _votes(found.by_query, weights)
     sorted_column = _sorted_column(votes, schema)
+    compounds = [one for one in votes if one.kind == COMPOUND]
     lists: dict[str, list[str]] = {name: [] for name in _LISTS.values()}
-    for one in votes:
-        if one.column != sorted_column or one.kind not in ("inverted", "range"):
-            lists[_LISTS[one.kind]].append(one.column)
-    compared = [one.column for one in votes if one.kind == "inverted" and cardinalities.get(one.column, 0) >= _MANY_VALUES]
+    needed = {sql: [one for one in wanted if one not in found.covered[sql]] for sql, wanted in found.by_query.items()}
+    for one in _votes(needed, weights):
+        if one.kind != COMPOUND and (one.columns != (sorted_column,) or one.kind not in ("inverted", "range")):
+            lists[_LISTS[one.kind]].extend(one.columns)
+    inverted = [column for one in votes if one.kind == "inverted" for column in one.columns]
+    compared = [column for column in inverted if cardinalities.get(column, 0) >= _MANY_VALUES]
     sizes = {spec.name: ColumnSize(spec.single_value, cardinalities.get(spec.name)) for spec in schema.stored_fields}
     read = {name for names in found.filtered.values() for name in names}
     return {
         "indexConfig": {
             **lists,
+            "compoundInvertedIndexConfigs": [{"columns": list(one.columns)} for one in compounds],
             "sortedColumn": sorted_column,
             "bloomFilterColumns": compared,
             "noDictionaryColumns": [
@@ -89,10 +101,10 @@ def _without_sizes(spec: Any, cardinalities: dict[str, int]) -> Any:
     return {key: value for key, value in spec.items() if key not in sizes}
 
 
-def _votes(found: Candidates, weights: Mapping[str, float]) -> list[Candidate]:
+def _votes(by_query: Mapping[str, Sequence[Candidate]], weights: Mapping[str, float]) -> list[Candidate]:
     """Return the candidates, those first whose queries weigh most."""
     votes: dict[Candidate, float] = {}
-    for sql, wanted in found.by_query.items():
+    for sql, wanted in by_query.items():
         for one in wanted:
             votes[one] = votes.get(one, 0.0) + weights[sql]
     return sorted(votes, key=lambda one: -votes[one])
@@ -100,7 +112,7 @@ def _votes(found: Candidates, weights: Mapping[str, float]) -> list[Candidate]:
 
 def _sorted_column(votes: list[Candidate], schema: Schema) -> str | None:
     """Return the single-value column by whose order the heaviest comparisons are answered best."""
-    compared = (one.column for one in votes if one.kind in ("inverted", "range"))
+    compared = (column for one in votes if one.kind in ("inverted", "range") for column in one.columns)
     return next((column for column in compared if schema.field(column).single_value), None)
 
 

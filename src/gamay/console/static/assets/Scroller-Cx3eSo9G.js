@@ -1,0 +1,1 @@
+import{R as e,et as t,ft as n,gt as r,kt as i,nt as a,q as o}from"./index-BWNrQBL2.js";var s=a(`<div class="scroll-x card" role="region" tabindex="0"><!></div>`);function c(a,c){var l=s(),u=r(l);o(u,()=>c.children),i(l),n(()=>e(l,`aria-label`,c.label)),t(a,l)}export{c as t};
