@@ -164,8 +164,10 @@ def test_so_they_are_for_tables_of_any_config(tmp_path: Path, seed: int) -> None
         ("b = 1 AND a = 'v1' AND c = 0 AND d = true", "a = 'v1' AND c = '0' AND d = 'true')"),  # three columns first
         ("b BETWEEN 1 AND 2 AND a = 'v1'", "b BETWEEN '1' AND '2' AND a = 'v1')"),
         ("(a = 'v1' AND b = 2) OR (a = 'v2' AND b = 3)", "b = '2' AND a = 'v1')"),
-        ("NOT (a = 'v1' AND b = 2)", None),  # of nulls, it is not the complement
+        ("NOT (a = 'v1' AND b = 2)", "b = '2' AND a = 'v1')"),
+        ("a <> 'v1' OR b NOT IN (1, 2)", "b IN ('1','2') AND a = 'v1')"),
         ("a = 'v1' AND b <> 2", None),
+        ("a <> 'v1' OR b = 2", None),
         ("a = 'v1' AND c = 0", None),
         ("a = 'v1' OR b = 2", None),
         ("a = 'no such value' AND b = 2", None),  # its dictionary says so
@@ -174,19 +176,47 @@ def test_so_they_are_for_tables_of_any_config(tmp_path: Path, seed: int) -> None
 def test_a_conjunction_of_all_columns_is_answered_together(db: Database, where: str, shown: str | None) -> None:
     told = plan(db, where)
     assert ((OPERATOR + shown) in told) if shown else OPERATOR not in told
-    assert told.count(OPERATOR) == bool(shown) * told.count("PLAN_START") * (1 + where.count(" OR "))
+    assert told.count(OPERATOR) == bool(shown) * told.count("PLAN_START") * (1 + where.count(") OR ("))
     entries = db.sql(f"SELECT COUNT(*) FROM t WHERE {where}").stats.num_entries_scanned_in_filter
     without = db.sql(f"SELECT COUNT(*) FROM t WHERE {where}", **SKIPPED).stats.num_entries_scanned_in_filter
     assert entries <= without
-    if shown and where.count("AND") == shown.count("AND"):
+    if (
+        shown and where.count("AND") == shown.count("AND") and "NOT" not in where
+    ):  # else nulls of one column are asked for the other
         assert (entries, without > 0) == (0, True)
+
+
+@pytest.mark.parametrize("null_handling", [True, False])
+def test_what_is_denied_together_is_the_complement_but_for_nulls(db: Database, duck: Any, null_handling: bool) -> None:
+    rng = random.Random(3)
+    indexed = 0
+    for _ in range(120):
+        columns = rng.choice([("a", "b"), ("b", "a"), ("d", "c", "a"), ("a", "b", "c"), INDEXED])
+        parts = []
+        for column in columns:
+            values = rng.sample(VALUES[column], rng.randrange(1, len(VALUES[column])))
+            parts.append(f"{column} IN ({', '.join(values)})" if rng.random() < 0.7 else f"{column} >= {values[0]}")
+        if rng.random() < 0.3:
+            parts.append(f"id < {rng.randrange(ROWS * SEGMENTS)}")
+        where = f"NOT ({' AND '.join(parts)})" if rng.random() < 0.5 else " OR ".join(f"NOT ({part})" for part in parts)
+        if rng.random() < 0.4:
+            where = f"({where}) AND {leaf(rng, 'c', nulls=null_handling)}"
+        text = f"SELECT id FROM t WHERE {where} ORDER BY id LIMIT 100000"
+        found = db.sql(text, enableNullHandling=null_handling).rows()
+        table = "nullable" if null_handling else "filled"
+        assert found == duck.execute(f"SELECT id FROM {table} WHERE {where} ORDER BY id").fetchall(), where
+        assert found == db.sql(text, enableNullHandling=null_handling, **SKIPPED).rows(), where
+        indexed += OPERATOR in plan(db, where, enableNullHandling=null_handling)
+    assert indexed > 60
 
 
 def test_clauses_and_negations_use_it(db: Database) -> None:
     counted = "SUM(b), COUNT(*) FILTER (WHERE a = 'v1' AND b = 2)"
     text = f"SELECT d, {counted} FROM t WHERE a = 'v1' AND b IN (1, 2) GROUP BY d ORDER BY d"
     assert db.sql(text).rows() == db.sql(text, **SKIPPED).rows()
-    assert f"FILTER_NOT {OPERATOR}" in plan(db, "NOT (a = 'v1' AND b = 2)", enableNullHandling=False)
+    for where in ("NOT (a = 'v1' AND b = 2)", "a <> 'v1' OR b <> 2"):
+        assert f"FILTER_NOT {OPERATOR}" in plan(db, where, enableNullHandling=False)
+        assert f"FILTER_NOT FILTER_OR {OPERATOR}" in plan(db, where)  # or one is null, and the other holds or is null, too
     for column in ("a", "b"):  # one of the columns is enough
         assert OPERATOR not in plan(db, "a = 'v1' AND b = 2", skipIndexes=f"{column}=compound_inverted")
 

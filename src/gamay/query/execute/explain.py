@@ -309,7 +309,8 @@ def _filter(filter_: Filter | Together, segment: QuerySegment) -> Operator:
         found = Resolver(segment, EntryCounter()).together(filter_.parts)
         return _and([_filter(part, segment) for part in found], segment)
     if isinstance(filter_, Or):
-        return _or([_filter(part, segment) for part in filter_.parts], segment)
+        parts = Resolver(segment, EntryCounter()).denied_together(filter_.parts)
+        return _or([_filter(part, segment) for part in parts], segment)
     if isinstance(filter_, Together):
         return _together(filter_)
     if isinstance(filter_, Not):
@@ -366,7 +367,7 @@ def _leaf(leaf: Leaf, segment: QuerySegment, *, negated: bool) -> Operator:
 
 def _together(found: Together) -> Operator:
     predicates = " AND ".join(_predicate(leaf, negated=False)[1] for leaf in found.leaves)
-    return Operator(f"{_INDEX_OPERATORS[found.index]}(indexLookUp:{found.index},operator:AND,predicate:{predicates})")
+    return Operator(f"{_INDEX_OPERATORS[found.name]}(indexLookUp:{found.name},operator:AND,predicate:{predicates})")
 
 
 def _near(leaf: Near, segment: QuerySegment) -> Operator:

@@ -1,4 +1,4 @@
-"""Predicates of a conjunction that a compound index answers together, as each alone would by an inverted index."""
+"""Predicates that a compound index answers together: of a conjunction, and those that a disjunction denies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from pyroaring import BitMap
 
-from gamay.query.bind.predicate import Filter, In, Range
+from gamay.query.bind.predicate import And, Filter, In, IsNull, Not, Range, conjunction, disjunction
 from gamay.query.filter.entries import compared_ids
 from gamay.segment.spi import Column, Ids, SecondaryIndex, Segment
 
@@ -19,11 +19,22 @@ _COMBINATIONS_PER_VALUE = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Together:
-    """Predicates, one for each column of an index. docs: the rows for which all hold; index: what has told, for EXPLAIN."""
+    """Predicates, one for each column of an index. ids: those of its dictionary that each holds for."""
 
     leaves: tuple[In | Range, ...]
-    docs: BitMap
-    index: str
+    index: SecondaryIndex
+    ids: Sequence[Ids]
+
+    @property
+    def name(self) -> str:
+        """What has told, for EXPLAIN."""
+        return f"{self.index.kind}_index"
+
+    def docs(self) -> BitMap:
+        """Look up the rows for which all hold."""
+        docs = self.index.combined(self.ids)
+        assert docs is not None
+        return docs
 
 
 def taken_together(
@@ -49,6 +60,48 @@ def taken_together(
                 del leaves[column]
     taken = {id(leaf) for one in found for leaf in one.leaves}
     return [*found, *(part for part in parts if id(part) not in taken)]
+
+
+def denied_together(
+    parts: Sequence[Filter], segment: Segment, skips: Callable[[Column, str], bool], combinations_max: int
+) -> Sequence[Filter]:
+    """Return the parts of a disjunction, those as one whose denials an index of several columns knows together.
+
+    A predicate L is denied as such, or where its column is not null (N) besides. That one of some L is denied is the
+    complement of all (L or N): all L hold, or one N does and each of the others is L or N.
+    """
+    denied = {leaf: part for part in parts if (leaf := _denied(part)) is not None}
+    if len(denied) < 2:
+        return parts
+    found = taken_together(list(denied), segment, skips, combinations_max)
+    together = [one.leaves for one in found if isinstance(one, Together)]
+    if not together:
+        return parts
+    taken = [denied[leaf] for leaves in together for leaf in leaves]
+    return [
+        *(part for part in parts if part not in taken),
+        *(_all_but_nulls(leaves, [leaf.column for leaf in leaves if type(denied[leaf]) is And]) for leaves in together),
+    ]
+
+
+def _denied(part: Filter) -> In | Range | None:
+    """Return the predicate that a part denies where it is, or is not null; None of other parts."""
+    if type(part) is And and len(part.parts) == 2:
+        first, second = part.parts
+        leaf = _denied(first) if type(first) is Not else None
+        return None if leaf is None or second != Not(IsNull(leaf.column)) else leaf
+    return part.part if type(part) is Not and isinstance(part.part, In | Range) else None
+
+
+def _all_but_nulls(leaves: Sequence[In | Range], nullable: Sequence[str]) -> Filter:
+    """Return the filter of rows of which one of some predicates is denied, of a column `nullable` where it is not null."""
+    hold_or_null = {
+        leaf.column: disjunction([leaf, IsNull(leaf.column)]) if leaf.column in nullable else leaf for leaf in leaves
+    }
+    undecided = [
+        conjunction([IsNull(name), *(part for column, part in hold_or_null.items() if column != name)]) for name in nullable
+    ]
+    return Not(disjunction([And(tuple(leaves)), *undecided]))
 
 
 def _num_columns(index: SecondaryIndex) -> int:
@@ -83,8 +136,7 @@ def _together(
         ids.append(np.arange(own[0], own[1], dtype=np.int32) if isinstance(own, tuple) else own)
     if not _is_worth_it([len(own) for own in ids]):
         return None
-    docs = index.combined(ids)
-    return None if docs is None else Together(tuple(leaves), docs, f"{index.kind}_index")
+    return Together(tuple(leaves), index, ids)
 
 
 def _is_worth_it(counts: Sequence[int]) -> bool:

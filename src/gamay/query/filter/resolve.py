@@ -18,7 +18,7 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.expression import Expression
 from gamay.query.bind.predicate import And, Constant, Filter, In, IsNull, Leaf, Match, Near, Not, Or, Range, Test
 from gamay.query.filter.calendar import calendar_docs, calendar_test, calendar_zones
-from gamay.query.filter.compound import Together, taken_together
+from gamay.query.filter.compound import Together, denied_together, taken_together
 from gamay.query.filter.entries import FEW_ENTRIES, IdSet, Run, compared_ids, matching, matching_ids, one_by_one, sorted_docs
 from gamay.query.filter.nearest import NearScan, nearest_docs
 from gamay.query.filter.scan import (
@@ -120,7 +120,7 @@ class Resolver:
         if isinstance(filter_, Constant):
             return self.everything() if filter_.matches else self.nothing()
         if isinstance(filter_, Together):
-            return Indexed(filter_.docs, filter_.index)
+            return Indexed(filter_.docs(), filter_.name)
         if self._records is not None:
             found = self._records.find(filter_.parts if isinstance(filter_, And) else (filter_,), self._counter)
             if found is not None:
@@ -183,6 +183,10 @@ class Resolver:
         """Return the parts of a conjunction, those as one that an index of several columns answers together."""
         return taken_together(parts, self._segment, self._skips, self._few_ids)
 
+    def denied_together(self, parts: Sequence[Filter]) -> Sequence[Filter]:
+        """Return the parts of a disjunction, those as one whose denials an index of several columns knows together."""
+        return denied_together(parts, self._segment, self._skips, self._few_ids)
+
     @property
     def _few_ids(self) -> int:
         """How many sets of docs of ids are united rather than rows scanned."""
@@ -214,7 +218,7 @@ class Resolver:
     def _or(self, filter_: Or, survivors: int) -> Resolved:
         docs: DocSet = DocRange(0, 0)
         scans: list[Scan] = []
-        for part in filter_.parts:
+        for part in self.denied_together(filter_.parts):
             resolved = self.resolve(part, survivors)
             if isinstance(resolved, Indexed):
                 docs = unite(docs, resolved.docs)
