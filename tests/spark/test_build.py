@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from tests.spark.cluster import Cluster
 
 from gamay.base.errors import ConflictError, InvalidConfigError, RecordError
 from gamay.ingest.read.parts import ByteRange
@@ -15,6 +16,7 @@ from gamay.ingest.transform.operands import to_arrow
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.segment.read.reader import open_segment
+from gamay.segment.secondary.compound import CompoundIndexType
 from gamay.spark import build_segments, write_dataframe
 from gamay.spark.building.input_tasks import numbered, packed
 from gamay.spark.building.report import BuildReport
@@ -155,6 +157,35 @@ def test_star_trees_are_built_on_executors(spark, schema, table_config, files, t
     assert report.segments[0].star_tree_bytes > 0
     told = [line for line in report.lines() if "bytes before packing, built in" in line]
     assert told[0].startswith(f"{len(report.segments)} star-tree")
+
+
+def test_a_compound_index_is_built_on_executors_and_used_as_it_is(
+    spark, schema, table_config, tmp_path, open_archives, monkeypatch
+):
+    def refused(*_):
+        raise AssertionError("workers of Spark have built it, so this process need not")
+
+    monkeypatch.setattr(CompoundIndexType, "build", refused)
+    lines = [f"{19000 + row % 5},city{row // 3 % 7},{row},u" for row in range(500)]
+    (tmp_path / "rows.csv").write_text("\n".join(["day,city,fare,tags", *lines]) + "\n")
+    config = table_config(compoundInvertedIndexConfigs=[{"columns": ["city", "day"]}])
+    report = build_segments(spark, schema, config, InputFiles(str(tmp_path / "rows.csv")), str(tmp_path / "out"))
+    (segment,) = open_archives(report)
+    assert [(one.kind, one.declaration.columns) for one in segment.indexes] == [("compound_inverted", ("city", "day"))]
+    cluster = Cluster(tmp_path)
+    try:
+        cluster.create(schema.to_json(), config.to_json())
+        cluster.client.upload_tar("trips", Path(report.segments[0].uri), table_type="OFFLINE")
+        cluster.wait_for("trips", 500)
+        where = "city = 'city4' AND day IN (19001, 19003)"
+        shown = str(cluster.rows(f"EXPLAIN PLAN FOR SELECT fare FROM trips WHERE {where}"))
+        assert "FILTER_COMPOUND_INVERTED_INDEX(indexLookUp:compound_inverted_index,operator:AND" in shown
+        expected = [row for row in range(500) if row // 3 % 7 == 4 and row % 5 in (1, 3)]
+        assert cluster.rows(f"SELECT fare FROM trips WHERE {where} ORDER BY fare LIMIT 500") == [
+            (float(r),) for r in expected
+        ]
+    finally:
+        cluster.stop()
 
 
 def test_time_ranges(spark, schema, table_config, files, tmp_path, open_archives):
