@@ -59,6 +59,38 @@ def test_a_config_with_groovy_is_told_what_to_write_instead(api: Any, ingestion:
     assert "Groovy scripts are not run; write the function in SQL" in stored(api, ingestionConfig=ingestion)
 
 
+EXPRESSIONS = {
+    "textScore(name, 'a') > 1": "Function 'textScore': it depends on all texts of a segment",
+    "lookUp('t', 'c', 'k', name) = 'x'": "Function 'lookUp': a table is looked up by the broker of a query",
+    "sleep(5) = 0": "Function 'sleep': it is answered by the broker of a query",
+    "VECTOR_SIMILARITY(v, ARRAY[1.0], 3)": "Function 'vectorSimilarity': it is a condition on a column, in WHERE",
+    "$docId > 5": "'$docId' cannot stand here, for it is of rows that are in a segment",
+    "mapValue(name, 'k', 'v') = 'x'": "Function 'mapValue': arguments 1 and 3, keys and values, must be multi-value",
+    "COUNT(*) > 1": "the aggregate count cannot stand here",
+    "*": "* cannot stand here; name the fields that are read",
+}
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions_that_no_row_can_be_given_to_are_refused(api: Any, expression: str) -> None:
+    """When a table is stored, not at its first row; so are those of a schema."""
+    http = api.controller
+    made, dimensions = {"name": "made", "dataType": "STRING"}, SCHEMA["dimensionFieldSpecs"]
+    http.post("/schemas", json={**SCHEMA, "dimensionFieldSpecs": [*dimensions, made]})
+    generated = {"enricherType": "generateColumn", "properties": {"fieldToFunctionMap": {"made": expression}}}
+    for ingestion in (
+        {"transformConfigs": [{"columnName": "made", "transformFunction": expression}]},
+        {"filterConfig": {"filterFunction": expression}},
+        {"enrichmentConfigs": [generated]},
+    ):
+        assert EXPRESSIONS[expression] in stored(api, ingestionConfig=ingestion), ingestion
+    computed = {**SCHEMA, "dimensionFieldSpecs": [*dimensions, {**made, "transformFunction": expression}]}
+    for method, path in (("POST", "/schemas"), ("PUT", "/schemas/places")):
+        answer = http.request(method, path, json=computed)
+        assert answer.status_code == 400
+        assert EXPRESSIONS[expression] in answer.json()["error"]
+
+
 def test_a_table_has_as_many_replicas_as_the_cluster_wants_at_least(api: Any) -> None:
     http = api.controller
     http.post("/schemas", json=SCHEMA)

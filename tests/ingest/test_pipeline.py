@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gamay.base.errors import InvalidConfigError, RecordError
+from gamay.functions.registry import _load_all, _scalars
 from gamay.ingest.read.readers import open_reader
 from gamay.ingest.run import conformed_batches
 from gamay.ingest.transform.pipeline import Pipeline
@@ -339,3 +340,33 @@ def test_like_a_naive_pipeline(rows):
 def test_json_output_is_json(schema, table):
     rows, _ = apply(schema(j="JSON"), table(), [{"j": {"a": [dt.date(2024, 1, 1)], "b": b"\x01"}}])
     assert json.loads(rows[0]["j"]) == {"a": ["2024-01-01"], "b": "01"}
+
+
+def test_functions_that_no_row_can_be_given_to_are_refused_and_others_taken(schema, table):
+    _load_all()
+    refused = {name: function for name, function in _scalars.items() if function.not_of_rows}
+    assert {"textscore", "lookup", "sleep", "reqid", "vectorsimilarity", "vectorsimilarityradius", "insubquery"} <= set(
+        refused
+    )
+    for name, function in _scalars.items():
+        call = f"{name}({', '.join(['a'] * function.min_args)})"
+        if "(" in name or name in ("case", "in", "cast", "extract", "item", "groovy", "and", "or", "not", "between", "like"):
+            continue  # no names of calls, or read in other ways
+        config = table(transformConfigs=transforms(b=call))
+        if name in refused:
+            with pytest.raises(InvalidConfigError, match="the transform of column 'b': Function "):
+                Pipeline(schema(a="STRING", b="STRING"), config)
+        else:
+            Pipeline(schema(a="STRING", b="STRING"), config)
+
+
+def test_types_are_checked_where_the_schema_tells_them(schema, table):
+    fields = {"a": "INT", "b": "STRING"}
+    Pipeline(schema(**fields), table(transformConfigs=transforms(b="arrayToString(x, '-')"))).check()
+    Pipeline(schema(**fields), table(filterConfig={"filterFunction": "a"})).check()
+    for config, told in (
+        ({"transformConfigs": transforms(b="mapValue(a, 'x', 'y')")}, "'mapValue': arguments 1 and 3"),
+        ({"filterConfig": {"filterFunction": "concat(b, a)"}}, "is not a condition, its result is string"),
+    ):
+        with pytest.raises(InvalidConfigError, match=told):
+            Pipeline(schema(**fields), table(**config)).check()

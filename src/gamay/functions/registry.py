@@ -57,6 +57,7 @@ class ScalarFunction:
     can_fold: a call of constants is a constant; not so for what yields arrays, which no literal holds.
     accepts_nulls: a null argument does not make the result null.
     repeats_lists: a constant list comes as one row that stands for all, rather than as a copy for each row.
+    not_of_rows: why a row does not tell the result, as where brokers or segments do; calls are refused where rows come in.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ScalarFunction:
     can_fold: bool = True
     accepts_nulls: bool = False
     repeats_lists: bool = False
+    not_of_rows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

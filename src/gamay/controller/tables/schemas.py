@@ -8,6 +8,7 @@ from typing import Any
 from gamay.base.errors import ConflictError, InvalidConfigError, NotFoundError, nearest
 from gamay.cluster.records.invariants import name_problem
 from gamay.cluster.records.registry import Registry
+from gamay.controller.tables.ingestion import check_ingestion
 from gamay.model.parse import Parsed
 from gamay.model.rules.validation import validate_schema, validate_table_config
 from gamay.model.schema.schema import Schema, check_backward_compatible
@@ -47,6 +48,8 @@ class SchemaManager:
         if problem := name_problem(parsed.value.name):
             raise InvalidConfigError(f"schemaName: {problem}")
         validate_schema(parsed.value, columns_of=columns_of)
+        if any(spec.transform_function for spec in parsed.value.fields):
+            check_ingestion(parsed.value, TableConfig.offline(parsed.value.name))
         return parsed
 
     def add(

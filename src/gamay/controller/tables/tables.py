@@ -25,6 +25,7 @@ from gamay.controller.realtime.context import realtime_context
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
 from gamay.controller.realtime.streams import check_named, check_streams, stream_opener
 from gamay.controller.tables.guards import guarded
+from gamay.controller.tables.ingestion import check_ingestion
 from gamay.controller.tables.schemas import SchemaManager
 from gamay.ingest.stream.config import stream_configs
 from gamay.ingest.stream.spi import PermanentStreamError, TransientStreamError
@@ -167,7 +168,7 @@ class TableManager:
                 config, schema, columns_of=columns_of, volatile_in=volatile_functions,
                 stored=stored, with_tasks="TASK" not in skipped, with_keys="UPSERT" not in skipped,
             )  # fmt: skip
-            _check_ingestion(schema, config)
+            check_ingestion(schema, config)
             _check_star_trees(schema, config)
             read_overrides(config.query.expression_override_map)
             _check_index_types(schema, config)
@@ -386,16 +387,6 @@ def _passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
     with suppress(InvalidConfigError):  # stored without validation
         found += [sentence for topic in stream_configs(config) for sentence in topic.warnings]
     return found
-
-
-def _check_ingestion(schema: Schema, config: TableConfig) -> None:
-    """Raise InvalidConfigError for what rows could not be brought through, such as functions that there are not."""
-    from gamay.ingest.transform.pipeline import Pipeline  # which opening a database does not need
-    from gamay.ingest.transform.post_merge import post_merge_transform
-
-    Pipeline(schema, config)
-    if config.upsert is not None:
-        post_merge_transform(schema, config.upsert.post_partial_upsert_transforms)
 
 
 def _check_star_trees(schema: Schema, config: TableConfig) -> None:

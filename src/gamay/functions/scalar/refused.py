@@ -25,7 +25,7 @@ def _refuse(name: str, advice: str) -> None:
         """Refused: says what to do instead."""
         raise wrong(name, advice)
 
-    register_scalar([name], ScalarFunction(name, 0, None, result_type, compute, can_fold=False))
+    register_scalar([name], ScalarFunction(name, 0, None, result_type, compute, can_fold=False, not_of_rows=advice))
 
 
 for _name, _advice in _ADVICE.items():

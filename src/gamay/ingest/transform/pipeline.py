@@ -90,6 +90,13 @@ class Pipeline:
         """The rows of the last batch that were dropped because of a value, counted from 0, and why."""
         return self._failures.dropped
 
+    def check(self) -> None:
+        """Raise InvalidConfigError for expressions that can be computed of no row, as far as the schema alone tells."""
+        for transform in (*self._transforms, *(one for _, generated in self._enrichments for one in generated)):
+            self._evaluator.check(transform)
+        if self._filter is not None:
+            self._evaluator.check(self._filter, is_condition=True)
+
     def check_columns(self, columns: Collection[str], file: str = "input") -> None:
         """Raise RecordError when no column of an input is one of the table's, and nothing computes these from others.
 

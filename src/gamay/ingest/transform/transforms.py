@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from gamay.base.errors import InvalidConfigError, QueryError
 from gamay.functions.arrow import arrow_type
 from gamay.functions.evaluate import evaluate, result_type
-from gamay.functions.expression import Call, Column, Expression, column_names, walk
+from gamay.functions.expression import Call, Column, Expression, Star, column_names, walk
 from gamay.functions.items import with_typed_items
 from gamay.functions.registry import is_aggregate, must_get_scalar
 from gamay.functions.vector import Vector
@@ -19,7 +19,7 @@ from gamay.ingest.convert.values import convert
 from gamay.ingest.transform.operands import data_type_of, to_arrow, to_vector
 from gamay.ingest.transform.rows import Failures, Rows, describe_value
 from gamay.model.schema.field_spec import FieldSpec
-from gamay.model.schema.schema import Schema
+from gamay.model.schema.schema import BUILT_IN_COLUMNS, Schema
 from gamay.model.types import DataType
 from gamay.sql.parser import parse_expression
 
@@ -39,15 +39,24 @@ def parse_transform(column: str, text: str, what: str) -> Transform:
     try:
         expression = parse_expression(text)
         for part in walk(expression):
-            if isinstance(part, Call) and is_aggregate(part.name):
-                raise InvalidConfigError(f"{what}: the aggregate {part.name} cannot stand here, for it is not of one row")
-            if isinstance(part, Call):
-                must_get_scalar(part.name)
+            _check_part(part, what)
     except QueryError as error:
         raise InvalidConfigError(f"{what}: {error}") from error
     if column in column_names(expression):
         raise InvalidConfigError(f"{what}: the function {text!r} takes its own result '{column}' as an argument")
     return Transform(column, text, expression, what)
+
+
+def _check_part(part: Expression, what: str) -> None:
+    """Raise InvalidConfigError or QueryError for what a row that comes in does not tell."""
+    if isinstance(part, Star):
+        raise InvalidConfigError(f"{what}: * cannot stand here; name the fields that are read")
+    if isinstance(part, Column) and part.name in BUILT_IN_COLUMNS:
+        raise InvalidConfigError(f"{what}: '{part.name}' cannot stand here, for it is of rows that are in a segment")
+    if isinstance(part, Call) and is_aggregate(part.name):
+        raise InvalidConfigError(f"{what}: the aggregate {part.name} cannot stand here, for it is not of one row")
+    if isinstance(part, Call) and (function := must_get_scalar(part.name)).not_of_rows:
+        raise InvalidConfigError(f"{what}: Function '{function.name}': {function.not_of_rows}")
 
 
 def in_order_of_dependency(transforms: Sequence[Transform]) -> list[Transform]:
@@ -82,17 +91,34 @@ class Evaluator:
         self._schema = schema
         self.multi_value_delimiter: str | None = None
 
+    def check(self, transform: Transform, *, is_condition: bool = False) -> None:
+        """Raise InvalidConfigError for what can be computed of no row, as far as the schema alone tells."""
+        if any(name not in self._schema for name in column_names(transform.expression)):
+            return
+        specs = {name: self._schema.field(name) for name in column_names(transform.expression)}
+        _, kind, is_multi_value = self._typed(transform, lambda name: (specs[name].data_type, not specs[name].single_value))
+        if is_condition and kind not in (DataType.UNKNOWN, DataType.OBJECT):
+            _check_condition(transform, arrow_type(kind, not is_multi_value))
+
+    def _typed(
+        self, transform: Transform, type_of: Callable[[str], tuple[DataType, bool]]
+    ) -> tuple[Expression, DataType, bool]:
+        """Return an expression with the types of map values in it, and its own; raises InvalidConfigError."""
+        try:
+            expression = with_typed_items(transform.expression, self._field)
+            return expression, *result_type(expression, type_of)
+        except QueryError as error:
+            raise InvalidConfigError(f"{transform.what}: {error}") from error
+
     def compute(self, transform: Transform, rows: Rows) -> tuple[pa.Array, Mask | None]:
         """Return the result in its own type and which rows failed; raises InvalidConfigError for a call that cannot be."""
         named = transform.expression.name if isinstance(transform.expression, Column) else None
         if named is not None and named in rows.columns and named not in self._schema:
             return rows.columns[named], None  # another name for what came in, which is converted for its column alone
         vectors = {name: self._vector(name, rows) for name in column_names(transform.expression)}
-        try:
-            expression = with_typed_items(transform.expression, self._field)
-            kind, is_multi_value = result_type(expression, lambda name: (vectors[name].type, vectors[name].is_multi_value))
-        except QueryError as error:
-            raise InvalidConfigError(f"{transform.what}: {error}") from error
+        expression, kind, is_multi_value = self._typed(
+            transform, lambda name: (vectors[name].type, vectors[name].is_multi_value)
+        )
         if kind in (DataType.UNKNOWN, DataType.OBJECT):
             return pa.nulls(rows.num_rows), None
         target = arrow_type(kind, not is_multi_value)
@@ -173,12 +199,16 @@ def drop_filtered(transform: Transform, rows: Rows, evaluator: Evaluator, failur
         failures.add(rows, failed, _reason(transform, rows))
     if pa.types.is_null(result.type):
         return rows
+    _check_condition(transform, result.type)
     if not pa.types.is_boolean(result.type):
-        if not pa.types.is_integer(result.type):
-            raise InvalidConfigError(f"{transform.what}: {transform.text!r} is not a condition, its result is {result.type}")
         result = pc.not_equal(result, 0)
     dropped = np.asarray(result.fill_null(False))
     return rows if not dropped.any() else rows.take(np.flatnonzero(~dropped))
+
+
+def _check_condition(transform: Transform, result: pa.DataType) -> None:
+    if not (pa.types.is_boolean(result) or pa.types.is_integer(result)):
+        raise InvalidConfigError(f"{transform.what}: {transform.text!r} is not a condition, its result is {result}")
 
 
 def _reason(transform: Transform, rows: Rows) -> Callable[[int], str]:

@@ -10,19 +10,21 @@ from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.vector import Operand
 
 _PLACE = "it is a condition on a column, in WHERE or FILTER, alone or joined by AND, OR and NOT; elsewhere write"
+_NEAREST = f"{_PLACE} ORDER BY cosineDistance(x, ARRAY[...]) LIMIT k"
+_WITHIN = f"{_PLACE} cosineDistance(x, ARRAY[...]) <= r"
 
 
 def nearest(column: Any, vector: Any, count: Any = 10) -> QueryError:
     """Whether a vector is one of the nearest of its segment; in WHERE and FILTER."""
-    return wrong("vectorSimilarity", f"{_PLACE} ORDER BY cosineDistance(x, ARRAY[...]) LIMIT k")
+    return wrong("vectorSimilarity", _NEAREST)
 
 
 def within(column: Any, vector: Any, radius: Any = 0.5) -> QueryError:
     """Whether a vector is within a distance; in WHERE and FILTER."""
-    return wrong("vectorSimilarityRadius", f"{_PLACE} cosineDistance(x, ARRAY[...]) <= r")
+    return wrong("vectorSimilarityRadius", _WITHIN)
 
 
-def _register(name: str, body: Callable[..., QueryError]) -> None:
+def _register(name: str, body: Callable[..., QueryError], not_of_rows: str) -> None:
     def result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
         check_count(name, len(types), 2, 3)
         raise body(*call.args)
@@ -30,8 +32,8 @@ def _register(name: str, body: Callable[..., QueryError]) -> None:
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
         raise body(*args)
 
-    register_scalar([name], ScalarFunction(name, 2, 3, result_type, compute, can_fold=False))
+    register_scalar([name], ScalarFunction(name, 2, 3, result_type, compute, can_fold=False, not_of_rows=not_of_rows))
 
 
-_register("vectorSimilarity", nearest)
-_register("vectorSimilarityRadius", within)
+_register("vectorSimilarity", nearest, _NEAREST)
+_register("vectorSimilarityRadius", within, _WITHIN)

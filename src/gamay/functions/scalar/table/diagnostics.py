@@ -44,7 +44,10 @@ def _register(name: str, least: int) -> None:
         """Known to the broker of a query only."""
         raise wrong(name, _ELSEWHERE)
 
-    register_scalar([name], ScalarFunction(name, least, 1, result_type, compute, is_deterministic=False, can_fold=False))
+    function = ScalarFunction(
+        name, least, 1, result_type, compute, is_deterministic=False, can_fold=False, not_of_rows=_ELSEWHERE
+    )
+    register_scalar([name], function)
 
 
 for _name in _ANSWERS:

@@ -77,5 +77,5 @@ def _refuse_to_compute(call: Call, args: Sequence[Operand], num_rows: int) -> Op
     raise wrong(NAME, _ELSEWHERE)
 
 
-register_scalar([NAME], ScalarFunction(NAME, 4, None, _refuse, _refuse_to_compute, can_fold=False))
+register_scalar([NAME], ScalarFunction(NAME, 4, None, _refuse, _refuse_to_compute, can_fold=False, not_of_rows=_ELSEWHERE))
 register_scalar([LOOKUP], ScalarFunction(NAME, NUM_CONSTANTS + 1, None, _result_type, _compute, can_fold=False))

@@ -17,6 +17,7 @@ from gamay.functions.vector import Operand
 from gamay.model.types import DataType
 
 NAME = "textScore"
+_ELSEWHERE = "it depends on all texts of a segment, so only queries of a table have it"
 
 
 def score_of(call: Call, text_type: ValueType) -> Searched:
@@ -43,14 +44,16 @@ def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 def text_score(text: str, query: str, options: str = "") -> NoReturn:
     """How well the text of a row matches a query of textMatch, by BM25 as in Lucene: 0 where it does not match."""
-    raise wrong(NAME, "it is known only where the rows of a table are read")
+    raise wrong(NAME, _ELSEWHERE)
 
 
 def _register_score(body: Callable[..., NoReturn]) -> None:
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
         body(*args[:3])
 
-    register_scalar([NAME], ScalarFunction(NAME, 2, 3, _result_type, compute, is_deterministic=False))
+    register_scalar(
+        [NAME], ScalarFunction(NAME, 2, 3, _result_type, compute, is_deterministic=False, not_of_rows=_ELSEWHERE)
+    )
     # brokers put the settings of the column behind the arguments
     register_scalar([TEXT_SCORE], ScalarFunction(NAME, 4, 4, _result_type, compute, is_deterministic=False))
 
