@@ -1,5 +1,6 @@
 """textScore on real segments against scores by definition, text by text."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle, product
@@ -20,7 +21,7 @@ from gamay.functions.search import counted
 from gamay.functions.search.counted import ReadCorpus
 from gamay.functions.search.options import search_options
 from gamay.functions.search.query import Phrase
-from gamay.functions.search.score import Scores
+from gamay.functions.search.score import Scores, narrow
 from gamay.functions.search.syntax import search_query
 from gamay.functions.vector import Vector
 from gamay.model.index.indexing import StarTreeConfig
@@ -117,18 +118,21 @@ def test_phrases_are_counted_by_how_near_their_words_are(texts: list[list[str]],
     np.testing.assert_allclose(counted, expected)
 
 
+def batch_of(texts: "list[str | None]", first: int = 0) -> pa.RecordBatch:
+    arrays = [
+        pa.array(range(first, first + len(texts)), pa.int32()),
+        *[pa.array(texts, pa.string())] * 2,
+        *[pa.array([["x"]] * len(texts), pa.list_(pa.string()))] * 2,
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in SCHEMA.stored_fields])
+
+
 class Rows:
     """Some rows in a segment that is built, and in one that is consumed."""
 
     def __init__(self, texts: "list[str | None]", folder: Path) -> None:
         self._folder, self._pool = folder, WorkPool(2)
-        nothing = [["x"]] * len(texts)
-        arrays = [
-            pa.array(range(len(texts)), pa.int32()),
-            *[pa.array(texts, pa.string())] * 2,
-            *[pa.array(nothing, pa.list_(pa.string()))] * 2,
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, names=[field.name for field in SCHEMA.stored_fields])
+        batch = batch_of(texts)
         config = replace(CONFIG, indexing=replace(CONFIG.indexing, null_handling_enabled=True))
         builder = SegmentBuilder(SCHEMA, config, "t_0", folder)
         builder.append(batch)
@@ -177,6 +181,31 @@ def test_columns_of_all_forms_have_scores(tmp_path_factory: Any, texts: list[str
         if len(texts) > 1:
             np.testing.assert_allclose(total, [(sum(expected[1:]), len(texts) - 1)], rtol=1e-9)
     rows.close()
+
+
+@pytest.mark.parametrize("column", ["encoded", "raw"])
+def test_lengths_are_counted_once_while_rows_arrive(tmp_path: Path, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever views are asked, and in whatever order."""
+    counts: list[int] = []
+    monkeypatch.setattr(counted, "narrow", lambda lengths: counts.append(len(lengths)) or narrow(lengths))
+    rng = random.Random(4)
+    texts = [" ".join(rng.choices(["fox", "the", *"abcdef"], k=rng.choice([1, 3, 300]))) for _ in range(60)]
+    segment, views = MutableSegment("t_1", SCHEMA, CONFIG, tmp_path, clock=SYSTEM_CLOCK), []
+    for start in range(0, 60, 10):
+        segment.append(batch_of([*texts[start : start + 10]], start))
+        views.append(segment.view())
+    bound = bind(parse_query(f"SELECT textScore({column}, 'fox b') FROM t ORDER BY id LIMIT 100"), SCHEMA)
+    with WorkPool(1) as pool:
+        for place in (1, 0, 4, 3, 5, 5, 2):
+            answer = reduce(bound, [execute(bound, [views[place]], pool, Deadline.after_ms(60_000, SYSTEM_CLOCK), "host")])
+            assert answer.table is not None
+            known = texts[: views[place].num_docs]
+            query = Group((("", "", Word("term", "fox")), ("", "", Word("term", "b"))))
+            expected = [score(query, text, known) for text in known]
+            np.testing.assert_allclose([value for (value,) in answer.table.rows()], expected, rtol=1e-12)
+    distinct = [len({*texts[: view.num_docs]}) if column == "encoded" else view.num_docs for view in views]
+    assert counts == [distinct[1], distinct[4] - distinct[1], distinct[5] - distinct[4]]
+    segment.close()
 
 
 def test_a_null_has_no_score_with_null_handling(tmp_path: Path) -> None:

@@ -281,6 +281,16 @@ class SecondaryIndex:
 
 
 @runtime_checkable
+class Grows(Protocol):
+    """A column of a consuming segment. Later views have the same rows and entries first, and others behind them."""
+
+    @property
+    def whole(self) -> object:
+        """What all views of the column have in common, to know by; it lives as long as one of them."""
+        ...
+
+
+@runtime_checkable
 class KnowsMillis(Protocol):
     """A column of TIMESTAMP that can be read as milliseconds since the epoch."""
 

@@ -1,6 +1,7 @@
 """Texts that no index knows, counted: each question reads them, a batch at a time."""
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from gamay.base import guard
 from gamay.base.arrays import Array
 from gamay.functions.search.match import Marks, Rows, matching, phrase_weights
 from gamay.functions.search.query import Phrase, SearchQuery
-from gamay.functions.search.score import Counted, Lengths, Totals
+from gamay.functions.search.score import Counted, Lengths, Totals, narrow
 from gamay.functions.search.words import Analysis, Words, lower_case, words_of
 from gamay.functions.vector import Values, Vector
 
@@ -33,7 +34,8 @@ class ReadCorpus:
     """Implements `gamay.functions.search.score.Corpus` for the texts of rows, or for the entries of a dictionary.
 
     read, read_at: return the texts [start, stop), and some of them. num_rows: int64 [texts], how many rows have each; None
-    where each is that of one row. known: how long they are, by how they become words; kept by the caller.
+    where each is that of one row. known: the number of words of each text, without stop words, by how they become words;
+    kept by the caller, and perhaps of fewer texts or of more.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class ReadCorpus:
         num_texts: int,
         analysis: Analysis,
         num_rows: Array | None = None,
-        known: dict[Analysis, Lengths] | None = None,
+        known: dict[Analysis, Array] | None = None,
     ) -> None:
         self._read, self._read_at, self._num_texts = read, read_at, num_texts
         self._analysis, self._num_rows, self._known = analysis, num_rows, {} if known is None else known
@@ -59,20 +61,22 @@ class ReadCorpus:
         return len(texts) if self._num_rows is None else int(self._num_rows[texts].sum())
 
     def totals(self) -> Totals:
-        return self._lengths().totals
+        return self._lengths.totals
 
     def lengths(self, texts: Rows) -> Array:
-        return self._lengths().of_texts[texts]
+        return self._lengths.of_texts[texts]
 
+    @cached_property
     def _lengths(self) -> Lengths:
-        known = self._known.get(self._analysis)
-        if known is None:
-            lengths = np.empty(self._num_texts, np.int32)
-            for start, batch in text_batches(self._read, self._num_texts):
-                words, stop_words = self._words(batch.values), self._analysis.stop_words
+        known = self._known.get(self._analysis, np.empty(0, np.uint8))
+        counted = len(known)
+        if counted < self._num_texts:
+            lengths, stop_words = np.empty(self._num_texts - counted, np.int32), self._analysis.stop_words
+            for start, batch in text_batches(lambda *span: self._read(*(counted + row for row in span)), len(lengths)):
+                words = self._words(batch.values)
                 lengths[start : start + len(batch)] = np.diff(words.bounds) - words.counts(words.among(stop_words))
-            known = self._known[self._analysis] = Lengths.of(lengths, self._num_rows)
-        return known
+            known = self._known[self._analysis] = np.concatenate([known, narrow(lengths)])
+        return Lengths.of(known[: self._num_texts], self._num_rows)
 
     def frequencies(self, query: Counted, texts: Rows) -> Array:
         found = []

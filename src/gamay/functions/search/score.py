@@ -54,7 +54,12 @@ class Lengths:
             totals = Totals(int(np.count_nonzero(lengths)), int(lengths.sum(dtype=np.int64)))
         else:
             totals = Totals(int(num_rows[lengths > 0].sum()), int(num_rows @ lengths))
-        return cls(lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))), totals)
+        return cls(narrow(lengths), totals)
+
+
+def narrow(lengths: Array) -> Array:
+    """Return lengths in the narrowest type that holds them; those that are in it already as they are."""
+    return lengths.astype(np.min_scalar_type(int(lengths.max(initial=0))), copy=False)
 
 
 class Corpus(Protocol):

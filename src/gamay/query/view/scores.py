@@ -16,17 +16,17 @@ from gamay.base.arrays import Array
 from gamay.functions.expression import Column as ColumnExpression
 from gamay.functions.scalar.text.text_match import Searched
 from gamay.functions.search.counted import ReadCorpus
-from gamay.functions.search.score import Corpus, JoinedCorpus, Lengths, Scores
+from gamay.functions.search.score import Corpus, JoinedCorpus, Scores
 from gamay.functions.search.words import Analysis
 from gamay.functions.vector import Vector
 from gamay.kernels.tuning import AGGREGATED_BLOCK_ROWS
 from gamay.model.types import DataType
 from gamay.query.view.virtual import QuerySegment
 from gamay.segment.read.computed import ComputedColumn, unknown_stats
-from gamay.segment.spi import Column, Dictionary, DocIds, IndexedTexts
+from gamay.segment.spi import Column, Dictionary, DocIds, Grows, IndexedTexts
 
-# of columns that are read, by how their texts become words
-_LENGTHS: "WeakKeyDictionary[Column, dict[Analysis, Lengths]]" = WeakKeyDictionary()
+# of columns that are read, how long their texts are, by how these become words: those of rows, and those of entries
+_LENGTHS: "WeakKeyDictionary[object, tuple[dict[Analysis, Array], dict[Analysis, Array]]]" = WeakKeyDictionary()
 
 
 def attach_scores(scores: Mapping[str, Searched], segments: Sequence[QuerySegment]) -> None:
@@ -84,7 +84,13 @@ class ScoreColumn(ComputedColumn):
             return Scores.of(self._query, self._with_tail(self._indexed))
         if self._texts.dictionary is not None:
             return self._of_entries(self._texts.dictionary)
-        return Scores.of(self._query, self._rows(0, _LENGTHS.setdefault(self._texts, {})))
+        of_rows, _ = self._lengths()
+        return Scores.of(self._query, self._rows(0, of_rows))
+
+    def _lengths(self) -> tuple[dict[Analysis, Array], dict[Analysis, Array]]:
+        """Return what is known of the column, which other views of the same rows, or of more, have added to."""
+        of_all_views = self._texts.whole if isinstance(self._texts, Grows) else self._texts
+        return _LENGTHS.setdefault(of_all_views, ({}, {}))
 
     def _with_tail(self, found: IndexedTexts) -> Corpus:
         """Return what is known of the rows that are in an index, and of those behind them."""
@@ -92,7 +98,7 @@ class ScoreColumn(ComputedColumn):
             return found.corpus
         return JoinedCorpus((found.corpus, self._rows(found.covered)), (0, found.covered, self.num_docs))
 
-    def _rows(self, first: int, known: dict[Analysis, Lengths] | None = None) -> ReadCorpus:
+    def _rows(self, first: int, known: dict[Analysis, Array] | None = None) -> ReadCorpus:
         """Return the texts of the rows from `first` on. known: what is known of them."""
         return ReadCorpus(
             lambda start, stop: self._texts.values(first + start, first + stop),
@@ -107,14 +113,14 @@ class ScoreColumn(ComputedColumn):
         for start in range(0, self.num_docs, AGGREGATED_BLOCK_ROWS):
             ids = self._texts.ids(start, min(start + AGGREGATED_BLOCK_ROWS, self.num_docs))
             num_rows += np.bincount(ids, minlength=len(dictionary))
-        entries = dictionary.values
+        entries, (_, of_entries) = dictionary.values, self._lengths()
         corpus = ReadCorpus(
             lambda start, stop: Vector(entries.type, entries.values[start:stop]),
             entries.at,
             len(dictionary),
             self._analysis,
             num_rows,
-            _LENGTHS.setdefault(self._texts, {}),
+            of_entries,
         )
         return _EntryScores(self._texts, Scores.of(self._query, corpus).within(0, len(dictionary)))
 

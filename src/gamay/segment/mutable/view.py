@@ -45,6 +45,11 @@ class ViewColumn(ColumnRows):
         return ViewColumn(replace(self.state, plan=replace(plan, spec=spec), dictionary=dictionary.of_type(DataType.LONG)))
 
     @property
+    def whole(self) -> object:
+        """What all views of the column have in common: that which is told of its nulls."""
+        return self.state.nulls
+
+    @property
     def dictionary(self) -> ArrivalDictionary | None:
         return self.state.dictionary
 
