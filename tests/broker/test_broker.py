@@ -412,6 +412,18 @@ def test_options_that_nobody_knows_may_be_refused(world: World, caplog: pytest.L
     assert [record.getMessage() for record in caplog.records] == [told.partition(": ")[2]]
 
 
+def test_the_response_names_columns_whose_indexes_cannot_be_skipped(world: World) -> None:
+    told = "The query option 'skipIndexes' names '{}', which is no column of t."
+    answer = world.ask(
+        "SET skipIndexes = 'n=inverted&nn=range&nowhere=fst,json&$n$DAY=range'; SELECT count(*) FROM t"
+    ).json()
+    assert answer["warnings"] == [f"{told.format('nn')} Did you mean 'n'?", told.format("nowhere")]
+    assert answer["exceptions"] == []
+    assert "warnings" not in world.ask("SET skipIndexes = 'n=inverted,range'; SELECT count(*) FROM t").json()
+    answer = world.ask("SET skipIndexes = 'n=invertd'; SELECT count(*) FROM t").json()
+    assert "The query option skipIndexes is of the form column=kind,kind" in answer["exceptions"][0]["message"]
+
+
 def test_the_response_names_options_without_effect(world: World) -> None:
     sentences = ["The query option 'stageParallelism' has no effect", "The query option 'useSpools' has no effect"]
     set_in_text = world.ask("SET useSpools = false; SET stageParallelism = 5; SELECT count(*) FROM t").json()

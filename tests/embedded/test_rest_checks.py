@@ -32,9 +32,11 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
             "constraintConfig": {"constraints": ["rack"]},
         }
     }
+    config["segmentsConfig"]["segmentPushFrequency"] = "weekly"
     answer = trips.controller.put("/tables/trips", json=config).json()
     assert answer["status"] == "Table config updated for trips"
     said = " ".join(answer["warnings"])
+    assert "segmentsConfig.segmentPushFrequency: 'weekly' is none of HOURLY, DAILY and is taken for DAILY" in said
     assert "jsonIndexConfigs.city: maxBytesSize has no effect" in said
     assert "instanceAssignmentConfigMap.OFFLINE.constraintConfig: no constraint is known by the name rack" in said
     assert "the text index of 'city': luceneUseCompoundFile has no effect: indexes have files of Gamay's own" in said
@@ -141,6 +143,10 @@ def test_tenants_and_partitions_are_shown(trips: Any) -> None:
     assert metadata["BrokerInstances"] == [broker]
     assert metadata["tags"] == ["DefaultTenant_BROKER", "DefaultTenant_OFFLINE", "DefaultTenant_REALTIME"]
     assert get("/tenants/DefaultTenant/tables?type=BROKER").json() == {"tables": ["trips_OFFLINE"]}
+    assert get("/tenants/DefaultTenant/tables?withTableProperties=false").json() == {"tables": ["trips_OFFLINE"]}
+    refused = get("/tenants/DefaultTenant/tables?withTableProperties=true")
+    assert refused.status_code == 400
+    assert "withTableProperties is not supported" in refused.json()["error"]
     shown = {"instancePartitionsName": "trips_OFFLINE", "partitionToInstancesMap": {"0_0": [server]}}
     assert get("/tables/trips/instancePartitions").json() == {"OFFLINE": shown}
     assert get("/tables/trips/instancePartitions?type=CONSUMING").status_code == 404

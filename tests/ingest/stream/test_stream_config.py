@@ -134,6 +134,21 @@ def test_defaults_take_the_place_of_some_wrong_values_with_a_warning() -> None:
     assert parse().warnings == ()
 
 
+def test_limits_that_are_none_are_named() -> None:
+    keys = ["threshold.rows", "threshold.segment.rows", "threshold.segment.size", "autotune.initialRows"]
+    for name in [*keys, "threshold.size", "threshold.size.llc", "desired.size"]:
+        told = f"streamConfigs: {FLUSH}{name} has no effect: -5 is no limit; write one greater than 0, or leave the key out"
+        config = parse(**{FLUSH + name: "-5"})
+        assert (config.warnings, config.flush) == ((told,), parse().flush)
+        for none in ("-1", ""):
+            assert parse(**{FLUSH + name: none}).warnings == ()
+    for text in ("-5", "0", "-5m"):
+        with pytest.raises(InvalidConfigError, match=FLUSH.replace(".", r"\.") + "threshold.time"):
+            parse(**{FLUSH + "threshold.time": text})
+    with pytest.raises(InvalidConfigError, match="is not a whole number"):
+        parse(**{FLUSH + "threshold.segment.size": "-5M"})
+
+
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(InvalidConfigError) as caught:
         StreamConfig.parse({"streamType": "foo", FLUSH + "threshold.rows": "x", FLUSH + "threshold.time": "y"})

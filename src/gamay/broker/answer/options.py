@@ -1,11 +1,12 @@
 """Query options that come with a request, beside those written in the SQL."""
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError
-from gamay.sql.options.option_values import NO_EFFECT, NULLS_ON, unknown_options
+from gamay.base.errors import ErrorCode, InvalidConfigError, QueryError, nearest
+from gamay.model.schema.schema import Schema
+from gamay.sql.options.option_values import NO_EFFECT, NULLS_ON, SKIP_INDEXES, skipped_indexes, unknown_options
 from gamay.sql.options.options import parse_query_options
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,21 @@ def option_warnings(mode: str, options: Mapping[str, str], sent: Container[str])
         for sentence in told:
             _log.warning("%s", sentence)
     return tuple(told)
+
+
+def skipping_warnings(options: Mapping[str, str], table: str, schemas: Sequence[Schema]) -> list[str]:
+    """Return a sentence for each column of which a query says what is not used, and that a table does not have.
+
+    schemas: those of the table's halves. What begins with $ is derived by an index, so that segments may have it.
+    """
+    if SKIP_INDEXES not in options:
+        return []
+    known = {name for schema in schemas for name in schema.column_names}
+    return [
+        f"The query option '{SKIP_INDEXES}' names '{column}', which is no column of {table}.{nearest(column, known)}"
+        for column in skipped_indexes(options)
+        if column not in known and not column.startswith("$")
+    ]
 
 
 def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:

@@ -8,7 +8,7 @@ from gamay.broker.admit.limits import NO_LIMITS, query_budget, with_group_limits
 from gamay.broker.admit.quota import Quotas
 from gamay.broker.answer.database import database_of_request, full_table_name
 from gamay.broker.answer.hybrid import halves
-from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, timeout_ms
+from gamay.broker.answer.options import DEFAULT_TIMEOUT_MS, skipping_warnings, timeout_ms
 from gamay.broker.answer.pending import PendingQuery
 from gamay.broker.answer.row_filters import check_sees_all_rows, row_filters_of, with_row_filters
 from gamay.broker.routes.route import TableRoute
@@ -79,6 +79,9 @@ class QueryPlanner:
         if not routes:
             pending.bound = bind(query, NO_SCHEMA)
             return
+        if query.options:
+            told = skipping_warnings(query.options, raw_table_name(routes[0].table), [route.schema for route in routes])
+            pending.warnings = (*pending.warnings, *told)
         turn = pending.turn = self.turn(pending)
         if len(routes) == 1:
             pending.statement, pending.bound = routes[0].statements.bind(query)

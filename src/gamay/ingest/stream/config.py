@@ -188,9 +188,17 @@ class _Reader:
             self.warnings.append(sentence)
         return value
 
+    def read_limit(self, key: str, convert: Callable[[str], int]) -> int:
+        """Read a limit, 0 or less being none; Pinot writes -1 for that, and what is less is likely to be a mistake."""
+        value = self.read(key, convert, -1)
+        if value < -1:
+            self.warn_unused(key, f"{value} is no limit; write one greater than 0, or leave the key out")
+        return value
+
     def warn_unused(self, key: str, why: str) -> None:
-        if self.keys.get(key, "").strip():
-            self.warnings.append(f"{self.where}: {key} has no effect: {why}")
+        sentence = f"{self.where}: {key} has no effect: {why}"
+        if self.keys.get(key, "").strip() and sentence not in self.warnings:
+            self.warnings.append(sentence)
 
     def _converted(self, key: str, convert: Callable[[str], T], default: T) -> tuple[T, str]:
         text = self.keys.get(key)
@@ -277,9 +285,9 @@ def _below(keys: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 def _thresholds(reader: _Reader, rows_key: str, time_key: str) -> FlushThresholds:
     size_key = reader.first(_SEGMENT_SIZE, _DESIRED_SIZE)
-    rows = reader.read(rows_key, _integer, -1)
-    segment_rows = reader.read(_SEGMENT_ROWS, _integer, -1)
-    size = reader.read(size_key, _size, -1)
+    rows = reader.read_limit(rows_key, _integer)
+    segment_rows = reader.read_limit(_SEGMENT_ROWS, _integer)
+    size = reader.read_limit(size_key, _size)
     decides = [(rows_key, rows), (_SEGMENT_ROWS, segment_rows), (size_key, size)]
     # the older pair of keys came with both set: the size counted only when the rows were 0
     if size_key == _DESIRED_SIZE and rows > 0:
@@ -289,7 +297,7 @@ def _thresholds(reader: _Reader, rows_key: str, time_key: str) -> FlushThreshold
         reader.says(given[0], f"at most one of these may be set: {', '.join(given)}")
     by_size = rows <= 0 and segment_rows <= 0 and (rows == 0 or size > 0)
     variance = reader.read_or_warn(_VARIANCE, _variance, 0.0)
-    initial = reader.read(_INITIAL_ROWS, _integer, DEFAULT_AUTOTUNE_ROWS)
+    initial = reader.read_limit(_INITIAL_ROWS, _integer)
     return FlushThresholds(
         rows=rows if rows > 0 else DEFAULT_FLUSH_ROWS if segment_rows <= 0 and not by_size else None,
         segment_rows=segment_rows if rows <= 0 < segment_rows else None,
@@ -367,7 +375,7 @@ def _flag_or_none(text: str) -> bool | None:
 
 
 def _size(text: str) -> int:
-    return -1 if re.fullmatch(r"-\d+", text) else parse_data_size(text)
+    return _integer(text) if text.startswith("-") else parse_data_size(text)
 
 
 def _variance(text: str) -> float:

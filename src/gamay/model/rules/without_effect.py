@@ -65,6 +65,7 @@ def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
                 )
 
 
+_FREQUENCIES = ("HOURLY", "DAILY")
 _ORDER = "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before"
 _PLAIN = "this version does not act on it"
 _STREAM = "ingestionConfig.streamIngestionConfig"
@@ -158,6 +159,11 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
         yield f"{_STREAM}: an OFFLINE table consumes no stream; the setting is kept"
     if any(tuner.type is not None or tuner.properties for tuner in config.tuners):
         yield "tunerConfigs: the tuners that there are take neither type nor properties; the settings are kept"
+    if (frequency := segments.segment_push_frequency) and frequency.strip().upper() not in _FREQUENCIES:
+        yield (
+            f"segmentsConfig.segmentPushFrequency: '{frequency}' is none of {', '.join(_FREQUENCIES)} and is taken for DAILY"
+            "; the setting is kept"
+        )
     yield from _unused_retention(config)
     yield from _unused_pruners(config)
     strategy, is_offline = segments.segment_assignment_strategy, config.table_type is TableType.OFFLINE

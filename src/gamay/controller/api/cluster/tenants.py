@@ -14,6 +14,7 @@ from gamay.model.table.table_name import TableType
 
 TenantKind = Annotated[str | None, Query(alias="type", description="SERVER or BROKER")]
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
+WithProperties = Annotated[bool, Query(alias="withTableProperties", description="Not supported: names alone are listed")]
 PartitionKind = Annotated[str, Query(alias="instancePartitionType", description="OFFLINE, CONSUMING or COMPLETED")]
 
 
@@ -54,7 +55,11 @@ def tenant_router(services: Services) -> GuardedRouter:
         return {**shown, "tags": sorted(tags)}
 
     @router.get("/tenants/{name}/tables", summary="List the tables of a tenant")
-    def tables(request: Request, name: str, kind: TenantKind = None) -> dict[str, list[str]]:
+    def tables(
+        request: Request, name: str, kind: TenantKind = None, with_properties: WithProperties = False
+    ) -> dict[str, list[str]]:
+        if with_properties:
+            raise InvalidConfigError("withTableProperties is not supported; GET /tables/{table} shows the config of each")
         by_broker = _role(kind) is Role.BROKER
         configs = {table: services.tables.get(table) for table in services.tables.names()}
         tenants = {t: c.tenants.broker if by_broker else server_tag(c).rpartition("_")[0] for t, c in configs.items()}
