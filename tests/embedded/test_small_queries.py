@@ -5,6 +5,7 @@ So do those of known shapes that a server in another process answers: here it is
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ MOMENTS = st.integers(-5, 900).map(lambda n: T0 + n) | st.sampled_from(["'2023-1
 COLUMNS = {"i": NUMBERS, "big": NUMBERS, "s": TEXTS, "tags": NUMBERS, "m": NUMBERS, "ts": MOMENTS, "d": NUMBERS}
 TESTS = ("{c} = {a}", "{c} >= {a} AND {c} < {b}", "{c} BETWEEN {a} AND {b}", "{c} IN ({a}, {b})", "{c} > -{a}", "{a} >= {c}",
          "{c} >= {a} AND {c} < {a} + 30", "{c} <> {a}", "{c} = {a} AND {c} = {b}")  # fmt: skip
+PATTERNS = ("'s%'", "'%s1%'", "'S1'", "'it''s'", "'_'", "'%'", "'zz%'", "''", "'%2'", "5", "'s\\_1' ESCAPE '\\'")
 HEADS = (
     "COUNT(*)", "COUNT(*), COUNT(*)", "COUNT(*), SUM(m)", "SUM(d), AVG(d), MIN(m), MAX(f), COUNT(s)",
     "COUNT(*) FILTER (WHERE i > m)", "SUM(m) FILTER (WHERE s = 's1'), COUNT(*) FILTER (WHERE s = 's1')",
@@ -231,6 +233,9 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
     for name in data.draw(st.lists(st.sampled_from(sorted(COLUMNS)), max_size=2)):
         a, b = data.draw(COLUMNS[name]), data.draw(COLUMNS[name])
         tests.append(data.draw(st.sampled_from(TESTS)).format(c=name, a=a, b=b))
+    if data.draw(st.integers(0, 3)) == 0:
+        column, pattern = data.draw(st.sampled_from(["s", "s", "raw", "i"])), data.draw(st.sampled_from(PATTERNS))
+        tests.insert(0, f"{column} {data.draw(st.sampled_from(['', '', 'NOT ']))}LIKE {pattern}")
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     kind, limit = data.draw(st.sampled_from(["totals", "ordered", "groups", "rows"])), data.draw(st.sampled_from(LIMITS))
     if kind == "totals":
@@ -267,6 +272,7 @@ def test_answers_are_those_of_the_ordinary_way(filled: Database, far: Far, data:
         "SELECT s, COUNT(*), SUM(d), SUM(m) FROM t WHERE i = {} GROUP BY s",
         "SELECT raw, d, ts FROM t WHERE i = {} ORDER BY ts DESC, raw LIMIT 4 OFFSET 1",
         "SELECT tags, s, ts, raw FROM t WHERE i = {}",
+        "SELECT COUNT(*), SUM(m) FROM t WHERE s LIKE '%{}'",
         "SELECT big, big FROM t WHERE i = {} LIMIT 3 OFFSET 2",
         "SELECT s, i, MAX(f) - MIN(m) FROM t WHERE ts >= 1700000000{0:03} AND ts < 1700000000{0:03} + 90 AND i IN (1, 2, 3) "
         "GROUP BY s, i HAVING COUNT(*) > 0 ORDER BY 3, 1, 2",
@@ -277,6 +283,29 @@ def test_small_queries_of_known_shapes_are_answered_at_once(filled: Database, sq
     check(filled, sql.format(3), nulls)
     # with null handling, those that find a null are left to the ordinary way
     assert sum(check(filled, sql.format(n), nulls) for n in range(4, 40)) >= (10 if nulls else 30)
+
+
+def test_patterns_are_looked_for_in_few_entries_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has to look at many of a dictionary is left to the way on which it can be stopped."""
+    texts = [f"host{n % 600:03}.example.com/{n % 600}" for n in range(1200)]
+    indexes = {"fieldConfigList": [{"name": name, "indexes": {"inverted": {}}} for name in ("plain", "found")]}
+    indexes["fieldConfigList"][1]["indexes"]["fst"] = {}
+    with connect(tmp_path) as db:
+        db.create_table("t", {"plain": texts, "found": texts}, config=indexes)
+
+        def at_once(condition: str) -> bool:
+            sql = f"SELECT COUNT(*) FROM t WHERE {condition}"
+            expected = sum(bool(re.search(condition.split("'")[1].replace("%", ".*") + "$", text)) for text in texts)
+            assert ordinary(db._cluster.runner, sql).table.columns[0].values[0] == expected  # type: ignore[union-attr]
+            return check(db, sql)
+
+        for few in (600, 9):
+            monkeypatch.setattr("gamay.query.prepared.lookup._ENTRIES_MAX", few)
+            monkeypatch.setattr("gamay.query.filter.entries.FEW_ENTRIES", 0)
+            assert at_once("plain LIKE '%e.com/37'") == (few == 600)
+            assert at_once("found LIKE '%e.com/37'") == (few == 600)  # runs that every entry has tell nothing
+            assert at_once("found LIKE '%host037%'")
+            assert at_once("plain LIKE 'host03%'") == (few == 600)  # ten of them
 
 
 def test_a_text_that_switches_null_handling_itself_teaches_no_shape(filled: Database) -> None:

@@ -7,13 +7,15 @@ else is to be done (no expression to compute). Then only literals are coerced.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gamay.functions.expression import Call, Column, Expression
+from gamay.functions.expression import Call, Column, Expression, Literal
 from gamay.functions.scalar.table.joined import FOUND
 from gamay.model.types import DataType
 from gamay.query.bind.literal_predicates import literal_predicate
 from gamay.query.bind.one_column import merged_conjunction
 from gamay.query.bind.predicate import And, Constant, Filter, IsNull, Match, conjunction, negation
 from gamay.query.bind.scope import ValueType
+
+LIKE = "like"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,17 @@ class WherePattern:
         if len(calls) != len(self.leaves):
             return None
         parts: list[Filter] = []
+        part: Filter | None
         for call, (name, num_args, column, data_type) in zip(calls, self.leaves, strict=True):
             if not isinstance(call, Call) or call.name != name or len(call.args) != num_args:
                 return None
             if name == FOUND:
                 parts.append(Match(column, Call(name, (*call.args[:-1], Column(column)))))
                 continue
-            part = literal_predicate(name, column, data_type, call.args[1:])
+            if name == LIKE and data_type is DataType.STRING and column not in self.multi_value:
+                part = _like(column, call.args[1:])
+            else:
+                part = literal_predicate(name, column, data_type, call.args[1:])
             if part is None or isinstance(part, Constant):
                 return None
             parts.append(part)
@@ -104,6 +110,13 @@ def conjuncts(where: Expression | None) -> "list[Expression]":
     if isinstance(where, Call) and where.name == "and":
         return [part for argument in where.args for part in conjuncts(argument)]
     return [where]
+
+
+def _like(column: str, operands: Sequence[Expression]) -> Filter | None:
+    """Return the predicate of a pattern without an escape character of its own; None of others."""
+    if len(operands) != 1 or not isinstance(operands[0], Literal) or operands[0].type is not DataType.STRING:
+        return None
+    return Match(column, Call(LIKE, (Column(column), operands[0])))
 
 
 def _column_of(expression: Expression) -> Column | None:

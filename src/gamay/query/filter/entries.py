@@ -66,10 +66,18 @@ def compared_ids(leaf: In | Range, dictionary: Dictionary) -> IdSet:
     return _narrow(np.flatnonzero(range_test(leaf, dictionary.data_type)(dictionary.values)))
 
 
-def matching_ids(leaf: Match, dictionary: Dictionary, indexes: Iterable[SecondaryIndex], run: Run) -> IdSet:
-    """Return the ids of the values for which an expression holds, computing it for as few as possible."""
+def matching_ids(
+    leaf: Match, dictionary: Dictionary, indexes: Iterable[SecondaryIndex], run: Run, entries_max: int | None = None
+) -> IdSet | None:
+    """Return the ids of the values for which an expression holds, computing it for as few as possible.
+
+    None where these would be more than `entries_max`.
+    """
     values = dictionary.values
+    most = len(values) if entries_max is None else entries_max
     ranges = like_ranges(leaf.expression, dictionary)
+    if ranges is not None and sum(last - first for first, last in ranges) > most:
+        return None
     if ranges is not None:
         marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
         return _narrow(np.concatenate(marked)) if marked else (0, 0)
@@ -77,10 +85,10 @@ def matching_ids(leaf: Match, dictionary: Dictionary, indexes: Iterable[Secondar
         return _narrow(np.flatnonzero(in_steps))
     for index in indexes if len(dictionary) > FEW_ENTRIES else ():
         candidates = index.entries(leaf.expression)
-        if candidates is not None:
+        if candidates is not None and len(candidates) <= most:
             some = Vector(values.type, take(values.values, candidates), ascends=values.ascends)
             return _narrow(candidates[_matching_entries(leaf, some, run)])
-    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run)))
+    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run))) if len(values) <= most else None
 
 
 def _entries(values: Vector, first: int, last: int) -> Vector:

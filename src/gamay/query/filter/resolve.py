@@ -104,11 +104,15 @@ Resolved: TypeAlias = Indexed | Narrowed | Scan
 class Resolver:
     """Resolves the filters of one query on one segment; scans made here count what they read in `counter`.
 
-    run: runs tasks, perhaps on several threads, and returns their results in order.
+    run: runs tasks, perhaps on several threads, and returns their results in order. entries_max: of how many entries of a
+    dictionary an expression is computed at most; where there are more, a scan is returned. None for any number.
     """
 
-    def __init__(self, segment: Segment, counter: EntryCounter, run: Run = one_by_one) -> None:
+    def __init__(
+        self, segment: Segment, counter: EntryCounter, run: Run = one_by_one, *, entries_max: int | None = None
+    ) -> None:
         self._run = run
+        self._entries_max = entries_max
         self._segment = segment
         self._counter = counter
         self._num_docs = segment.num_docs
@@ -340,6 +344,9 @@ class Resolver:
 
     def _encoded(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> Resolved:
         ids = self._ids(leaf, column, dictionary)
+        if ids is None:
+            assert isinstance(leaf, Match)
+            return self._by_value(leaf, column)
         count = ids[1] - ids[0] if isinstance(ids, tuple) else len(ids)
         if count == 0:
             return self.nothing()
@@ -375,10 +382,10 @@ class Resolver:
             return scan
         return zoned(scan, zones, self._num_docs) if zones.any() else self.nothing()
 
-    def _ids(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> IdSet:
-        """Return the ids of the values that satisfy a predicate."""
+    def _ids(self, leaf: In | Range | Match, column: Column, dictionary: Dictionary) -> IdSet | None:
+        """Return the ids of the values that satisfy a predicate; None where it is better asked of rows."""
         if isinstance(leaf, Match):
-            return matching_ids(leaf, dictionary, self._indexes(column), self._run)
+            return matching_ids(leaf, dictionary, self._indexes(column), self._run, self._entries_max)
         return compared_ids(leaf, dictionary)
 
     def _raw(self, leaf: In | Range | Match, column: Column) -> Resolved:

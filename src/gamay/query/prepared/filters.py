@@ -10,10 +10,10 @@ from dataclasses import replace
 from math import isinf
 from typing import Any, TypeAlias
 
-from gamay.functions.expression import Call, Expression, Literal, LiteralValue
+from gamay.functions.expression import Call, Column, Expression, Literal, LiteralValue
 from gamay.model.types import DataType
-from gamay.query.bind.predicate import Filter, In, Range, negation
-from gamay.query.bind.rebind import WherePattern, conjuncts
+from gamay.query.bind.predicate import Filter, In, Match, Range, negation
+from gamay.query.bind.rebind import LIKE, WherePattern, conjuncts
 from gamay.sql.text.slots import Computed, Slot
 
 Sources: TypeAlias = Sequence[str]
@@ -34,11 +34,11 @@ _UPPER = {"lessthan": False, "lessthanorequal": True}
 
 
 class PreparedFilter:
-    """A conjunction of tests of columns against literals. has_negation: whether one of them is `<>` or NOT IN."""
+    """A conjunction of tests of columns against literals. fits_wire: whether `gamay.query.wire.known` has a form for all."""
 
     def __init__(self, leaves: Sequence[Leaf], pattern: WherePattern) -> None:
         self._leaves = leaves
-        self.has_negation = any(name in _NEGATED for name, *_ in pattern.leaves)
+        self.fits_wire = not any(name in _NEGATED or name == LIKE for name, *_ in pattern.leaves)
         # where a column has nulls, `gamay.query.prepared.lookup` leaves the query to the ordinary way
         self._pattern = replace(pattern, known=())
         self._only = leaves[0] if len(leaves) == 1 else None
@@ -55,7 +55,7 @@ class PreparedFilter:
         for call, (name, _, column, data_type) in zip(conjuncts(where), pattern.leaves, strict=True):
             assert isinstance(call, Call)
             leaf = _leaf(name, column, data_type, call.args[1:])
-            if leaf is None:
+            if leaf is None or (name == LIKE and column in pattern.multi_value):
                 return None
             leaves.append((name, column, leaf))
         span = None if pattern.multi_value else _span(leaves)
@@ -83,6 +83,8 @@ def _leaf(name: str, column: str, data_type: DataType, operands: Sequence[Expres
     if len(known) < len(reads) or not 0 < len(known) <= _VALUES_MAX:
         return None
     first = known[0]
+    if name == LIKE and data_type is DataType.STRING and len(known) == 1:
+        return lambda sources: Match(column, Call(LIKE, (Column(column), Literal(first(sources), DataType.STRING))))
     if name == "in":
         return lambda sources: In(column, tuple(dict.fromkeys([read(sources) for read in known])))
     if name == "between" and len(known) == 2:

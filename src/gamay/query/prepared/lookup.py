@@ -27,7 +27,7 @@ from gamay.query.execute.gathered import GatheredRows
 from gamay.query.few.groups import FewGroups
 from gamay.query.few.rows import ROWS_MAX, FewRows
 from gamay.query.few.stored import column_name, is_single_value
-from gamay.query.filter.resolve import Indexed, Resolver
+from gamay.query.filter.resolve import Indexed, Resolver, computes
 from gamay.query.groupby.limits import group_limits
 from gamay.query.groupby.nullable import of_no_nulls
 from gamay.query.groupby.ordering import finished_rows
@@ -47,6 +47,8 @@ from gamay.segment.spi import Segment
 from gamay.sql.options.option_values import NULL_HANDLING
 
 COLUMNS_MAX = 32
+# Of so many entries of a dictionary at most a pattern is looked for: what takes longer has to stop at a query's limit.
+_ENTRIES_MAX = 1 << 12
 _SELECTIONS = (QueryKind.SELECTION, QueryKind.SELECTION_ORDER_BY)
 
 Found: TypeAlias = list[tuple[Segment, DocSet]]
@@ -84,7 +86,11 @@ class PreparedLookup:
             return None
         if any(column not in bound.fields for column in filter_columns(bound.filter)):
             return None  # a virtual one
-        finish, trees = _FINISHES.get(bound.kind) if _is_simple(bound) else None, PreparedTrees.of(bound)
+        # the ordinary way reads the rows of patterns segment by segment; only of whole numbers, that makes no difference
+        calls = [of_no_nulls(call) for call in bound.aggregates]
+        in_any_order = bound.kind is QueryKind.AGGREGATION and all(_adds_whole_numbers(call.aggregate) for call in calls)
+        is_simple = _is_simple(bound) and (in_any_order or not computes(bound.filter))
+        finish, trees = _FINISHES.get(bound.kind) if is_simple else None, PreparedTrees.of(bound)
         return None if finish is None and trees is None else cls(bound, finish, trees)
 
     def answer(self, filter_: Filter, segments: Sequence[Segment]) -> Answer | None:
@@ -114,7 +120,7 @@ class PreparedLookup:
                 stats.num_segments_pruned_by_server += 1
                 stats.num_segments_pruned_by_value += 1
                 continue
-            resolved = Resolver(segment, _UNCOUNTED).resolve(filter_)
+            resolved = Resolver(segment, _UNCOUNTED, entries_max=_ENTRIES_MAX).resolve(filter_)
             if not isinstance(resolved, Indexed):
                 return None
             count = len(resolved.docs)

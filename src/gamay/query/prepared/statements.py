@@ -73,8 +73,8 @@ class PreparedStatement:
         bound, query = self.bound, self.bound.query
         if query.options or query.explain or query.gapfill is not None or bound.filters or bound.null_handling:
             return False
-        if self._filter is not None and self._filter.has_negation:
-            return False  # `gamay.query.wire.known` has no form for that
+        if self._filter is not None and not self._filter.fits_wire:
+            return False
         return 0 < bound.limit_with_offset <= ROWS_MAX and len(bound.outputs) <= COLUMNS_MAX
 
     def takes(self, filter_: Filter) -> bool:
