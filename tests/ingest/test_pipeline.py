@@ -129,6 +129,20 @@ def test_text_is_cut_at_nul_and_maximum_length(schema, table):
         apply(strict, table(), [{"a": "abc"}, {"a": "abcd"}])
 
 
+def test_only_the_text_of_a_slice_is_searched_for_nul(schema, table, monkeypatch):
+    whole = pa.table(
+        {"a": ["x\0y", "ok", None, "", "z\0", "fine", "a\0\0"], "b": [["p"], ["q\0r"], [], None, ["s"], ["t"], ["u"]]}
+    )
+    pipeline = Pipeline(schema(a="STRING", b="STRING[]"), table())
+    expected = pipeline.apply(whole.to_batches()[0], "x").to_pylist()
+    found = [row for batch in whole.to_batches(max_chunksize=2) for row in pipeline.apply(batch, "x").to_pylist()]
+    assert found == expected
+    assert [row["a"] for row in found] == ["x", "ok", None, "", "z", "fine", "a"]
+    monkeypatch.setattr("gamay.ingest.transform.sanitise.pc.find_substring", None)
+    (clean,) = pa.table({"a": whole["a"].slice(1, 3), "b": whole["b"].slice(3, 3)}).to_batches()
+    assert pipeline.apply(clean, "x").num_rows == 3
+
+
 def test_rows_whose_text_was_cut_are_counted_unless_they_are_dropped(schema, table):
     error = {"dataType": "STRING", "maxLength": 3, "maxLengthExceedStrategy": "ERROR"}
     many = {"dataType": "STRING", "maxLength": 3, "singleValueField": False}

@@ -80,11 +80,19 @@ def _changed(values: pa.Array, changed: Mask | None) -> Sanitised:
 
 
 def _cut_at_nul(array: pa.Array) -> tuple[pa.Array, Mask | None]:
-    # no buffer without a zero byte holds text with a NUL, and looking for one is far cheaper than a text search
-    data = array.buffers()[2]
-    if data is None or b"\x00" not in memoryview(data).tobytes():
+    # no bytes without a zero hold text with a NUL, and looking for one is far cheaper than a text search
+    if _bytes_of(array).min(initial=1):
         return array, None
     has_nul = np.asarray(pc.greater_equal(pc.find_substring(array, "\x00"), 0).fill_null(False))
     if not has_nul.any():
         return array, None
     return pc.replace_substring_regex(array, r"(?s)\x00.*", ""), has_nul
+
+
+def _bytes_of(array: pa.Array) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+    """Return the bytes of the values of a text array, where they lie: of a slice its own only."""
+    _, offsets, data = array.buffers()
+    if data is None or not len(array):
+        return np.empty(0, np.uint8)
+    starts = np.frombuffer(offsets, np.int32)
+    return np.frombuffer(data, np.uint8)[starts[array.offset] : starts[array.offset + len(array)]]
