@@ -16,13 +16,13 @@ from gamay.base.errors import ConflictError, GamayError, InvalidConfigError, Not
 from gamay.client.controller import ControllerClient, custom_map_headers
 from gamay.client.http import ServiceError
 from gamay.ingest.job.spec import PushJobSpec, TlsSpec
+from gamay.spark.building.attempts import with_attempts
 from gamay.spark.building.target import ARCHIVE, METADATA_SUFFIX, pack_metadata, scratch_folder
 from gamay.storage.archive import pack, unpack
 from gamay.storage.files import Access, fetch, local_path
 from gamay.storage.filesystems import scheme_of
 from gamay.storage.settings import StorageSettings
 
-BACKOFF_FACTOR = 5
 _REFUSALS = {kind.__name__: kind for kind in (InvalidConfigError, NotFoundError, ConflictError)}
 
 
@@ -79,23 +79,6 @@ def segment_name_of(archive_uri: str) -> str:
     if found is None:
         raise InvalidConfigError(f"{archive_uri} is not a segment archive (.tar.zst, .tar.gz)")
     return unquote(found["name"])
-
-
-def with_attempts(push: Callable[[], object], options: PushJobSpec, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Do something, again where an error says that it may succeed later, after waits that grow fivefold.
-
-    Raises what the last attempt raised: ServiceError of a controller, OSError of a file system.
-    """
-    wait_s = options.push_retry_interval_ms / 1000
-    for attempt in range(1, options.push_attempts + 1):
-        try:
-            push()
-            return
-        except (ServiceError, OSError):
-            if attempt == options.push_attempts:
-                raise
-        sleep(wait_s)
-        wait_s *= BACKOFF_FACTOR
 
 
 def in_one_request(mode: str, options: PushJobSpec) -> bool:

@@ -15,8 +15,8 @@ from gamay.spark.building.archive_push import (
     Pushing,
     in_one_request,
     segment_name_of,
-    with_attempts,
 )
+from gamay.spark.building.attempts import with_attempts
 from gamay.spark.building.execute import LocalEngine, run_tasks
 from gamay.spark.building.progress import JobProgress, SilentProgress
 from gamay.spark.building.report import PushReport

@@ -25,11 +25,9 @@ from gamay.client.controller import ControllerClient
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
-from gamay.spark.building.archive_push import with_attempts
+from gamay.spark.building.attempts import with_attempts
 from gamay.spark.source_options import WriteOptions
 from gamay.spark.writing.hidden import Announced, upload_hidden
-from gamay.spark.writing.new_table import create_table
-from gamay.spark.writing.segment_writer import TaskWriter
 from gamay.spark.writing.sink import ATTEMPTS, HiddenJob, read_documents
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -56,6 +54,8 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
         self._overwrite = overwrite
         with options.cluster.client() as client:
             if options.create_table:
+                from gamay.spark.writing.new_table import create_table
+
                 create_table(client, options, to_arrow_schema(struct, timezone="UTC"))
             schema, config = read_documents(client, options)
         if overwrite and options.table_type == TableType.REALTIME.value:
@@ -72,6 +72,8 @@ class GamayStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamWritten:
         """Build and upload the segments of one Spark partition of a batch, in an executor."""
         from pyspark import TaskContext
+
+        from gamay.spark.writing.segment_writer import TaskWriter
 
         context: Any = TaskContext.get()
         query_id, batch_id = context.getLocalProperty(_QUERY_ID), int(context.getLocalProperty(_BATCH_ID))

@@ -6,8 +6,7 @@ from pathlib import Path
 from gamay.base.errors import ConflictError
 from gamay.client.controller import ControllerClient
 from gamay.ingest.job.spec import PushJobSpec
-from gamay.spark.building.archive_push import with_attempts
-from gamay.spark.building.target import ARCHIVE_SUFFIX
+from gamay.spark.building.attempts import with_attempts
 from gamay.spark.source_options import WriteOptions
 from gamay.storage.archive import ZSTD_LEVEL_JOBS, pack
 
@@ -24,12 +23,22 @@ class Announced:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """segments: those that go. rewritten: those that have the rows which stay."""
+
+    segments: tuple[str, ...]
+    rewritten: tuple[Announced, ...]
+
+
 def upload_hidden(client: ControllerClient, options: WriteOptions, folder: Path, name: str, num_docs: int) -> Announced:
     """Announce the segment in a folder of its name, and upload it, with the attempts that the options allow.
 
     Raises the errors of `HttpService.request`, and ConflictError when the announcement was reverted meanwhile: the write was
     given up, and whoever did that has not seen this segment.
     """
+    from gamay.spark.building.target import ARCHIVE_SUFFIX  # loads the engine, see `gamay.spark.writing.sink`
+
     table = options.cluster.table
     archive = pack(folder, folder.with_name(f"{name}{ARCHIVE_SUFFIX}"), ZSTD_LEVEL_JOBS)
     push = PushJobSpec(push_attempts=options.push_attempts, push_retry_interval_ms=100)

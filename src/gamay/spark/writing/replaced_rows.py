@@ -5,7 +5,6 @@ tell. Of a segment with both, the rows that stay are written anew, into a segmen
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +26,8 @@ from gamay.spark.reading.conditions import check_where
 from gamay.spark.reading.scan import Scan
 from gamay.spark.reading.snapshot import plan_segments
 from gamay.spark.source_options import ReadOptions, WriteOptions
-from gamay.spark.writing.hidden import Announced, upload_hidden
+from gamay.spark.writing.hidden import Announced, Replaced, upload_hidden
 from gamay.sql.parser import parse_query
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """segments: those that go. rewritten: those that have the rows which stay."""
-
-    segments: tuple[str, ...]
-    rewritten: tuple[Announced, ...]
 
 
 def check_condition(where: str, schema: Schema, config: TableConfig) -> None:

@@ -5,6 +5,9 @@ commit ends these announcements together with one of what is replaced: queries s
 
 Segments are named `<table>_job-<id>_<partition>_<attempt>_<number>`. What attempts of tasks have left behind that failed, or
 came second, is told by their names and removed; and a job that finds segments of its own in the table has been done already.
+
+Spark makes the writer in one process, and has another one commit: modules that load the engine are imported where they are
+used.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +29,11 @@ from gamay.ingest.job.spec import PushJobSpec
 from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
-from gamay.spark.building.archive_push import with_attempts
+from gamay.spark.building.attempts import with_attempts
 from gamay.spark.building.report import SegmentReport
 from gamay.spark.source_options import WriteOptions
-from gamay.spark.writing.hidden import IN_PROGRESS, Announced, upload_hidden
+from gamay.spark.writing.hidden import IN_PROGRESS, Announced, Replaced, upload_hidden
 from gamay.spark.writing.layout import WriteLayout, check_stream_partitions
-from gamay.spark.writing.new_table import create_table
-from gamay.spark.writing.replaced_rows import Replaced, check_condition, replaced_by
-from gamay.spark.writing.segment_writer import TaskWriter
 from gamay.spark.writing.telling import WriteTelling
 
 ATTEMPTS = PushJobSpec(push_attempts=3, push_retry_interval_ms=500)
@@ -98,6 +98,8 @@ class GamayWriter(DataSourceArrowWriter):
         arrow_schema = to_arrow_schema(struct, timezone="UTC")
         with options.cluster.client() as client:
             if options.create_table:
+                from gamay.spark.writing.new_table import create_table
+
                 create_table(client, options, arrow_schema)
             schema, config = read_documents(client, options)
             self._is_done = self._job.is_visible(client)
@@ -119,6 +121,8 @@ class GamayWriter(DataSourceArrowWriter):
         if self._is_done:
             return Written(())
         from pyspark import TaskContext
+
+        from gamay.spark.writing.segment_writer import TaskWriter
 
         context: Any = TaskContext.get()
         prefix = f"{self._job.prefix}{context.partitionId():05d}_{context.attemptNumber()}"
@@ -166,6 +170,8 @@ class GamayWriter(DataSourceArrowWriter):
             return Replaced((), ())
         if not self._options.replace_where:
             return Replaced(tuple(client.list_segments(table, self._options.table_type, queried_only=True)), ())
+        from gamay.spark.writing.replaced_rows import replaced_by
+
         return replaced_by(self._options, client, *self._read_documents(), f"{self._job.prefix}kept")
 
     def _read_documents(self) -> tuple[Schema, TableConfig]:
@@ -194,6 +200,8 @@ def read_documents(client: ControllerClient, options: WriteOptions) -> tuple[Sch
     if kind == TableType.REALTIME.value:
         check_stream_partitions(layout, config, client.list_segments(table, kind))
     if options.replace_where:
+        from gamay.spark.writing.replaced_rows import check_condition
+
         check_condition(options.replace_where, schema, config)
     return schema, config
 
