@@ -1,6 +1,7 @@
 """A local SparkSession: all cores of this machine, no web page, little said."""
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from gamay.base.errors import InvalidConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS, _JAVA_DEFAULTS = "spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"
+_JAVA_ENVIRONMENT = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
@@ -48,7 +50,7 @@ def local_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         settings = {"spark.master": f"local[{cores or '*'}]", **_settings(work_dir), **(configs or {})}
-        settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {settings.get(_JAVA_OPTIONS, '')}"
+        settings[_JAVA_OPTIONS] = _java_options(settings)
         if settings["spark.master"].startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
             settings = {**_LOCAL_SETTINGS, **settings}
@@ -82,6 +84,9 @@ def active_session() -> "SparkSession | None":
 
 
 LOOPBACK = "127.0.0.1"
+ARROW_BYTES, NO_LIMIT = "spark.sql.execution.arrow.maxBytesPerBatch", str((1 << 31) - 1)
+"""A setting and its value without which Spark adds up the sizes of all columns at each row that it sends to Python: a
+third of what sending takes."""
 _LOCAL_SETTINGS = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
@@ -90,9 +95,20 @@ _LOCAL_SETTINGS = {
 _SQL_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    ARROW_BYTES: NO_LIMIT,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.sql.shuffle.partitions": "16",
 }
+
+
+def _java_options(settings: Mapping[str, str]) -> str:
+    """Return the options of Java: the user's, and a collector unless they name one, for with two Java does not start."""
+    own = settings.get(_JAVA_OPTIONS, "")
+    options = [f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", "-Darrow.enable_unsafe_memory_access=true"]
+    users = (own, settings.get(_JAVA_DEFAULTS, ""), *(os.environ.get(name, "") for name in _JAVA_ENVIRONMENT))
+    if not any(re.search(r"-XX:\+Use\w+GC\b", text) for text in users):
+        options.append("-XX:+UseParallelGC")  # G1 adds to each reference that is written, to pause for less time
+    return " ".join([*options, own])
 
 
 def _settings(work_dir: str | Path | None) -> dict[str, str]:

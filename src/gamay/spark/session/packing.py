@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gamay.base.errors import InvalidConfigError, NotFoundError
+from gamay.spark.session.local import ARROW_BYTES, NO_LIMIT
 
 CACHE = "cache"
 """The folder of compiled kernels in the archive."""
@@ -69,6 +70,7 @@ def submit_options(archive: Path, prefix: Path = Path(sys.prefix)) -> list[str]:
         f"--conf spark.pyspark.python={home}/bin/python",
         f"--conf spark.executorEnv.GAMAY_CACHE_DIR={home}/{CACHE}",
         "--conf spark.python.daemon.module=gamay.spark.session.daemon",
+        f"--conf {ARROW_BYTES}={NO_LIMIT}",
     ]
 
 
