@@ -306,6 +306,9 @@ def test_patterns_are_looked_for_in_few_entries_at_once(tmp_path: Path, monkeypa
             assert at_once("found LIKE '%e.com/37'") == (few == 600)  # runs that every entry has tell nothing
             assert at_once("found LIKE '%host037%'")
             assert at_once("plain LIKE 'host03%'") == (few == 600)  # ten of them
+        assert not at_once(f"found LIKE '%host037{'%' * 60}'")
+        monkeypatch.setattr("gamay.query.filter.entries._ENTRY_BYTES", 1)
+        assert not at_once("found LIKE '%host037%'")
 
 
 def test_a_text_that_switches_null_handling_itself_teaches_no_shape(filled: Database) -> None:

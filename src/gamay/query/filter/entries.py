@@ -25,6 +25,8 @@ IdSet: TypeAlias = tuple[int, int] | np.ndarray[Any, np.dtype[Any]]
 FEW_ENTRIES = 1000
 """From so many entries on a secondary index is asked; for fewer, an expression is computed as fast."""
 
+# where few entries may be looked at, so many bytes of each on average
+_ENTRY_BYTES = 64
 # entries of a dictionary for which an expression is computed at once, by one thread
 _ENTRIES_AT_ONCE = 1 << 15
 # from one doc in so many on, those of many values are flags, which take less time to make than a bitmap
@@ -71,24 +73,32 @@ def matching_ids(
 ) -> IdSet | None:
     """Return the ids of the values for which an expression holds, computing it for as few as possible.
 
-    None where these would be more than `entries_max`.
+    None where these would be more than `entries_max`, or longer than `_ENTRY_BYTES` on average of so many.
     """
     values = dictionary.values
-    most = len(values) if entries_max is None else entries_max
+
+    def are_few(*parts: Vector) -> bool:
+        if entries_max is None:
+            return True
+        num_bytes = sum(part.values.nbytes for part in parts)
+        return sum(map(len, parts)) <= entries_max and num_bytes <= entries_max * _ENTRY_BYTES
+
     ranges = like_ranges(leaf.expression, dictionary)
-    if ranges is not None and sum(last - first for first, last in ranges) > most:
-        return None
     if ranges is not None:
-        marked = [np.flatnonzero(_matching_entries(leaf, _entries(values, *each), run)) + each[0] for each in ranges]
+        parts = [_entries(values, *each) for each in ranges]
+        if not are_few(*parts):
+            return None
+        pairs = zip(ranges, parts, strict=True)
+        marked = [np.flatnonzero(_matching_entries(leaf, part, run)) + first for (first, _), part in pairs]
         return _narrow(np.concatenate(marked)) if marked else (0, 0)
     if (in_steps := calendar_entries(leaf.expression, values)) is not None:
         return _narrow(np.flatnonzero(in_steps))
     for index in indexes if len(dictionary) > FEW_ENTRIES else ():
         candidates = index.entries(leaf.expression)
-        if candidates is not None and len(candidates) <= most:
+        if candidates is not None and (entries_max is None or len(candidates) <= entries_max):
             some = Vector(values.type, take(values.values, candidates), ascends=values.ascends)
-            return _narrow(candidates[_matching_entries(leaf, some, run)])
-    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run))) if len(values) <= most else None
+            return _narrow(candidates[_matching_entries(leaf, some, run)]) if are_few(some) else None
+    return _narrow(np.flatnonzero(_matching_entries(leaf, values, run))) if are_few(values) else None
 
 
 def _entries(values: Vector, first: int, last: int) -> Vector:
