@@ -64,7 +64,11 @@ class ZonedScan:
 
 def zoned(scan: Scan, found: Mask, num_docs: int) -> Scan:
     """Return a scan of those zones that are found, of which there is one at least; the scan itself where these are many."""
-    edges = np.flatnonzero(np.diff(found.view(np.int8), prepend=0, append=0))
+    if np.count_nonzero(found) > _SHARE_MAX * len(found):
+        return scan
+    flags = np.zeros(len(found) + 2, np.bool_)
+    flags[1:-1] = found
+    edges = np.flatnonzero(flags[1:] != flags[:-1])
     gaps = edges[2::2] - edges[1:-1:2]
     kept = np.repeat(gaps > _GAP_MAX, 2)
     edges = np.concatenate([edges[:1], edges[1:-1][kept], edges[-1:]]) * ZONE_ROWS
