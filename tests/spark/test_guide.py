@@ -28,8 +28,8 @@ def test_the_tables_name_all_options():
     known = {
         "Reading": reading,
         "Writing": writing,
-        "Streams in": set(source_options.STREAM_WRITING) ^ writing,  # what is not as for writing
-        "Streams out": set(source_options.STREAM_READING) - reading | {"pushDown", "tableType"},
+        "Streaming writes": set(source_options.STREAM_WRITING) ^ writing,  # what is not as for writing
+        "Streaming reads": set(source_options.STREAM_READING) - reading | {"pushDown", "tableType"},
     }
     for title, names in known.items():
         rows = [line.split("|") for line in sections[title].splitlines() if line.startswith(("| `", "| all of"))]
