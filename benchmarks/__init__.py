@@ -1,1 +1,1 @@
-"""Benchmarks: each prints a ratio against a peer measured in the same run. `make bench` runs `benchmarks.compare`."""
+"""Benchmarks: each prints ratios to another system measured in the same run. `make bench` runs `benchmarks.compare`."""

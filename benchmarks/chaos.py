@@ -1,4 +1,4 @@
-"""A cluster of processes is asked, changed and damaged at the same time: every answer is exact, or says that it is not.
+"""Query, change and damage a cluster of processes at the same time: every answer is exact, or reports that it is not.
 
     python -m benchmarks.chaos [--minutes 30] [--seed 7] [--rows 20000] [--patience 1.0] [--folder F] [--write-docs]
 

@@ -1,4 +1,4 @@
-"""How long a broker and a server take from nothing to work.
+"""How long a broker and a server take from a cold start to their first answer.
 
     python -m benchmarks.cold_start [--segments 100000] [--loaded 1000] [--zk HOST:PORT]
 

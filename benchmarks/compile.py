@@ -1,4 +1,4 @@
-"""How long it takes to read a query: new, known, and with a megabyte of IN list.
+"""How long parsing and binding a query takes: new, known, and with a megabyte of IN list.
 
     python -m benchmarks.compile [--runs 200]
 

@@ -1,4 +1,4 @@
-"""Random runs of a cluster that completes segments, in volume: messages lost, late and doubled, processes that die.
+"""Many random runs of a cluster that completes segments: messages are lost, late or duplicated, processes die.
 
 `python -m benchmarks.completion_histories --count 100000 [--first SEED]`; run it in the root of the repository, as it uses
 `tests.simulation.cluster`. A run is a function of its seed: one that breaks an invariant or does not settle is shown,

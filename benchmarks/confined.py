@@ -1,4 +1,4 @@
-"""Roles as in containers, and queries that need more memory than these have: nothing that clients send ends a process.
+"""Roles as in containers, and queries that need more memory than available: no client request may end a process.
 
     python -m benchmarks.confined [--seconds 60] [--clients 8] [--memory-mb 600] [--rows 4000000]
 

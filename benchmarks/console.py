@@ -1,4 +1,4 @@
-"""How soon the web console is there, how large it is, and whether a long session leaves anything behind.
+"""The web console's load time and size, and leaks during a long session.
 
     python -m benchmarks.console                 # first paint, bundle, a first answer
     python -m benchmarks.console --minutes 10    # and a session of generated clicks

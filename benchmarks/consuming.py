@@ -1,4 +1,4 @@
-"""A consuming segment beside the sealed one of the same rows: queries, memory, appending, viewing, sealing.
+"""A consuming segment compared with the sealed one of the same rows: queries, memory, appending, viewing, sealing.
 
     python -m benchmarks.consuming [--rows 1000000] [--batch 5000] [--repeat 15] [--write-docs]
 

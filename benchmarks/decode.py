@@ -1,4 +1,4 @@
-"""From messages to columns: rows a second of processor time, on one core, for each decoder.
+"""From messages to columns: rows per second of processor time, on one core, for each decoder.
 
     python -m benchmarks.decode [--messages 200000] [--write-docs]
 

@@ -1,4 +1,4 @@
-"""TPC-H joined to one wide table, as its users have it: no index, no config, 18 queries that the engine was not tuned on.
+"""TPC-H joined to one wide table without index or config, and 18 queries that the engine was not tuned for.
 
     python -m benchmarks.flat [--scale 1] [--threads 2] [--write-docs]
 

@@ -1,4 +1,4 @@
-"""The room that the wide table of `benchmarks.flat` takes: mapped, by form, and in the deep store.
+"""The space that the wide table of `benchmarks.flat` takes: mapped, by form, and in the deep store.
 
     python -m benchmarks.flat_size [--scale 0.34] [--write-docs]
 

@@ -1,4 +1,4 @@
-"""Building, size, memory and start-up, each beside a peer measured in the same run.
+"""Building, size, memory and start-up, each compared with another system in the same run.
 
     python -m benchmarks.footprint [--write-docs]
 

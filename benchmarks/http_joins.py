@@ -1,4 +1,4 @@
-"""How many joins of a dashboard one process answers over HTTP, and how long they take.
+"""How many dashboard joins per second one process answers over HTTP, and how long they take.
 
     python -m benchmarks.http_joins [--rows 1000000] [--seconds 5] [--connections 4]
 

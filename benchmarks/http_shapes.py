@@ -1,4 +1,4 @@
-"""How many small queries of six shapes one process answers over HTTP, and what processor time each takes.
+"""How many small queries of six shapes one process answers over HTTP, and the processor time of each.
 
     python -m benchmarks.http_shapes [--scale 0.17] [--segments 3] [--seconds 5] [--connections 16] [--usual-way]
 

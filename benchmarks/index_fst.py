@@ -1,4 +1,4 @@
-"""LIKE and regular expressions over a dictionary of many texts, with the FST index and without, against DuckDB.
+"""LIKE and regular expressions over a dictionary of many texts, with and without the FST index, against DuckDB.
 
     python -m benchmarks.index_fst
 

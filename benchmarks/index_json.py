@@ -1,4 +1,4 @@
-"""JSON_MATCH with a JSON index, without it, and DuckDB on the same documents.
+"""JSON_MATCH with and without a JSON index, against DuckDB on the same documents.
 
     python -m benchmarks.index_json
 

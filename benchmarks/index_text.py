@@ -1,4 +1,4 @@
-"""TEXT_MATCH with a text index, without, and the same searches in DuckDB and in ClickHouse with its text index.
+"""TEXT_MATCH with and without a text index, and the same searches in DuckDB and in ClickHouse with its text index.
 
     python -m benchmarks.index_text
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of joins share: each query's answers are compared, then the times of each system side by side."""
+"""Shared code of the join benchmarks: compares the answers to each query, then times the systems side by side."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""Rows a second from one partition of Kafka to queries, with two commits on the way.
+"""Rows per second from one Kafka partition to queries, with two commits during the run.
 
     python -m benchmarks.kafka [--rows 2000000] [--write-docs]
 

@@ -1,4 +1,4 @@
-"""SIGKILL of minions at random moments of MergeRollupTasks: the rows stay the same, and nothing of the dead is left.
+"""SIGKILL of minions at random moments of MergeRollupTasks: rows stay the same, and no leftovers remain.
 
     python -m benchmarks.minion_chaos [--rounds 50] [--seed 7]
 

@@ -1,4 +1,4 @@
-"""The path of a newcomer, timed: from `pip install` to the first answer of an own CSV file, in Python, shell and console.
+"""A new user's path, timed: from `pip install` to the first answer about their CSV file, in Python, shell and console.
 
     python -m benchmarks.newcomer                     # a wheel, a new environment, everything downloaded
     python -m benchmarks.newcomer --python .venv/bin/python   # in an environment that has Gamay: no installation

@@ -1,4 +1,4 @@
-"""What is gained by the parts that do what the runtime (allocator, importer, collector, Numba) would do otherwise.
+"""The gain of each part that replaces one of the runtime (allocator, importer, garbage collector, Numba's cache).
 
     python -m benchmarks.own_runtime [--rounds 5]
 

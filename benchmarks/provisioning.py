@@ -1,4 +1,4 @@
-"""What `gamay admin realtime-provisioning` predicts, beside what consuming and sealed segments of random tables take.
+"""The predictions of `gamay admin realtime-provisioning`, compared with consuming and sealed segments of random tables.
 
     python -m benchmarks.provisioning [--rows 400000] [--seeds 8]
 

@@ -1,4 +1,4 @@
-"""How long the broker takes to drop the segments of a large table that cannot match.
+"""How long the broker takes to prune the segments of a large table that cannot match.
 
     python -m benchmarks.pruning [--segments 100000] [--write-docs]
 

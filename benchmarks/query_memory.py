@@ -1,4 +1,4 @@
-"""How far a process grows while queries run that need more memory than they may have: each in a process of its own.
+"""How far a process grows while queries run that need more memory than they may use: each in a separate process.
 
     python -m benchmarks.query_memory [--budget-mb 100] [NAME ...]
 

@@ -1,4 +1,4 @@
-"""Queries drawn at random from a grammar, as texts for Gamay and for DuckDB that mean the same.
+"""Random queries from a grammar, as equivalent texts for Gamay and for DuckDB.
 
 Sums by which rows are ordered are of whole numbers, so that the order of addition does not decide which rows come first.
 """

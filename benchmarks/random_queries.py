@@ -1,4 +1,4 @@
-"""Random queries about random tables, against DuckDB: what is slow on work that nobody had in mind.
+"""Random queries about random tables, against DuckDB: finds what is slow in workloads without tuning.
 
     python -m benchmarks.random_queries [--seed 2] [--queries 200] [--tables 4] [--rows 2000000] [--only KIND] [--write-docs]
 

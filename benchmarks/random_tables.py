@@ -1,4 +1,4 @@
-"""Tables of random shape, by seed: which columns there are, how many values each has, how often it is null, how rows lie."""
+"""Tables of random shape, by seed: columns, numbers of values, shares of nulls, order of rows."""
 
 import random
 import string

@@ -1,4 +1,4 @@
-"""How fast a stream partition becomes queryable: rows a second, freshness, and the pause of a commit.
+"""How fast a stream partition becomes queryable: rows per second, freshness, and the pause of a commit.
 
     python -m benchmarks.realtime [--rows 2000000] [--rate 50000] [--commits 20] [--segment-rows 200000]
                                   [--only throughput|pauses] [--write-docs]

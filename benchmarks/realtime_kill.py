@@ -1,4 +1,4 @@
-"""A stream is consumed by two replicas while servers, controllers and the stream's broker are killed: each row counts once.
+"""Consume a stream by two replicas while servers, controllers and the stream's broker are killed: each row counts once.
 
     python -m benchmarks.realtime_kill [--rows 20000000] [--stream kafka] [--seed 7] [--partitions 4] [--segment-rows 500000]
                                        [--every 10] [--pauseless] [--folder F] [--write-docs]

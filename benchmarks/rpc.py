@@ -1,4 +1,4 @@
-"""What it costs a query that its server is another process.
+"""The cost of running the server in a separate process, per query.
 
     python -m benchmarks.rpc [--queries 2000] [--busy-poll-us N]
 

@@ -1,4 +1,4 @@
-"""Building and writing on Spark by processor time, beside the embedded builder and Spark's own Parquet.
+"""Building and writing on Spark by processor time, compared with the embedded builder and Spark's own Parquet.
 
     python -m benchmarks.spark [--rows 1250000] [--repeat 2] [--small-files 10000] [--csv-mb 400]
 

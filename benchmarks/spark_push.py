@@ -1,4 +1,4 @@
-"""Pushing the metadata of many segments from threads of the driver and from executors: time, and what is moved.
+"""Pushing the metadata of many segments from threads of the driver and from executors: time and transferred bytes.
 
     python -m benchmarks.spark_push [--segments 1000]
 

@@ -1,4 +1,4 @@
-"""The systems that are compared: load Parquet files once, then run SQL; each with the same number of threads.
+"""The compared systems: each loads Parquet files once, then runs SQL, with the same number of threads.
 
 Each is set up as its users are told to: Gamay with a sorted time column and two inverted indexes, ClickHouse with a
 MergeTree in the order of time and LowCardinality text, DuckDB as it loads (it keeps minima and maxima of row groups).

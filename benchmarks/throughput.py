@@ -1,4 +1,4 @@
-"""How many queries a second one process answers over HTTP, with and without pruning at the broker.
+"""How many queries per second one process answers over HTTP, with and without pruning at the broker.
 
     python -m benchmarks.throughput [--seconds 5] [--connections 16] [--segments 720]
 

@@ -1,4 +1,4 @@
-"""Counts of an upsert table while its segments are committed, moved and lost: each is exact, or says that it is partial.
+"""Counts of an upsert table while its segments are committed, moved and lost: each is exact, or reported as partial.
 
     python -m benchmarks.upsert_consistency [--minutes 10] [--seed 7] [--mode SYNC] [--quiet] [--folder F]
 

@@ -1,4 +1,4 @@
-"""Random histories of a table with `upsertConfig` against the plain model of the tests, in volume.
+"""Many random histories of a table with `upsertConfig`, compared with the plain model of the tests.
 
 `python -m benchmarks.upsert_histories --count 50000 [--first SEED]`; run it in the root of the repository, as it uses
 `tests.naive.upsert_histories`. A number is a seed: a difference is shown with it, and `--first SEED --count 1` repeats it.

@@ -1,4 +1,4 @@
-"""The primary-key index: upserts a second and bytes a key, beside a dict, Polars and DuckDB in the same run.
+"""The primary-key index: upserts per second and bytes per key, compared with a dict, Polars and DuckDB in the same run.
 
     python -m benchmarks.upsert_index [--keys 10000000] [--write-docs]
 

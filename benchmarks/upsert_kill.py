@@ -1,4 +1,4 @@
-"""SIGKILL at random moments of consumption with upserts; afterwards the table must be what a plain model says.
+"""SIGKILL at random moments of consumption with upserts; afterwards the table must match a plain model.
 
     python -m benchmarks.upsert_kill [--rounds 100] [--seed 7] [--replicas 2 | --pauseless]
 

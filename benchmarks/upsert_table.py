@@ -1,4 +1,4 @@
-"""A table with `upsertConfig`: restarts, consumption, queries beside the same table without it, and queries while rows come.
+"""A table with `upsertConfig`: restarts, consumption, and queries, compared with the same table without it.
 
     python -m benchmarks.upsert_table [--only restart|consume|queries|views] [--keys 10000000] [--queries 100000]
                                       [--write-docs]

@@ -1,4 +1,4 @@
-"""Load over HTTP: one process with all roles, asked by `wrk` (Debian's package of that name) on the same processors.
+"""Load over HTTP: one process with all roles, queried by `wrk` (Debian's package of that name) on the same processors.
 
 Every query has literals of its own, which the Lua of `wrk` draws. Processor time, user and system, is that of the cluster's
 process alone, whatever else the machine does.

@@ -1,4 +1,4 @@
-"""Queries of columns that rows lie about in the order of: with zone maps, by scans of all rows, and by DuckDB.
+"""Queries of columns that rows are approximately sorted by: with zone maps, by full scans, and by DuckDB.
 
     python -m benchmarks.zone_map [--rows 8000000] [--write-docs]
 

@@ -1,4 +1,4 @@
-"""Says whether a Java that PySpark can use is there, and how to get one; exits 1 when it is not."""
+"""Check for a Java that PySpark can use; exit with 1 and installation hints if there is none."""
 
 import os
 import re

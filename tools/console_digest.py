@@ -1,4 +1,4 @@
-"""Note what the web console was built of, or tell whether the build is of today's sources.
+"""Record the sources of the web console's build, or report whether the build matches today's sources.
 
 python tools/console_digest.py            # tells whether the build is of these sources
 python tools/console_digest.py --write    # console/build.sh does so after each build

@@ -1,4 +1,4 @@
-"""Write the catalog of kernels anew, from what the tests have compiled.
+"""Rewrite the catalog of kernels from what the tests have compiled.
 
     GAMAY_CACHE_DIR=/tmp/fresh python -m pytest tests --ignore tests/kernels --ignore tests/naive
     python tools/gen_signatures.py /tmp/fresh

@@ -1,4 +1,4 @@
-"""Fetch clients that others wrote into build/clients, for tests/clients to ask a cluster with.
+"""Download third-party clients into build/clients, for tests/clients to query a cluster with.
 
     python tools/get_clients.py [--trino]
 

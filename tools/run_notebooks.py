@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/notebooks and writes their outputs into them: `python tools/run_notebooks.py`."""
+"""Run the notebooks of examples/notebooks and store their outputs in them: `python tools/run_notebooks.py`."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""Searches for failures that the suite, the same at every run, does not show: random seeds until the time is used up.
+"""Search for failures with random seeds until the time is used up; the test suite itself is the same at every run.
 
     python tools/search.py --minutes 30
 

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: `ARCHITECTURE.md` of the project's root is a page of the site, too."""
+"""A hook of mkdocs: adds `ARCHITECTURE.md` of the project's root to the site as a page."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A hook of mkdocs: charts of what benchmarks measured, drawn at the build where pages have `<!-- chart: NAME -->`.
+"""A hook of mkdocs: draws charts of benchmark results at the build where pages have `<!-- chart: NAME -->`.
 
 The numbers come from the files that benchmarks leave in `build/`; nothing is fetched, and pages need no script to show them.
 A file that is not there leaves a line that says how to make it.

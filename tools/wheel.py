@@ -1,4 +1,4 @@
-"""Build a wheel with compiled kernels, so that whoever installs it waits for no compiler.
+"""Build a wheel with compiled kernels, so that nothing is compiled after its installation.
 
     python -m tools.wheel [--out dist]
 

@@ -1,4 +1,4 @@
-"""A hook of hatchling: kernels that `tools.wheel` compiled go into the wheel; `gamay.kernels.prebuilt` finds them there."""
+"""A hook of hatchling: adds the kernels compiled by `tools.wheel` to the wheel; `gamay.kernels.prebuilt` loads them."""
 
 import os
 from pathlib import Path

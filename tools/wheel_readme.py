@@ -1,4 +1,4 @@
-"""A hook of hatchling: the README of the wheel's metadata, whose links lead somewhere from everywhere.
+"""A hook of hatchling: the README in the wheel's metadata, with absolute links.
 
     GAMAY_PROJECT_URL=https://example.org/gamay/blob/v0.1.0 pip wheel .
 

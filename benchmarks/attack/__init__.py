@@ -1,1 +1,1 @@
-"""Damaged and hostile input for all that a cluster takes: requests, queries, frames, segments, archives, records."""
+"""Damaged and hostile input for all interfaces of a cluster: requests, queries, frames, segments, archives, records."""

@@ -1,4 +1,4 @@
-"""A cluster is sent a million damaged and hostile inputs, while a bystander asks it small queries.
+"""Send a million damaged and hostile inputs to a cluster, while a bystander sends it small queries.
 
     python -m benchmarks.attack [--inputs 1000000] [--seed 1] [--only KIND ...] [--folder F]
 

@@ -1,4 +1,4 @@
-"""A user who has nothing to do with it, and asks small queries all the while."""
+"""A bystander: a user who sends small, valid queries during an attack."""
 
 import random
 import threading

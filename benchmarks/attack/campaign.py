@@ -1,4 +1,4 @@
-"""All attacks on one cluster, and what they showed."""
+"""Run all attacks on one cluster, and collect their findings."""
 
 import sys
 import threading

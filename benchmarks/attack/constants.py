@@ -1,4 +1,4 @@
-"""Calls of functions of long constants, which a broker computes while it compiles a query: none may hold it up."""
+"""Calls of functions with long constants, which a broker computes while it compiles a query: none may block it."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Requests by sessions of the console: with damaged cookies, and for changes without the token, as other sites send them."""
+"""Requests with console sessions: with damaged cookies, and changes without the CSRF token, as other sites send them."""
 
 import random
 from typing import Self
@@ -20,7 +20,7 @@ _TOKENS = (b"", b"x", b"null", b"\xff", b"=" * 5_000)
 
 
 class Cookies(OverHttp):
-    """Who has no session is nobody, and who has one without its token changes nothing."""
+    """Requests without a session are anonymous, and those with a session but without its token change nothing."""
 
     def __init__(self, doors: Doors, seed: int) -> None:
         super().__init__("owner")

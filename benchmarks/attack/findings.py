@@ -1,4 +1,4 @@
-"""What an attack brought to light."""
+"""Findings of an attack."""
 
 from collections import Counter
 from dataclasses import dataclass, field

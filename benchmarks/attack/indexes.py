@@ -1,4 +1,4 @@
-"""Secondary indexes that came with a segment: right checksums, and a wrong structure."""
+"""Secondary indexes pushed with a segment: valid checksums, invalid structure."""
 
 import random
 import zlib

@@ -1,4 +1,4 @@
-"""What every answer is judged by."""
+"""The criteria by which every answer is judged."""
 
 LATE_S = 20.0
 """Twice the deadline that queries have by default."""

@@ -1,4 +1,4 @@
-"""Bytes that are nearly right."""
+"""Mutations of valid bytes."""
 
 import random
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""What needs no cluster: segments that are opened and read, archives that are unpacked, records that a start finds, and
-constants that a query has computed while it is compiled."""
+"""Attacks that need no cluster: on reading segments, unpacking archives, loading records at a start, and computing the
+constants of a query while it is compiled."""
 
 import contextlib
 import faulthandler

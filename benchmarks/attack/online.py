@@ -1,4 +1,4 @@
-"""What is sent to a cluster that runs, by kind."""
+"""Inputs for a running cluster, by kind."""
 
 import random
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Requests, queries and uploads, each sent by a principal over a connection that stays."""
+"""Requests, queries and uploads, each sent by a principal over a persistent connection."""
 
 import io
 import json

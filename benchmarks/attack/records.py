@@ -1,4 +1,4 @@
-"""Stored records with one field that is wrong."""
+"""Stored records with one invalid field."""
 
 import copy
 import random

@@ -1,4 +1,4 @@
-"""Segments with right checksums and a wrong structure."""
+"""Segments with valid checksums and an invalid structure."""
 
 import json
 import math

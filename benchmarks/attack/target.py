@@ -1,4 +1,4 @@
-"""The cluster that is attacked: a process for each role, with access control, and a bystander's table beside the others."""
+"""The attacked cluster: a process for each role, with access control, and a bystander's table next to the others."""
 
 import random
 import re

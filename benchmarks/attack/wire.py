@@ -1,4 +1,4 @@
-"""Bytes that are nearly HTTP."""
+"""Bytes that are almost HTTP."""
 
 import contextlib
 import errno

@@ -1,1 +1,1 @@
-"""A cluster of processes on one machine, and what benchmarks do to it."""
+"""A cluster of processes on one machine, and the operations that benchmarks run on it."""

@@ -1,4 +1,4 @@
-"""Queries that go on through all brokers, each answer judged as it comes."""
+"""Continuous queries through all brokers, each answer checked when it arrives."""
 
 import http.client
 import logging

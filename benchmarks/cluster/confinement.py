@@ -1,4 +1,4 @@
-"""Confinement of a process on Linux, as in a container: a root that is read-only, no capabilities, little memory."""
+"""Confinement of a process on Linux, as in a container: read-only root, no capabilities, little memory."""
 
 import os
 import shutil

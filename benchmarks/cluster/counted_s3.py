@@ -1,4 +1,4 @@
-"""S3's protocol on this machine, which counts what it is asked for."""
+"""A local server of S3's protocol that counts requests."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""A table whose answers are known at any time, while its segments are replaced and refreshed.
+"""A table whose correct answers are known at any time, while its segments are replaced and refreshed.
 
 The table has `PARTS` parts of as many rows each; a row has the number of its part, a number within all rows, and the version
 of the segment that brought it. Whatever the versions are, each part has the same rows. Parts of a group are replaced

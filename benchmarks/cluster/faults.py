@@ -1,4 +1,4 @@
-"""What happens to the processes of a cluster: they are killed, stand still, leave, and come back."""
+"""Faults of a cluster's processes: they are killed, suspended, shut down, and restarted."""
 
 import logging
 import random

@@ -1,4 +1,4 @@
-"""The roles of a cluster as processes on this machine: started, killed, stopped for a while, started again."""
+"""The roles of a cluster as processes on this machine: started, killed, suspended, restarted."""
 
 import os
 import signal

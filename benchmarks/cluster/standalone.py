@@ -1,4 +1,4 @@
-"""A standalone Spark on this machine, of processes of its own."""
+"""A standalone Spark on this machine, with its own processes."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Role processes as forks of a template that has imported what they need, so that a start costs no seconds of imports."""
+"""Role processes as forks of a template that has imported their modules, so that a start skips seconds of imports."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""What goes on while processes die: segments refreshed and replaced, reloaded, and the table rebalanced, over and over."""
+"""Maintenance during faults: segments are refreshed, replaced and reloaded, and the table rebalanced, in a loop."""
 
 import logging
 import random
