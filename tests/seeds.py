@@ -1,4 +1,4 @@
-"""From which seed the generated queries, histories and simulations of the suite count.
+"""The first seed of the suite's generated queries, histories and simulations.
 
 Every run of the suite takes the same ones, from 0. `GAMAY_FIRST_SEED` chooses others; each family has a variable of its own
 for how many there are.

@@ -1,4 +1,4 @@
-"""Answers that must stay the same while something goes on."""
+"""Answers that must stay the same during a background operation."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The documents as they are read: the reference is what the code says, links lead somewhere, and what is shown works."""
+"""The documentation: the reference matches the code, links are valid, and examples work."""
 
 import ast
 import importlib

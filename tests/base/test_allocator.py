@@ -1,4 +1,4 @@
-"""One heap for all threads, whose free end is given back: in a process of its own, for nothing of it can be undone."""
+"""One heap for all threads that returns its free end: in a separate process, because it cannot be undone."""
 
 import platform
 import subprocess

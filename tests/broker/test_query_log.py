@@ -1,4 +1,4 @@
-"""The log of queries: which lines are written, and what they say."""
+"""The log of queries: which lines are written, and their contents."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Queries over servers in other processes: whole answers while servers fail, partial ones that say so."""
+"""Queries over servers in other processes: complete answers while servers fail, or answers reported as partial."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What is asked instead of servers that fail or lack segments."""
+"""Which servers are asked instead of those that fail or lack segments."""
 
 from collections import defaultdict
 from types import SimpleNamespace

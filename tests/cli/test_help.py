@@ -1,4 +1,4 @@
-"""What every command says of itself."""
+"""The help text of every command."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a start says."""
+"""The output of a start."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

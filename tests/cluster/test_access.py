@@ -1,4 +1,4 @@
-"""Who may do what, as a properties file says."""
+"""Access rights from a properties file."""
 
 import pytest
 

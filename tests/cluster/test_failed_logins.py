@@ -1,4 +1,4 @@
-"""Guessing passwords takes long, and is told in the log; so is who changes what."""
+"""Failed log-ins are slowed down and logged, and changes are recorded in the audit log."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Users in the metadata store: what is stored, who is let in, and that changes hold at once."""
+"""Users in the metadata store: storage, authentication, and changes that apply immediately."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""How a table's segments lie, as numbers."""
+"""Metrics of the placement of a table's segments."""
 
 from gamay.cluster.records.records import CONSUMING, ERROR, OFFLINE, ONLINE, Assignment
 from gamay.controller.metrics.gauges import measure_table

@@ -1,4 +1,4 @@
-"""A crash between any two steps: the next start finishes or undoes what was under way, and acknowledged segments stay."""
+"""A crash between any two steps: the next start completes or undoes the change, and acknowledged segments stay."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A disk without room: what cannot be written is told, and nothing is half there."""
+"""A full disk: failed writes are reported, and nothing is left half written."""
 
 import errno
 import os

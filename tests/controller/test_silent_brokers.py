@@ -1,4 +1,4 @@
-"""What a controller says of brokers that it asks for somebody, and that do not answer."""
+"""Responses of a controller for brokers that do not answer a forwarded request."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Whatever is stored in one record, the cluster starts, other tables are answered, and what is damaged is told.
+"""With any damaged record the cluster starts, serves other tables, and reports the damage.
 
 `GAMAY_RECORD_MUTANTS=all` tries every single-field mutation of every record.
 """

@@ -1,4 +1,4 @@
-"""How long requests under way may take once a process is to end."""
+"""How long requests in flight may take when a process is shutting down."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Uploads that find no room on the disk: told with status 507, and nothing is half there."""
+"""Uploads to a full disk: status 507, and nothing is left half written."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Records that cannot be read are listed, and mended from what is left, through the REST interface and the command line."""
+"""Unreadable records are listed and repaired, through the REST interface and the command line."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Arrow does not import pandas for Gamay, and knows it as soon as somebody else has imported it."""
+"""Arrow does not import pandas for Gamay, and recognises it once other code has imported it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What every role tells of its process."""
+"""The routes of every role about its process."""
 
 import logging
 from datetime import datetime

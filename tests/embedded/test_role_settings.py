@@ -1,4 +1,4 @@
-"""What a role's process is told, and how it becomes a member."""
+"""The settings of a role's process, and how it joins the cluster."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tasks that store segments anew: as schema and config say, without some rows, without dictionaries."""
+"""Tasks that rebuild segments: for a new schema or config, without some rows, without dictionaries."""
 
 from collections.abc import Mapping
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""What aggregates tell about themselves in their traits, against what they do."""
+"""The traits that aggregates declare, against their behaviour."""
 
 from dataclasses import fields
 from typing import Any

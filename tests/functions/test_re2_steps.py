@@ -1,4 +1,4 @@
-"""Columns matched in steps are those matched at once, and the query may end between two."""
+"""Matching a column in steps equals matching it at once, and the query may end between two steps."""
 
 from collections.abc import Callable
 from typing import Any

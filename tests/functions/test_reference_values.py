@@ -1,4 +1,4 @@
-"""Scalar functions give what the SQL reference says of them: the rows of `reference_values.txt`."""
+"""Scalar functions return the values of the SQL reference: the rows of `reference_values.txt`."""
 
 import ast
 import math

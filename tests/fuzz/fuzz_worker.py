@@ -1,4 +1,4 @@
-"""Asks queries until the number is reached, and prints what is wrong with an answer: one JSON object a line.
+"""Runs queries until the number is reached, and prints what is wrong with an answer: one JSON object per line.
 
     python -m tests.fuzz.fuzz_worker --inputs 100000 --seed 7 [--first 0] [--state FILE] [--cases FILE]
         [--messages FILE] [--show]

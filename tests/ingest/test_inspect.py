@@ -1,4 +1,4 @@
-"""What is told of files and topics before there are tables for them."""
+"""Inspection of files and topics before there are tables for them."""
 
 from pathlib import Path
 from typing import Any

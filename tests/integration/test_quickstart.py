@@ -1,4 +1,4 @@
-"""The tour as a newcomer takes it, in a process of its own; its table is then compared with DuckDB on the same file."""
+"""The tour of a new user, in a separate process; its table is then compared with DuckDB on the same file."""
 
 import importlib.util
 import subprocess

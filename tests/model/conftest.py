@@ -1,4 +1,4 @@
-"""Documents that use every key there is."""
+"""Documents that use every key."""
 
 import copy
 from typing import Any

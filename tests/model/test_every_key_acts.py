@@ -1,4 +1,4 @@
-"""Every key that a user may write is read by code that acts on it, or told to be without effect when it is used.
+"""Every key that a user may write is read by code that uses it, or reported as without effect.
 
 Which keys are read is found in the source: an access of the attribute, outside the modules that parse, validate or tell,
 on something that holds the key's section. What holds a section is told by names: those of attributes and parameters, what

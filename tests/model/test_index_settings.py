@@ -1,4 +1,4 @@
-"""Settings of indexes and segments: what is refused, and what is told to have no effect."""
+"""Settings of indexes and segments: what is refused, and what is reported as without effect."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tasks in the configs of OFFLINE tables: what is refused, and what is told to have no effect."""
+"""Tasks in the configs of OFFLINE tables: what is refused, and what is reported as without effect."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A query holds no more than its budget, gives everything back, and says what held it."""
+"""A query never exceeds its memory budget, releases everything, and reports what held the memory."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The counters of a response say exactly what was read."""
+"""The counters of a response equal what was read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""ORDER BY a column that the rows lie in the order of: read from the right end, no further than needed, ties as they lie."""
+"""ORDER BY a column by which rows are sorted: read from the right end, no further than needed, ties in row order."""
 
 from collections.abc import Iterator
 from pathlib import Path

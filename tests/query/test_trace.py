@@ -1,4 +1,4 @@
-"""`trace=true` tells of each operator, and nothing is noted without it; counters agree with a naive count."""
+"""`trace=true` describes each operator, and nothing is recorded without it; counters agree with a naive count."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE, TABLE and `information_schema` tell what is there."""
+"""SHOW, DESCRIBE, TABLE and `information_schema` list tables and columns."""
 
 import re
 

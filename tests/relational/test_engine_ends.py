@@ -1,4 +1,4 @@
-"""A query above the leaves ends when its time is up, at whatever moment that is."""
+"""A query above the leaves ends at its deadline, at whatever moment that is."""
 
 import time
 from collections.abc import ItemsView

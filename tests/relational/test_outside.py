@@ -1,4 +1,4 @@
-"""What the engine of joins does not reach, whatever statement it were given."""
+"""What the engine of joins cannot access, whatever the statement."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A statement that is asked again is planned once, for as long as its tables are as they were."""
+"""A repeated statement is planned once, as long as its tables do not change."""
 
 from collections.abc import Iterator
 from pathlib import Path

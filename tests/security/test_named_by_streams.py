@@ -1,4 +1,4 @@
-"""Files and web servers that a table's stream config names: nobody reads or asks them unless the operator allows it."""
+"""Files and web servers in a table's stream config are not opened unless the operator allows it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Odd cookies, tokens and log-ins of the console: nobody is let in by them, and none is a defect."""
+"""Malformed cookies, tokens and log-ins of the console: none is accepted, and none causes an internal error."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a server tells of a segment's columns and their indexes."""
+"""A server's description of a segment's columns and their indexes."""
 
 from pathlib import Path
 

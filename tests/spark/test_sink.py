@@ -1,4 +1,4 @@
-"""`df.write.format("gamay")`: rows that come once, all at once, or not at all."""
+"""`df.write.format("gamay")`: rows are written exactly once, and all at once or not at all."""
 
 import random
 import re

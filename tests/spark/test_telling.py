@@ -1,4 +1,4 @@
-"""What jobs and writes tell of themselves: progress, summaries, OpenLineage events."""
+"""Reports of jobs and writes: progress, summaries, OpenLineage events."""
 
 import json
 import logging

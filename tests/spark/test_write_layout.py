@@ -1,4 +1,4 @@
-"""How written rows lie in segments: by partition, in an order; into REALTIME tables, too; and what a dry run tells."""
+"""The layout of written rows in segments: by partition, sorted; into REALTIME tables, too; and the result of a dry run."""
 
 import re
 from typing import Any

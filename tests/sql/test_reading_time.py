@@ -1,4 +1,4 @@
-"""Long texts are read for as long as their query has, whatever they are made of."""
+"""Parsing a long text ends at its query's deadline, whatever the text."""
 
 from collections.abc import Callable
 

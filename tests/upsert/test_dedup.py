@@ -1,4 +1,4 @@
-"""Tables that drop rows whose key is there: which segments' keys count."""
+"""Tables that drop rows with a known key: which segments' keys are considered."""
 
 from typing import Any
 

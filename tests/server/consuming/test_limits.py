@@ -1,4 +1,4 @@
-"""What bounds a server: builds at a time, messages a second; and replicas that gave up and are to begin anew."""
+"""Limits of a server: concurrent builds and messages per second; and replicas that stopped consuming and restart."""
 
 import threading
 from collections.abc import Callable

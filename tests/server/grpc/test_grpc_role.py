@@ -1,4 +1,4 @@
-"""The gRPC port of a server that is a process of its own."""
+"""The gRPC port of a server in a separate process."""
 
 from pathlib import Path
 
