@@ -120,7 +120,7 @@ def test_what_cannot_be_met_is_told(
 
 
 def test_too_few_servers_in_too_few_domains_are_told() -> None:
-    with pytest.raises(InvalidConfigError, match="cannot be made of pools of 1, 4 servers"):
+    with pytest.raises(InvalidConfigError, match="cannot be formed from pools of 1, 4 servers"):
         choose_partitions("n", TABLE, config(BY_DOMAIN, 2, 2), servers(1, 4))
     flat = InstanceAssignmentConfig(
         TagPoolConfig(TAG), ReplicaGroupPartitionConfig(True, num_replica_groups=2), partition_selector=BY_DOMAIN

@@ -49,7 +49,10 @@ def test_an_instance_that_does_not_answer_is_named_beside_the_others(
     added = httpx.post(f"{console.controller_url}/instances", json={"host": "h", "port": "1", "type": "SERVER"})
     assert added.status_code == 200
     gone = httpx.get(f"{console.controller_url}/metrics/history/Server_h_1")
-    assert (gone.status_code, gone.json()["error"]) == (503, "Server_h_1 is gone from the cluster")
+    assert (gone.status_code, gone.json()["error"]) == (
+        503,
+        "Server_h_1 is not live: it has left the cluster or does not answer",
+    )
     assert httpx.delete(f"{console.controller_url}/instances/Server_h_1").status_code == 200
 
 

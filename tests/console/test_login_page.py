@@ -55,7 +55,7 @@ def test_users_log_in_and_out_and_see_what_they_may(open_login: Open) -> None:
     page, watch = open_login()
     watch.allowed.append("401")  # the browser notes the refused log-in
     log_in(page, "guest", "wrong")
-    page.get_by_role("alert").get_by_text("There is no such name, or it has another password").wait_for()
+    page.get_by_role("alert").get_by_text("The user name or the password is wrong").wait_for()
     assert page.get_by_label("Password").input_value() == ""
     assert_accessible(page)
     log_in(page, "guest", "guest-pw")

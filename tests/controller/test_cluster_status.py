@@ -47,9 +47,9 @@ def test_dead_and_switched_off_instances() -> None:
     assert _sentences(found) == [
         "BAD cluster: no broker is alive: no query is answered",
         f"DEGRADED {A}: it is not alive; 1 segment of tables is assigned to it",
-        f"DEGRADED {B}: it is switched off; 3 segments of tables are assigned to it",
-        "DEGRADED Server_c_1: it is leaving",
-        "DEGRADED Server_d_1: queries are switched off on it",
+        f"DEGRADED {B}: it is disabled; 3 segments of tables are assigned to it",
+        "DEGRADED Server_c_1: it is shutting down",
+        "DEGRADED Server_d_1: queries are disabled on it",
     ]
 
 
@@ -65,7 +65,7 @@ def test_segments_that_are_lost_broken_or_thin() -> None:
     )
     found = diagnose_table(ideal, view, LIVE, lambda server: {"s0": "the disk is full", "s1": "the copy is damaged"})
     assert _sentences(found) == [
-        "BAD t_OFFLINE: 2 segments without a live replica (s1, s5): answers say that they are partial",
+        "BAD t_OFFLINE: 2 segments without a live replica (s1, s5): answers are marked as partial",
         f"DEGRADED t_OFFLINE: 1 segment in the ERROR state on {A} (s1): the copy is damaged",
         f"DEGRADED t_OFFLINE: 2 segments in the ERROR state on {B} (s0, s1): the disk is full",
         "DEGRADED t_OFFLINE: 4 segments with fewer live replicas than wanted (s0, s2, s3 and 1 more)",
@@ -92,9 +92,9 @@ def test_partitions_that_servers_gave_up() -> None:
     ideal = Assignment("t_REALTIME", states)
     found = diagnose_table(ideal, ideal, LIVE)
     assert _sentences(found) == [
-        "BAD t_REALTIME: all servers gave up 1 consuming segment (t__0__8__20261128T1241Z): "
+        "BAD t_REALTIME: all servers stopped consuming 1 consuming segment (t__0__8__20261128T1241Z): "
         "rows of the stream are missing in answers",
-        "DEGRADED t_REALTIME: some servers gave up 1 consuming segment (t__2__0__20261128T1240Z)",
+        "DEGRADED t_REALTIME: some servers stopped consuming 1 consuming segment (t__2__0__20261128T1240Z)",
     ]
-    assert "gamay admin realtime status t_REALTIME tells why" in found[0].advice
+    assert "gamay admin realtime status t_REALTIME shows why" in found[0].advice
     assert diagnose_table(with_pause_state(ideal, PauseState(paused=True)), ideal, LIVE) == []

@@ -239,7 +239,10 @@ def test_files_are_inserted_by_sql(shared: Fed) -> None:
         ({"inputDirURI": "{in}", "inputFormat": "thrift"}, "inputFormat 'thrift' cannot be read; it must be one of csv"),
         ({"inputDirURI": "{in}", "includeFileNamePatern": "glob:*"}, "Did you mean 'includeFileNamePattern'"),
         ({"inputDirURI": "{in}", "includeFileNamePattern": "*.csv"}, "must begin with glob: or regex:"),
-        ({"inputDirURI": "{in}", "excludeFileNamePattern": "regex:(?=x)"}, "look-around and back references are not known"),
+        (
+            {"inputDirURI": "{in}", "excludeFileNamePattern": "regex:(?=x)"},
+            "look-around and back references are not supported",
+        ),
         ({"inputDirURI": "{in}", "push.attempts": "0"}, "push.attempts is '0'; it must be a whole number, 1 or more"),
         ({"inputDirURI": "{in}/../links"}, "allowed_uris"),
         ({"inputDirURI": "{in}/none"}, "does not exist"),

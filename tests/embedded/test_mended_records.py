@@ -185,11 +185,11 @@ def test_a_lineage_is_mended_or_given(damaged: EmbeddedCluster, stored: Any) -> 
         overwritten(store, LINEAGE, json.dumps(lineage(*entry)).encode())
         assert [one["path"] for one in client.damaged_records()] == [LINEAGE]
         if told is None:
-            assert "was made anew from what can be read of it" in client.mend_record(LINEAGE)
+            assert "was rebuilt from what can be read of it" in client.mend_record(LINEAGE)
             continue
         with pytest.raises(GamayError, match=told):
             client.mend_record(LINEAGE)
-        with pytest.raises(GamayError, match="What you give is no such record"):
+        with pytest.raises(GamayError, match="The given document is not a valid record"):
             client.mend_record(LINEAGE, lineage(*entry))
         client.mend_record(LINEAGE, lineage(first, second, "REVERTED", "1"))
         assert client.damaged_records() == []

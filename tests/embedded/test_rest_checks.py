@@ -60,7 +60,7 @@ def test_parameters_that_are_missing_or_wrong_are_named(trips: Any) -> None:
         ("PUT", "/help", "405 Method Not Allowed: PUT /help"),
     ):
         unknown = trips.controller.request(method, path).json()["error"]
-        assert unknown == f"HTTP {told}; /help shows the requests that there are"
+        assert unknown == f"HTTP {told}; /help lists the requests that exist"
     long = "x" * 5000
     wrong = refused("GET", "/tables/trips/deadLetters", limit=long)
     assert wrong.startswith(f"the query parameter 'limit' is '{long[:100]}': Input should be a valid integer")
@@ -116,7 +116,7 @@ def test_a_schema_may_not_take_from_a_table_config_what_that_names(trips: Any) -
     for method, path in (("PUT", "/schemas/trips"), ("POST", "/schemas")):
         refused = trips.controller.request(method, path, params={"force": "true"}, json=without_time)
         assert refused.status_code == 400
-        assert "does not fit the config of table trips_OFFLINE" in refused.json()["error"]
+        assert "does not match the config of table trips_OFFLINE" in refused.json()["error"]
         assert "timeColumnName" in refused.json()["error"]
     assert trips.controller.get("/schemas/trips").json() == schema
     document = trips.controller.get("/tableConfigs/trips").json()

@@ -108,7 +108,7 @@ def test_segments_of_no_single_partition_are_listed(trips: Any, make_segment: Ca
     config["tableIndexConfig"]["segmentPartitionConfig"] = partitioned
     assert rest.put("/tables/trips", json=config).status_code == 200
     told = rest.get("/segments/trips/invalidPartitionMetadata")
-    assert told.json() == {"trips_0": "it does not say to which partition it belongs"}
+    assert told.json() == {"trips_0": "its partition is not recorded"}
     cases = {("Modulo", 1): None, ("Modulo", 2): "rows of 2 partitions", ("Murmur", 1): "by Murmur into 4"}
     for (function, count), problem in cases.items():
         partition = {"functionName": function, "numPartitions": 4, "partitions": list(range(count))}

@@ -239,7 +239,7 @@ def test_values_are_not_looked_up_in_rows_that_are_kept_away(url: str) -> None:
         ("tables=trips\ntrips.rls=n = 1) OR (n = 2", "is no condition of WHERE"),
         ("tables=trips\ntrips.rls=n = 1 OPTION(useStarTree=false)", "is no condition of WHERE"),
         ("tables=trips\ntrips.rls=", "is empty"),
-        ("tables=trips\npay.rls=n = 1", r"pay\.rls means nothing: the principal's `tables` must list the table"),
+        ("tables=trips\npay.rls=n = 1", r"pay\.rls has no effect: the principal's `tables` must list the table"),
         ("trips.rls=n = 1", r"trips\.rls means nothing"),
         ("tables=*\n*.rls=n = 1", r"rls means nothing"),
     ],

@@ -92,7 +92,7 @@ def test_each_field_is_made_anew_as_it_was(stored: tuple[Path, dict[str, bytes]]
     assert {number for number, _, _ in undecided} == {0}  # of which no segment before tells where it begins
     for _, what, told in undecided:
         assert "simpleFields" in what or what.startswith("b"), what
-        assert "where in the stream it begins is neither in it" in told, what
+        assert "its start offset is neither in it" in told, what
     assert damaged > 200
 
 
@@ -115,7 +115,7 @@ def test_a_cluster_goes_on_with_repaired_records(stored: tuple[Path, dict[str, b
     with EmbeddedCluster(folder, 0, 0, 0, threads=1, warm_up=False) as cluster:
         client = ControllerClient(cluster.controller_url)
         assert sorted(one["path"] for one in client.damaged_records()) == paths
-        with pytest.raises(GamayError, match=r"where in the stream it begins .* Give the record \(--file\)"):
+        with pytest.raises(GamayError, match=r"its start offset is neither .* Give the record \(--file\)"):
             client.mend_record(paths[0])
         with pytest.raises(GamayError, match="its id is 'x'"):
             client.mend_record(paths[0], {**document, "id": "x"})
@@ -145,7 +145,7 @@ def test_what_only_servers_have_is_committed_again_or_not_decided(stored: tuple[
     fields["simpleFields"]["segment.crc"] = "NaN"
     shutil.rmtree(folder / "deepstore" / "t_REALTIME")
     with offline(folder) as (cluster, repair):
-        with pytest.raises(GamayError, match="the deep store has no whole copy of it"):
+        with pytest.raises(GamayError, match="the deep store has no intact copy of it"):
             repaired(cluster, repair, path, orjson.dumps(fields))
         config = cluster.tables.document("t_REALTIME")
         config["ingestionConfig"]["streamIngestionConfig"]["pauselessConsumptionEnabled"] = True

@@ -118,7 +118,7 @@ def test_a_message_that_is_taken_when_it_is_consumed_again(make_realtime: MakeRe
     eventually(lambda: numbers(table) == [0, 1, 3])
     commit(table, eventually)
     assert {offset: letter["replayedTo"] for offset, letter in letters(table).items()} == {"1": "1", "2": None}
-    assert "consumed it once more" in replay(table, "1")["notReplayed"][0]["reason"]
+    assert "consumed it again successfully" in replay(table, "1")["notReplayed"][0]["reason"]
     assert [entry["offset"] for entry in replay(table, all=True)["replayed"]] == ["2"]
     eventually(lambda: list(letters(table)) == ["1", "2", "4"])
     assert numbers(table) == [0, 1, 3]
@@ -173,7 +173,7 @@ def test_a_request_says_what_to_replay(make_realtime: MakeRealtime) -> None:
     for body in ({}, [1], [{"partition": 0}], [{"partition": True, "offset": "1"}], [{"partition": 0, "offset": 1}]):
         assert "the request body" in refusal(json=body)
     message = [{"partition": 0, "offset": "1"}]
-    assert "all=true goes with neither" in refusal(json=message, params={"all": "true"})
+    assert "all=true cannot be combined" in refusal(json=message, params={"all": "true"})
     assert httpx.post(url.replace("/t/", "/u/"), json=message).status_code == 404
 
 

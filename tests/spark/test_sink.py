@@ -181,7 +181,7 @@ def test_what_another_driver_has_shown_is_not_undone(spark, cluster, write, monk
     write(frame(spark, 0, 50), "raced", createTable="true", timeColumn="ts", jobId="twice")
     settles(cluster, "raced", sums(range(50)))
     ((entry, shown),) = cluster.client.lineage("raced").items()
-    with pytest.raises(ConflictError, match="has ended: its segments are shown"):
+    with pytest.raises(ConflictError, match="has ended: its segments are visible"):
         cluster.client.revert_replace("raced", entry)
     monkeypatch.setattr(ControllerClient, "lineage", lambda *_: {entry: {**shown, "state": "IN_PROGRESS"}})  # as it was
     HiddenJob("raced", "OFFLINE", "twice").remove_left(cluster.client, ())

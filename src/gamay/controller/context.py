@@ -1,4 +1,4 @@
-"""What the parts of the controller share."""
+"""The state that the parts of the controller share."""
 
 import ssl
 from collections.abc import Collection, Mapping, Sequence
@@ -18,32 +18,32 @@ from gamay.storage.fetchers import Fetchers
 
 
 class Servers(Protocol):
-    """What the controller asks of servers; every method raises NotFoundError when the server does not answer."""
+    """The controller's requests to servers; every method raises NotFoundError if the server does not answer."""
 
     def segment_sizes(self, instance: str, table: str) -> Mapping[str, int]:
         """Return the bytes on disk of each segment that the server has loaded."""
         ...
 
     def segment_details(self, instance: str, table: str, segment: str, columns: Sequence[str]) -> dict[str, Any]:
-        """Return what the server knows of a loaded segment; columns: names, or `*` for all."""
+        """Return the server's metadata of a loaded segment; columns: names, or `*` for all."""
         ...
 
     def reload_progress(
         self, instance: str, table: str, segments: Sequence[str], since_ms: int
     ) -> tuple[int, Mapping[str, str]]:
-        """Return how many of the segments were loaded again since then, and the reasons of those that failed."""
+        """Return how many of the segments were reloaded since `since_ms`, and segment -> reason for those that failed."""
         ...
 
     def stale_segments(self, instance: str, table: str) -> Sequence[str]:
-        """Return the loaded segments that are not stored as the table config asks for."""
+        """Return the loaded segments that are not stored as the table config demands."""
         ...
 
     def segment_errors(self, instance: str, table: str) -> Mapping[str, str]:
-        """Return why segments are in the ERROR state."""
+        """Return segment -> reason for segments in the ERROR state."""
         ...
 
     def consuming_segments(self, instance: str, table: str) -> Sequence[Mapping[str, Any]]:
-        """Return the consuming segments of the server, in the shape of its `consumingSegmentsInfo`."""
+        """Return the consuming segments of the server, in the format of its `consumingSegmentsInfo`."""
         ...
 
     def consumption(self, instance: str, table: str) -> Mapping[str, Any]:
@@ -51,34 +51,36 @@ class Servers(Protocol):
         ...
 
     def dead_letters(self, instance: str, table: str, limit: int) -> Sequence[Mapping[str, Any]]:
-        """Return the last messages that the server could not take in."""
+        """Return the last messages that the server could not turn into rows."""
         ...
 
     def replayable(self, instance: str, table: str, limit: int) -> tuple[Sequence[Place], bool]:
-        """Return the places of messages that can be written to the stream again, as far as the server knows, the oldest
-        first, and whether there are more of them."""
+        """Return the places of replayable messages that the server knows, the oldest first, and whether there are
+        more."""
         ...
 
     def find_dead_letters(
         self, instance: str, table: str, places: Collection[Place]
     ) -> tuple[Sequence[Mapping[str, Any]], Mapping[Place, str]]:
-        """Return the dead letters at some places, or the first of them, and which of all were replayed, and where to."""
+        """Return the dead letters at the places (possibly only the first of them), and place -> new offset of those
+        replayed."""
         ...
 
     def note_replayed(self, instance: str, table: str, replayed: Mapping[Place, str]) -> None:
-        """Have the server remember where messages were written to the stream again."""
+        """Have the server record the new offsets of replayed messages."""
         ...
 
     def valid_doc_counts(self, instance: str, table: str, segments: Sequence[str], kind: str) -> Sequence[Mapping[str, Any]]:
-        """Return how many rows of segments count, in the shape of a server's `validDocIdsMetadata`; kind: as there."""
+        """Return the counts of valid rows of segments, in the format of a server's `validDocIdsMetadata`; kind: as
+        there."""
         ...
 
     def upsert_keys(self, instance: str, table: str) -> Mapping[str, int]:
-        """Return how many primary keys the server holds of each partition of a table with upsertConfig, by partition."""
+        """Return the number of primary keys that the server holds, by partition, of a table with upsertConfig."""
         ...
 
     def disk_usage(self, instance: str) -> tuple[int, int]:
-        """Return the bytes of the disk on which the server's segments are, and how many of them are in use."""
+        """Return the size in bytes of the disk with the server's segments, and the bytes in use."""
         ...
 
     def fetch_segment(self, instance: str, table: str, segment: str, target: Path) -> None:
@@ -87,7 +89,7 @@ class Servers(Protocol):
 
 
 class TableConfigs(Protocol):
-    """Where the configs of tables come from."""
+    """A source of table configs."""
 
     def get(self, table: str) -> TableConfig:
         """Return the config of a typed table. Raises NotFoundError."""
@@ -100,12 +102,13 @@ class TableConfigs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """Where the controller keeps things and whom it asks.
+    """The controller's stores, peers and identity.
 
     work_dir: scratch space on the file system of the deep store, emptied when the controller starts.
-    url: where clients reach this controller, without a slash at the end. streams: what stream plug-ins need to know.
-    fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against. counts: what happened,
-    for `/metrics`. auth_token: the `Authorization` header that servers and minions want to see; empty is none.
+    url: the URL of this controller for clients, without a trailing slash. streams: the context of stream plug-ins.
+    fetchers: download files that pushes refer to by URI. tls: the context that verifies the certificates of other
+    roles. counts: event counters for `/metrics`. auth_token: the `Authorization` header that servers and minions
+    demand; empty for none.
     """
 
     registry: Registry

@@ -1,4 +1,4 @@
-"""What a controller counts as it happens, by typed table."""
+"""Event counters of a controller, by typed table."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,31 +11,38 @@ _PREFIX = "pinot_controller_"
 
 
 class Counted(Enum):
-    """What is counted of tables that consume streams: the name of the metric, and what it is."""
+    """The counted events of tables that consume streams: metric name and description."""
 
-    COMMIT_ABORTED = ("llcStateMachineAborts", "Commits of segments that were begun and given up; another one followed")
-    DATA_LOST = ("llcStreamDataLoss", "Times that the stream no longer had the rows with which a partition was to go on")
+    COMMIT_ABORTED = (
+        "llcStateMachineAborts",
+        "Commits of segments that were started and aborted; each was followed by another attempt",
+    )
+    DATA_LOST = (
+        "llcStreamDataLoss",
+        "Times that the stream had already deleted the rows with which a partition was to continue",
+    )
     NO_COPY = ("segmentMissingDeepStoreLink", "Segments that were committed without a copy in the deep store")
-    ROWS_HALVED = ("segmentSizeAutoReduction", "Segments too large to be built, which others with half the rows replaced")
-    NO_PARTITIONS = ("partitionGroupMetadataFetchError", "Times that a stream did not tell which partitions it has")
+    ROWS_HALVED = ("segmentSizeAutoReduction", "Segments too large to be built, replaced by segments with half the rows")
+    NO_PARTITIONS = ("partitionGroupMetadataFetchError", "Times that the partitions of a stream could not be read")
 
 
 class ControllerCounts:
-    """Counts by typed table. Two threads that count at once may lose one: metrics are not accounts."""
+    """Counters by typed table. An increment may be lost when two threads count at once, which is acceptable for
+    metrics."""
 
     def __init__(self) -> None:
         self._events: dict[Counted, Counter[str]] = {event: Counter() for event in Counted}
 
     def add(self, event: Counted, table: str) -> None:
-        """Count one."""
+        """Increment a counter."""
         self._events[event][table] += 1
 
     def of(self, event: Counted, table: str) -> int:
-        """Return how many there were since the process started."""
+        """Return the number of events since the process started."""
         return self._events[event][table]
 
     def measure(self, table: str) -> Iterator[Measured]:
-        """Yield the counters of a table that consumes a stream, from 0 on, so that an alert sees the first event, too."""
+        """Yield the counters of a table that consumes a stream, zeros included, so that an alert sees the first event."""
         for event in Counted:
             name, text = event.value
             yield Measured(f"{_PREFIX}{name}", self.of(event, table), text, {"table": table}, MetricKind.COUNTER)

@@ -1,4 +1,4 @@
-"""Which servers the segments of tables go to: instance partitions, as stored or as they follow from tags, and placements."""
+"""Placement of tables' segments on servers: instance partitions (stored, or derived from tags) and assignments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ from gamay.model.table.table_name import TableType, raw_table_name
 
 @dataclass(frozen=True, slots=True)
 class PlacementManager:
-    """Instance partitions and placements of all tables."""
+    """Manager of the instance partitions and placements of all tables."""
 
     context: ControllerContext
     tables: TableConfigs
 
     def stored(self, name: str) -> InstancePartitions | None:
-        """Return the instance partitions that are stored under a name. Raises CorruptRecordError."""
+        """Return the instance partitions stored under a name, or None. Raises CorruptRecordError."""
         path = paths.instance_partitions(name)
         node = self.context.registry.store.get(path)
         return None if node is None else read_record(path, node.value, InstancePartitions.from_record)
@@ -44,7 +44,7 @@ class PlacementManager:
         update(self.context.registry.store, paths.instance_partitions(partitions.name), lambda _: value)
 
     def remove(self, config: TableConfig, kind: str) -> None:
-        """Forget the stored instance partitions of a kind; they follow from the config and tags again."""
+        """Delete the stored instance partitions of a kind; they follow from the config and tags again."""
         self.context.registry.store.delete(paths.instance_partitions(partitions_name(config, kind)))
 
     def parse(self, document: Mapping[str, object]) -> InstancePartitions:
@@ -68,15 +68,16 @@ class PlacementManager:
         return [CONSUMING_KIND, COMPLETED_KIND] if moves else [CONSUMING_KIND]
 
     def partitions(self, config: TableConfig, kind: str) -> InstancePartitions:
-        """Return the instance partitions of a kind (or a tier): those that are stored, else those that follow from tags.
+        """Return the instance partitions of a kind (or a tier): those that are stored, or else those that follow from
+        tags.
 
-        Raises InvalidConfigError when there are too few servers.
+        Raises InvalidConfigError if there are too few servers.
         """
         found = self.stored(partitions_name(config, kind))
         return self.computed(config, kind) if found is None else found
 
     def computed(self, config: TableConfig, kind: str, *, existing: InstancePartitions | None = None) -> InstancePartitions:
-        """Work out instance partitions anew; with `existing`, as many instances as possible keep their places.
+        """Compute instance partitions; with `existing`, as many instances as possible keep their places.
 
         Raises InvalidConfigError.
         """
@@ -93,13 +94,14 @@ class PlacementManager:
         )
 
     def settle(self, config: TableConfig) -> None:
-        """Store the instance partitions that a table's config asks for, so that servers which join change nothing."""
+        """Store the instance partitions that a table's config demands, so that servers joining later change nothing."""
         for kind in [*self.kinds(config), *(tier.name for tier in config.tiers)]:
             if kind in config.effective_assignment and self.stored(partitions_name(config, kind)) is None:
                 self.store(self.computed(config, kind))
 
     def plan(self, table: str, changed: Iterable[InstancePartitions] = ()) -> TablePlan:
-        """Return all that decides where a table's segments lie. changed: instance partitions to use in place of others."""
+        """Return the input for the placement of a table's segments. changed: instance partitions that override others
+        by name."""
         config = self.tables.get(table)
         own = {partitions.name: partitions for partitions in changed}
         kinds = [*self.kinds(config), *(tier.name for tier in config.tiers)]
@@ -108,7 +110,7 @@ class PlacementManager:
         return TablePlan(config, partitions, records, self.context.clock.now_ms())
 
     def assigned(self, table: str, names: Sequence[str], ideal: Assignment) -> dict[str, dict[str, str]]:
-        """Return the states of those segments that the ideal state lacks. Raises InvalidConfigError."""
+        """Return the assignment of those segments that the ideal state lacks. Raises InvalidConfigError."""
         new = [name for name in names if name not in ideal.states]
         config = self.tables.get(table)
         self.settle(config)
@@ -118,7 +120,7 @@ class PlacementManager:
         plan = TablePlan(config, {kind: partitions}, records, self.context.clock.now_ms())
         beside: dict[str, tuple[str, ...]] = {}
         if config.table_type is TableType.REALTIME and plan.is_strict:
-            # rows of one primary key must meet: a segment goes where the others of its partition are
+            # rows with the same primary key belong on one server: a segment goes to the servers of its partition
             found = {name: present_servers(ideal, plan.partition_of(name)) for name in new}
             beside = {name: servers for name, servers in found.items() if servers}
             new = [name for name in new if name not in beside]
@@ -129,7 +131,7 @@ class PlacementManager:
         return {segment: dict.fromkeys(sorted(at), ONLINE) for segment, at in {**beside, **placed}.items()}
 
     def _enabled(self, partitions: InstancePartitions, replication: int) -> InstancePartitions:
-        """Leave out servers that are switched off, as long as the others can hold all replicas."""
+        """Return the partitions without disabled servers if the remaining ones can hold all replicas."""
         off = {i.id for i in self.context.registry.instances() if not i.enabled}
         kept = tuple(instance for instance in partitions.groups[0][0] if instance not in off)
         return partitions if len(kept) < replication else InstancePartitions(partitions.name, ((kept,),))
@@ -141,7 +143,7 @@ class PlacementManager:
 
 
 def partitions_name(config: TableConfig, kind: str) -> str:
-    """Return the name under which instance partitions of a table are stored; tables may share those of another name."""
+    """Return the name under which instance partitions of a table are stored, or the name of shared ones."""
     shared, own = config.instance_partitions.get(kind), config.effective_assignment.get(kind)
     if shared is not None and (own is None or own.partition_selector != MIRRORED):
         return shared

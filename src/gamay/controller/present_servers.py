@@ -1,4 +1,4 @@
-"""Which servers consume a partition already, and how many partitions share a server. Pure functions."""
+"""The servers that already consume a partition, and the number of partitions per server. Pure functions."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def present_servers(ideal: Assignment, partition: int) -> tuple[str, ...]:
 
 
 def segments_per_server(partitions: Iterable[int], instances: InstancePartitions, replication: int) -> int:
-    """Return how many consuming segments of a table the fullest server has, at least 1.
+    """Return the highest number of consuming segments of a table on one server, at least 1.
 
     partitions: ids of the table's partitions. Raises InvalidConfigError when there are too few servers.
     """

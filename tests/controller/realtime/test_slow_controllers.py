@@ -217,7 +217,7 @@ def test_a_partition_goes_on_when_an_earlier_segment_that_consumes_is_committed(
     second = _consume_again(cluster, record)
     _commit(cluster, second, "9")
     report = PartitionValidator(cluster.context(cluster.registry)).validate(TABLE, guard_ms=0)
-    assert report.problems == [f"partition 0 goes on when segment {cluster.first} is committed"]
+    assert report.problems == [f"partition 0 continues when segment {cluster.first} is committed"]
     assert set(consuming_segments(cluster.registry.must_get_ideal_state(TABLE))) == {cluster.first}
     assert cluster.nameless() == set()
     _commit(cluster, cluster.first, "5")

@@ -67,7 +67,8 @@ _SHOWN_MAX = 100  # characters of a parameter in an error
 
 
 def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI:
-    """Return the application, which lets in whom `access` knows. Its page at `/help` (also `/api`) needs no internet."""
+    """Return the application, which admits the principals that `access` knows. Its `/help` page (also `/api`) needs
+    no internet."""
     app: FastAPI = FastAPIOffline(
         title="Gamay controller",
         version=VERSION,
@@ -120,9 +121,8 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
         page_router(),
         catalog_router(services),
     ):
-        app.router.routes.extend(
-            router.routes
-        )  # `include_router` would build each once more, for 0.1 s of the first request
+        # `include_router` would build each route again, which delays the first request by 0.1 s
+        app.router.routes.extend(router.routes)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     for kind, answer in ERROR_ANSWERS.items():
@@ -139,7 +139,7 @@ def create_app(services: Services, access: AccessControl = EVERYBODY) -> FastAPI
 
 
 class _Headers:
-    """Adds the headers that every answer carries, and answers OPTIONS for every path."""
+    """ASGI middleware that adds the common headers to every answer, and answers OPTIONS on every path."""
 
     def __init__(self, app: ASGIApp, host: str) -> None:
         self._app = app
@@ -178,6 +178,6 @@ def _problem(found: Mapping[str, Any], meant: str | None) -> str:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    hint = "; /help shows the requests that there are" if error.status_code in (404, 405) else ""
+    hint = "; /help lists the requests that exist" if error.status_code in (404, 405) else ""
     text = f"HTTP {error.status_code} {error.detail}: {request.method} {request.url.path}{hint}"
     return refusal(error.status_code, text)

@@ -1,4 +1,4 @@
-"""Requests with a session's cookie, which from here on are requests with the `Authorization` header of the session."""
+"""Middleware that turns a session's cookie into the `Authorization` header of the session."""
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SCOPE = "gamay.session"
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A session as a request brings it. has_token: whether it carries the session's token."""
+    """The session of a request. has_token: whether the request carries the session's token."""
 
     secret: str
     session: Session
@@ -26,14 +26,14 @@ class Sent:
 
 
 class SessionCookies:
-    """An ASGI application in front of one that knows `Authorization` only.
+    """An ASGI middleware in front of an application that knows `Authorization` only.
 
-    A request that has a header of its own and no token is left as it is. Those of the console, which carry a token, are not
-    answered with what makes browsers ask for a name and a password in a window of their own.
+    A request with its own `Authorization` header and no token is left unchanged. Requests of the console carry a
+    token; their refusals have no `Basic` challenge, which would make browsers open their own log-in window.
     """
 
     def __init__(self, app: AsgiApp, sessions: Sessions, cookie: str) -> None:
-        """cookie: its name."""
+        """Wrap an application. cookie: the name of the session's cookie."""
         self._app = app
         self._sessions = sessions
         self._cookie = cookie
@@ -68,7 +68,8 @@ class SessionCookies:
         return Sent(secret, session, token is not None and session.has_token(token.decode("latin-1")))
 
     def _without_window(self, headers: list[tuple[bytes, bytes]], sent: Sent | None) -> list[tuple[bytes, bytes]]:
-        """Return the headers of a refusal; one by this controller, not by a broker behind it, ends the session."""
+        """Return a refusal's headers without a `Basic` challenge. A challenge by this controller, not by a broker,
+        ends the session."""
         asks = [(name, value) for name, value in headers if name.lower() == _CHALLENGE and value.startswith(_BROWSER_ASKS)]
         if not asks:
             return headers
@@ -78,13 +79,14 @@ class SessionCookies:
 
 
 def session_of(scope: MutableMapping[str, Any]) -> Sent | None:
-    """Return the session that a request is made by; None for one with a header of its own, or with nothing."""
+    """Return the session of a request, or None if it has its own `Authorization` header or no session."""
     found: Sent | None = scope.get(_SCOPE)
     return found
 
 
 def check_forgery(scope: MutableMapping[str, Any], right: Right) -> None:
-    """Raise ForbiddenError for a change that may have been made up by another site: by a session, and without its token."""
+    """Raise ForbiddenError for a change that another site may have forged: one by a session, without the session's
+    token."""
     sent = session_of(scope)
     harmless = right.level is Level.OPEN or (right.level is Level.READ and scope["method"] in _HARMLESS_METHODS)
     if sent is not None and not sent.has_token and not harmless:
@@ -92,16 +94,16 @@ def check_forgery(scope: MutableMapping[str, Any], right: Right) -> None:
 
 
 def cookie_name(instance_id: str) -> str:
-    """Return what the cookie of a controller is called.
+    """Return the name of a controller's session cookie.
 
-    Browsers send the cookies of a host to all of its ports, and controllers behind one address share them, so each has a
-    name of its own.
+    Browsers send the cookies of a host to all of its ports, and controllers behind one address share them, so each
+    needs its own name.
     """
     return "gamay_session_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in instance_id)
 
 
 def cookie_in(header: str, name: str) -> str:
-    """Return the value of a cookie in a `Cookie` header, empty where it is not."""
+    """Return the value of a cookie in a `Cookie` header, or '' if it is absent."""
     if name not in header:
         return ""
     for part in header.split(";"):
@@ -112,6 +114,6 @@ def cookie_in(header: str, name: str) -> str:
 
 
 def set_cookie(name: str, secret: str, *, secure: bool) -> str:
-    """Return the `Set-Cookie` header of a session; an empty secret takes the cookie back. It ends with the browser."""
+    """Return the `Set-Cookie` header of a session; an empty secret deletes the cookie. It ends with the browser."""
     ends = "" if secret else "; Max-Age=0"
     return f"{name}={secret}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if secure else ''}{ends}"

@@ -1,4 +1,4 @@
-"""A router whose routes check, on the arguments that their handlers get, that their sender may do this."""
+"""A router whose routes authorise the sender by the arguments that the handlers get."""
 
 from collections.abc import Callable, Collection
 from functools import wraps
@@ -17,7 +17,7 @@ _REQUEST = "sent_request"
 
 
 class GuardedRouter(APIRouter):
-    """Takes only routes that the table of rights knows: UndeclaredRouteError says which one it does not."""
+    """A router that accepts only routes of the table of rights; any other raises UndeclaredRouteError."""
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Add a route for each of its methods, guarded."""
@@ -27,9 +27,9 @@ class GuardedRouter(APIRouter):
 
 
 def guarded(endpoint: Callable[..., Any], right: Right, method: str) -> Callable[..., Any]:
-    """Return a handler that first checks what its sender may do. Raises ForbiddenError, InvalidConfigError when asked.
+    """Return a handler that authorises its sender first; it raises ForbiddenError, InvalidConfigError.
 
-    FastAPI gives it the arguments as parsed, so those that are checked are those that are used.
+    FastAPI passes it the parsed arguments, so the checked arguments are those that are used.
     """
     own = signature(endpoint)
     request_name = next((name for name, given in own.parameters.items() if given.annotation is Request), None)
@@ -65,7 +65,7 @@ def guarded(endpoint: Callable[..., Any], right: Right, method: str) -> Callable
 
 
 def _repeatable(own: Signature) -> Collection[str]:
-    """Return the names of the parameters behind the path that are lists."""
+    """Return the names of the query parameters that are lists."""
     found = set()
     for name, given in own.parameters.items():
         if get_origin(given.annotation) is Annotated:

@@ -1,6 +1,6 @@
-"""REST: what Pinot has and Gamay has not: lists of it are empty, and the rest is refused with the reason.
+"""REST: features that Pinot has and Gamay does not: their lists are empty, other requests are refused with the reason.
 
-Clients and consoles that look for it learn at once that there is none, instead of being told that the path is unknown.
+Clients and consoles learn that the feature is missing, rather than that the path is unknown.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,14 @@ from gamay.controller.api.guarded_router import GuardedRouter
 _TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
 _LOGICAL = "there are no logical tables: a hybrid table joins its OFFLINE and its REALTIME half, more tables do not join"
 _VIEWS = "there are no materialized views: let a job write the table that you want to query"
-_WORKLOADS = "there are no query workloads: quotas of tables, databases and applications limit who asks how much"
+_WORKLOADS = "there are no query workloads: quotas of tables, databases and applications limit the queries of each client"
 _GROOVY = "there is no Groovy, so there is nothing to analyse"
 _DDL = "tables are not changed by SQL: use POST /schemas and POST /tables, or POST /tableConfigs for both"
 _REINGESTED = "a pauseless segment is repaired from another replica, not ingested again"
 _RESOURCES = "there are no data resources: POST /tables creates a table, and POST /tenants tags brokers and servers for it"
-_COPY = "tables are not copied between clusters: push the segments to the other one by their metadata"
+_COPY = "tables are not copied between clusters: push the segments to the other cluster by their metadata"
 
-# what consoles list
+# the lists that consoles request
 EMPTY_LISTS = ("/timeseries/languages", "/logicalTables", "/materializedViews")
 REFUSED = (
     ("POST", "/query/timeseries", _TIME_SERIES),
@@ -61,7 +61,7 @@ class NotOfferedError(GamayError):
 
 
 def not_offered_router() -> GuardedRouter:
-    """Return the routes; they come before those that could take their paths for names."""
+    """Return the routes; they must be added before routes that would match these paths as names."""
     router = GuardedRouter(tags=["NotOffered"])
     for path in EMPTY_LISTS:
         router.add_api_route(path, _nothing, methods=["GET"], summary="An empty list: there are none")

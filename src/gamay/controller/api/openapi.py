@@ -1,4 +1,4 @@
-"""What the description of the REST interface (`/swagger.json`, `/help`) tells beside its routes."""
+"""What the description of the REST interface (`/swagger.json`, `/help`) contains besides its routes."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -13,34 +13,34 @@ from gamay.web.openapi import FILE, HTML, LIST, OBJECT, TEXT, complete
 # in the order in which a newcomer needs them
 TAGS = {
     "Schema": "Schemas, and JSON Schemas of the documents that users write",
-    "Table": "Tables: create, change, validate, drop, see",
+    "Table": "Tables: create, change, validate, drop, inspect",
     "TableConfigs": "Schema and table configs together, in one step",
     "Ingest": "Rows from a file or a URI, without a job",
     "Segment": "Segments: push, list, reload, replace, delete",
-    "Query": "Queries through the controller, those that run, and how to end them",
-    "Realtime": "Consumption: pause, resume, commit, what lags",
+    "Query": "Queries through the controller, running queries, and their cancellation",
+    "Realtime": "Consumption: pause, resume, commit, lag",
     "Upsert": "Tables with primary keys",
     "Task": "Tasks of minions and their schedules",
-    "Rebalance": "Moving segments to where a table's config wants them",
+    "Rebalance": "Moving segments to the instances that a table's config demands",
     "Tenant": "Tenants and their instances",
     "Instance": "Processes of the cluster",
     "Broker": "Which brokers answer for which tables",
     "Cluster": "The cluster as a whole, and its settings",
     "Database": "Databases",
     "User": "Users and their rights",
-    "Auth": "Who asks, and what it may do",
+    "Auth": "The sender of a request, and its rights",
     "Console": "The web console",
-    "PeriodicTask": "What the leading controller does from time to time",
+    "PeriodicTask": "Periodic tasks of the lead controller",
     "Zookeeper": "The metadata store",
     "Logger": "Logs and their levels",
     "AppConfigs": "This process",
-    "Debug": "What is looked at when something is wrong",
+    "Debug": "Diagnosis of problems",
     "SegmentCompletion": "What servers ask while they commit; not for users",
-    "NotOffered": "Calls of the reference that Gamay answers with why it has no such thing",
+    "NotOffered": "Calls of Pinot that Gamay refuses, with the reason",
 }
 
 
-# what is not told by the types of handlers
+# what the handlers' types do not say
 _ANSWERS: Mapping[str, Any] = {
     "/jsonSchemas/{name}": {"application/schema+json": {"schema": {"type": "object"}}},
     "/segments/{table}/endReplaceSegments": OBJECT,
@@ -72,7 +72,7 @@ _ANSWERS: Mapping[str, Any] = {
 
 
 def describe(app: FastAPI, *, is_open: bool) -> None:
-    """Complete the document of the interface. is_open: nobody has to log in; else it says how to."""
+    """Complete the document of the interface. is_open: no log-in is needed; otherwise the document describes it."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:

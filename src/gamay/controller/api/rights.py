@@ -1,4 +1,4 @@
-"""Who may ask the controller for what. The columns: `gamay.cluster.access.rights`."""
+"""The rights that the controller's routes require. `gamay.cluster.access.rights` describes the columns."""
 
 from gamay.cluster.access.rights import read_rights
 

@@ -1,4 +1,4 @@
-"""What the handlers call, and how they read requests and write answers."""
+"""The managers that handlers call, and helpers to read requests and write answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _PARTS = ("schema", "offline", "realtime")
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The controller's managers. is_ready: whether the cluster answers queries. sleep: waits for so many seconds."""
+    """The controller's managers. is_ready: whether the cluster answers queries. sleep: waits for a number of seconds."""
 
     context: ControllerContext
     schemas: SchemaManager
@@ -62,21 +62,21 @@ class Services:
 
 
 async def json_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a request's body, whatever its content type says. Raises InvalidConfigError.
+    """Return the JSON object in a request's body, whatever its content type. Raises InvalidConfigError.
 
-    Names of tables and schemas in it are completed by the database that the request's header names.
+    Names of tables and schemas in it get the database of the request's header as a prefix.
     """
     return named_in_database(_object(await request.body()), request.headers.get("database", ""))
 
 
 async def optional_json_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a request's body, empty when there is no body."""
+    """Return the JSON object in a request's body, or an empty one without a body."""
     body = await request.body()
     return _object(body) if body.strip() else {}
 
 
 async def names_body(request: Request) -> list[str]:
-    """Return the JSON list of texts in a request's body. Raises InvalidConfigError."""
+    """Return the JSON list of strings in a request's body. Raises InvalidConfigError."""
     document = load_json(await request.body(), "request body")
     if not isinstance(document, list) or not all(isinstance(name, str) for name in document):
         raise InvalidConfigError('the request body must be a JSON list of names, like ["a", "b"]')
@@ -84,12 +84,13 @@ async def names_body(request: Request) -> list[str]:
 
 
 def principal_of(request: Request) -> Principal:
-    """Return who sent a request."""
+    """Return the sender of a request."""
     return sender_of(request.scope)
 
 
 def named_in_database(document: dict[str, Any], database: str) -> dict[str, Any]:
-    """Return a schema, a table config or a document with them, with full names. Raises InvalidConfigError."""
+    """Return a schema, a table config or a document of both, with names that include the database. Raises
+    InvalidConfigError."""
     if not database:
         return document
     named = {key: in_database(document[key], database) for key in _NAMING if isinstance(document.get(key), str)}
@@ -98,8 +99,8 @@ def named_in_database(document: dict[str, Any], database: str) -> dict[str, Any]
 
 
 def listed_for(request: Request, names: Iterable[str]) -> list[str]:
-    """Return those tables or schemas that a request is to see: its sender may use them, and they are of the database in its
-    header, of all without one.
+    """Return the tables or schemas that a request may see: those that its sender may use, in the database of its
+    header, if any.
     """
     database, may_use = request.headers.get("database", ""), principal_of(request).may_use
     return [name for name in names if may_use(name) and (not database or database_of(name) == database)]
@@ -111,10 +112,10 @@ def status(text: str) -> dict[str, Any]:
 
 
 def told_of(document: Parsed[Any] | TableDocument, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the part of an answer that tells of a document that was sent: the keys that mean nothing to Gamay.
+    """Return the part of an answer about a document that was sent: the keys that Gamay does not know.
 
-    Those that look like a slip come with the key that was probably meant, as `suggestions`: JSON pointer -> key. That part
-    and the warnings, of what has no effect, are there only where there are some, so that answers stay as clients know them.
+    `suggestions` maps the JSON pointer of a probable misspelling to the key that was meant. It and `warnings`
+    (settings without effect) are omitted when empty, so that answers stay as Pinot's clients expect them.
     """
     answer: dict[str, Any] = {"unrecognizedProperties": dict(document.unrecognized)}
     if document.suggestions:

@@ -1,9 +1,9 @@
-"""Sessions: who logged in with a name and a password, and asks with a cookie from then on.
+"""Sessions of users who logged in with a name and a password and send a cookie from then on.
 
-They are in the memory of the controller that made them. Another controller, or this one after a restart, does not know
-them and has its users log in again: a session holds the `Authorization` header that its requests are passed on with, to
-brokers and servers too, and passwords belong neither into cookies nor into the metadata store. Whether the header is still
-right is checked at each request, so a session ends when its user is deleted or gets another password.
+They are in the memory of the controller that created them, so users log in again at another controller, or after a
+restart. A session holds the `Authorization` header with which its requests are passed on, also to brokers and
+servers, and passwords belong neither in cookies nor in the metadata store. The header is verified at each request, so
+a session ends when its user is deleted or gets another password.
 """
 
 import hashlib
@@ -22,7 +22,10 @@ _SESSIONS_MAX = 10_000
 
 @dataclass(slots=True)
 class Session:
-    """authorization: the header of its requests. csrf_token: what its requests for changes must carry. Times: monotonic."""
+    """A session of one user.
+
+    authorization: the header of its requests. csrf_token: required of its requests for changes. Times: monotonic.
+    """
 
     authorization: str = field(repr=False)
     csrf_token: str = field(repr=False)
@@ -34,12 +37,12 @@ class Session:
         return hmac.compare_digest(self.csrf_token.encode(), given.encode())
 
     def left_s(self, now_s: float) -> float:
-        """Return for how long it lives if it is not used: at most `IDLE_S`, nothing or less when it has ended."""
+        """Return the seconds until it expires unused: at most `IDLE_S`; zero or less when it has ended."""
         return min(self.ends_s, self.used_s + IDLE_S) - now_s
 
 
 class Sessions:
-    """The sessions of one controller, by the secret in their cookie, of which only a digest is kept."""
+    """The sessions of one controller, by the digest of the secret in their cookie; the secret itself is not kept."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -59,7 +62,7 @@ class Sessions:
         return secret, made
 
     def get(self, secret: str) -> Session | None:
-        """Return the session of a cookie, which thereby is used, or None when it has ended or never was."""
+        """Return the session of a cookie and restart its idle time, or None if it has ended or never existed."""
         now_s, key = self._clock.monotonic_s(), _key(secret)
         with self._lock:
             found = self._open.get(key)
@@ -72,12 +75,12 @@ class Sessions:
             return found
 
     def end(self, secret: str) -> None:
-        """Forget a session; nothing happens if there is none."""
+        """End a session; an unknown secret is not an error."""
         with self._lock:
             self._open.pop(_key(secret), None)
 
     def left_s(self, session: Session) -> float:
-        """Return for how long a session lives if it is not used."""
+        """Return the seconds until a session expires unused."""
         return session.left_s(self._clock.monotonic_s())
 
 

@@ -1,4 +1,4 @@
-"""What servers tell of the consuming segments of a table, gathered, and whether that is as it should be."""
+"""The state of a table's consuming segments, gathered from its servers, and whether it is healthy."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gamay.controller.realtime.ideal_steps import consuming_segments
 
 HEALTHY = {"ingestionState": "HEALTHY", "errorMessage": ""}
 
-# Pinot's controller names these four otherwise than its servers do.
+# Pinot's controller names these four differently from its servers
 _RENAMED = {
     "currentOffsets": "currentOffsetsMap",
     "latestUpstreamOffsets": "latestUpstreamOffsetMap",
@@ -22,8 +22,9 @@ _RENAMED = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumingInfo:
-    """wanted: the servers that should consume each segment. segments: what each replica of a consuming segment tells.
+    """The state of a table's consuming segments.
 
+    wanted: segment -> the servers that should consume it. segments: segment -> the report of each replica.
     silent: the servers that do not answer.
     """
 
@@ -33,7 +34,7 @@ class ConsumingInfo:
 
 
 def consuming_info(context: ControllerContext, table: str) -> ConsumingInfo:
-    """Ask the servers of a typed table. Raises NotFoundError when there is no such table."""
+    """Return the state as the servers of a typed table report it. Raises NotFoundError if the table does not exist."""
     ideal = context.registry.must_get_ideal_state(table)
     answers, silent = ask_servers(ideal, lambda server: context.servers.consuming_segments(server, table))
     wanted = consuming_segments(ideal)
@@ -45,13 +46,13 @@ def consuming_info(context: ControllerContext, table: str) -> ConsumingInfo:
 
 
 def ingestion_status(context: ControllerContext, table: str) -> dict[str, str]:
-    """Return whether every segment of a typed REALTIME table that should be consumed is, on each of its servers.
+    """Return whether each of a typed REALTIME table's servers consumes every segment that it should.
 
-    Raises NotFoundError when there is no such table.
+    Raises NotFoundError if the table does not exist.
     """
     found = consuming_info(context, table)
     for segment, states in sorted(context.registry.must_get_ideal_state(table).states.items()):
-        if OFFLINE in states.values():  # told to the controller, and tried again by the next validation
+        if OFFLINE in states.values():  # reported to the controller; the next validation tries again
             return _unhealthy(f"Servers stopped consuming segment: {segment}; the table's realtimeStatus says why")
     for segment, servers in found.wanted.items():
         told = {info["serverName"]: info["consumerState"] for info in found.segments[segment]}

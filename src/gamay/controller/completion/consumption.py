@@ -41,7 +41,7 @@ _CONSUME_FROM = {"lastconsumed": None, "smallest": SMALLEST, "largest": LARGEST}
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """How many segments commit at once, and how long to wait for a batch before the next one is told to, at most."""
+    """The number of segments that commit at once, and the longest wait for a batch before the next one is started."""
 
     size: int = 2**31 - 1
     check_interval_s: int = 5
@@ -56,7 +56,8 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class ConsumptionManager:
-    """What operators do to consumption. sleep: waits for so many seconds, and returns True when the process ends."""
+    """Manager of the operators' changes to consumption. sleep: waits for a number of seconds; True when the process
+    ends."""
 
     context: RealtimeContext
     ids: Ids
@@ -64,16 +65,16 @@ class ConsumptionManager:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def stop(self) -> None:
-        """Wait for the batches that are under way; `sleep` must have begun to return True."""
+        """Wait for the batches in progress; `sleep` must have begun to return True."""
         for thread in self._threads:
             thread.join()
 
     # pause and resume
 
     def pause(self, table: str, comment: str | None, batches: Batches) -> None:
-        """Stop consuming a typed table: its segments are committed with what they have, and have no successors.
+        """Stop consuming a typed table: its segments are committed with the rows they have, and get no successors.
 
-        Raises NotFoundError, ConflictError for a table that is switched off or may not be committed at will.
+        Raises NotFoundError, ConflictError for a table that is disabled or does not allow forced commits.
         """
         self._check(table)
         now_ms = self.context.clock.now_ms()
@@ -84,14 +85,15 @@ class ConsumptionManager:
         self._commit_all(table, sorted(consuming_segments(self.context.registry.must_get_ideal_state(table))), batches)
 
     def resume(self, table: str, comment: str | None, consume_from: str | None) -> None:
-        """Go on consuming, where it stopped or at either end of the stream.
+        """Resume consumption where it stopped, or at either end of the stream.
 
-        consume_from: lastConsumed, smallest or largest. From smallest, rows that the table has are consumed once more.
-        Raises InvalidConfigError for another word, and as `pause`.
+        consume_from: lastConsumed, smallest or largest. From smallest, rows that the table already has are consumed
+        again.
+        Raises InvalidConfigError for another value, and as `pause`.
         """
         word = (consume_from or "lastConsumed").strip().lower()
         if word not in _CONSUME_FROM:
-            raise InvalidConfigError(f"consumeFrom: '{consume_from}' is none of lastConsumed, smallest and largest")
+            raise InvalidConfigError(f"consumeFrom: '{consume_from}' must be lastConsumed, smallest or largest")
         self._check_enabled(table)
         now_ms = self.context.clock.now_ms()
         self._change_pause(
@@ -134,9 +136,10 @@ class ConsumptionManager:
         }
 
     def follow_limits(self, table: str, full_disk: Callable[[str], str | None]) -> None:
-        """Pause a table that stores more than it may, or whose servers have no room; let it go on when that has passed.
+        """Pause a table that exceeds its storage quota or whose servers lack disk space; resume it when that has passed.
 
-        Who else paused it decides when it goes on. full_disk: says which disk of a typed table is too full, None for none.
+        A pause for any other reason is left alone. full_disk: describes the disk of a typed table that is too full, or
+        None.
         """
         registry, now_ms = self.context.registry, self.context.clock.now_ms()
         quota = excess(registry, self.context.config_of(table))
@@ -146,15 +149,17 @@ class ConsumptionManager:
         if state.paused and state.reason not in (STORAGE_QUOTA_EXCEEDED, RESOURCE_LIMIT_EXCEEDED):
             return
         if problem is not None and (not state.paused or state.reason != reason):
-            _log.error("%s: table %s consumes no more", problem, table)
+            _log.error("%s: consumption of table %s is paused", problem, table)
             self._change_pause(table, lambda old: PauseState(True, reason, problem, now_ms, old.inactive_topics))
         elif problem is None and state.paused:
             self._change_pause(table, lambda old: PauseState(False, state.reason, None, now_ms, old.inactive_topics))
 
     def enforce(self, table: str) -> None:
-        """Tell the servers to commit what they still consume of a table that rests, or no longer consumes in this way.
+        """Have servers commit segments of paused topics or tables, or of a changed stream config, that they still
+        consume.
 
-        They may have been told before, and have restarted."""
+        The message is repeated because a server may have restarted since the last one.
+        """
         ideal, config = self.context.registry.must_get_ideal_state(table), self.context.config_of(table)
         state = pause_state(ideal)
         names = {name: LlcName.must_parse(name) for name in consuming_segments(ideal)}
@@ -166,7 +171,7 @@ class ConsumptionManager:
     def force_commit(
         self, table: str, partitions: Collection[int] | None, segments: Collection[str] | None, batches: Batches
     ) -> str:
-        """Commit consuming segments with what they have, all of them unless some are named; return the id of the job.
+        """Commit consuming segments (default: all) with the rows they have; return the id of the job.
 
         Raises NotFoundError for a segment or partition that is not consumed, and as `pause`.
         """
@@ -194,7 +199,7 @@ class ConsumptionManager:
         return job_id
 
     def force_commit_status(self, job_id: str) -> dict[str, Any]:
-        """Return how far a job is. Raises NotFoundError."""
+        """Return the progress of a job. Raises NotFoundError."""
         node = self.context.registry.store.get(f"{_JOBS}/{job_id}")
         if node is None:
             raise NotFoundError(f"Failed to find controller job id: {job_id}")
@@ -220,11 +225,11 @@ class ConsumptionManager:
     def _check_enabled(self, table: str) -> TableConfig:
         config = self.context.config_of(table)
         if not self.context.registry.must_get_ideal_state(table).enabled:
-            raise InvalidConfigError(f"Table {table} is disabled, switch it on first")
+            raise InvalidConfigError(f"Table {table} is disabled, enable it first")
         return config
 
     def _check(self, table: str) -> None:
-        refuse_restricted(self.context.registry, self._check_enabled(table), "a commit at will")
+        refuse_restricted(self.context.registry, self._check_enabled(table), "a forced commit")
 
     def _change_pause(self, table: str, change: Callable[[PauseState], PauseState]) -> None:
         self.context.registry.update_ideal_state(table, lambda ideal: with_pause_state(ideal, change(pause_state(ideal))))
@@ -250,7 +255,7 @@ class ConsumptionManager:
             self._tell(table, told)
 
     def _tell(self, table: str, segments: Sequence[str]) -> None:
-        """Send each server that consumes some of the segments one message that names them."""
+        """Send a force-commit message to each server that consumes some of the segments."""
         consuming = consuming_segments(self.context.registry.must_get_ideal_state(table))
         by_server: dict[str, list[str]] = {}
         for segment in segments:
@@ -266,12 +271,13 @@ class ConsumptionManager:
 
 @dataclass(frozen=True, slots=True)
 class ForcedCommits:
-    """Implements `gamay.controller.rebalance.rebalance.Commits`."""
+    """Implementation of `gamay.controller.rebalance.rebalance.Commits`."""
 
     consumption: ConsumptionManager
 
     def begin(self, table: str, segments: Sequence[str], batch_size: int, interval_s: int, timeout_s: int) -> str:
-        """Have servers commit what they consume; return the id of the job. Raises as `ConsumptionManager.force_commit`."""
+        """Have servers commit their consuming segments; return the id of the job. Raises as
+        `ConsumptionManager.force_commit`."""
         return self.consumption.force_commit(table, None, segments, Batches(batch_size, interval_s, timeout_s))
 
     def left(self, job_id: str) -> int:

@@ -1,4 +1,4 @@
-"""Which segments of a table go when its partitions are to be consumed once more from an earlier place. Pure."""
+"""Selection of the segments to delete so that partitions are consumed again from an earlier offset. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,17 +7,18 @@ from gamay.cluster.records.llc_name import LlcName
 
 
 def segments_from(names: Iterable[str], first: Iterable[str]) -> dict[int, list[str]]:
-    """Return partition -> the segments from the sequence of a named one on, in their order.
+    """Return partition -> its segments from the sequence number of the given segment on, in order.
 
-    names: all segments of the table. first: one of a partition; of several of a partition the earliest counts.
-    Raises InvalidConfigError for a name that no consumed segment has, NotFoundError for a segment that is not there.
+    names: all segments of the table. first: the first segment to delete of each partition; the earliest wins. Raises
+    InvalidConfigError for a name that is not that of a consumed segment, NotFoundError for a segment that does not
+    exist.
     """
     known = {name: parsed for name in names if (parsed := LlcName.parse(name)) is not None}
     begin: dict[int, int] = {}
     for name in first:
         wanted = LlcName.parse(name)
         if wanted is None:
-            raise InvalidConfigError(f"segments: '{name}' is not the name of a segment that was made from a stream")
+            raise InvalidConfigError(f"segments: '{name}' is not the name of a segment that was consumed from a stream")
         if name not in known:
             raise NotFoundError(f"Segment {name} not found in table {wanted.table}")
         begin[wanted.partition] = min(wanted.sequence, begin.get(wanted.partition, wanted.sequence))

@@ -1,7 +1,7 @@
-"""Segments without a copy in the deep store get one from a server that has them.
+"""Repair of segments without a copy in the deep store, from a server that has them.
 
-That is where a pauseless table's committer died between deciding the end and uploading, and where a server could not reach
-the deep store and committed nevertheless (peer download).
+The copy is missing if the committer of a pauseless table died between deciding the end and uploading, or if a server
+could not reach the deep store and committed without it (peer download).
 """
 
 import logging
@@ -16,32 +16,33 @@ from gamay.controller.realtime.lifecycle import CommitRefusedError, Committed, S
 
 _log = logging.getLogger(__name__)
 
-# From a server to the deep store: (table, segment, server) to the record of the verified copy.
+# (table, segment, server) -> the record of the verified copy that was brought from the server to the deep store
 Fetch = Callable[[str, str, str], SegmentRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class DeepCopyRepair:
-    """Looks for such segments. fetch: raises GamayError or OSError when the server does not have the segment."""
+    """Repair of such segments. fetch: raises GamayError or OSError if the server does not have the segment."""
 
     context: RealtimeContext
     fetch: Fetch
 
     def repair(self, table: str, guard_ms: int) -> tuple[list[str], list[str]]:
-        """Return the segments that got a copy and those that still have none. guard_ms: leave those alone that ended
-        less long ago. Raises NotFoundError when the table is gone."""
+        """Return the segments that got a copy and those that still have none. guard_ms: skip segments whose end was
+        decided less than this ago. Raises NotFoundError if the table does not exist."""
         return self._repair(table, None, lambda record, age_ms: _lacks_copy(record) and age_ms >= guard_ms)
 
     def store(
         self, table: str, guard_ms: int, chosen: Collection[str] | None, *, force: bool
     ) -> tuple[list[str], list[str]]:
-        """Return, as `repair`, what came of an operator's wish. guard_ms: of those that are not committed yet.
+        """Store copies on an operator's request; return what `repair` does.
 
-        chosen: only these. force: also those that have a copy. Raises NotFoundError for a segment that is not there.
+        guard_ms: applies to segments not committed yet. chosen: only these. force: also those that have a copy. Raises
+        NotFoundError for a segment that does not exist.
         """
 
         def is_due(record: SegmentRecord, age_ms: int) -> bool:
-            if record.status == COMMITTING:  # its server is about to bring it
+            if record.status == COMMITTING:  # its server may be about to upload it
                 return age_ms >= guard_ms
             return _lacks_copy(record) or (force and record.status == DONE)
 
@@ -66,7 +67,7 @@ class DeepCopyRepair:
             done = any(self._copy(table, record, server) for server in servers)
             (repaired if done else left).append(segment)
         if left:
-            _log.error("table %s: no server has a copy of %s that could be stored", table, ", ".join(left))
+            _log.error("table %s: no server has a usable copy of %s for the deep store", table, ", ".join(left))
         return repaired, left
 
     def _copy(self, table: str, record: SegmentRecord, server: str) -> bool:
@@ -78,7 +79,7 @@ class DeepCopyRepair:
                 return True
             return self._add_url(table, record.name, built)
         except CommitRefusedError as error:
-            _log.info("segment %s got a copy in the meantime: %s", record.name, error)
+            _log.info("segment %s got a copy from elsewhere meanwhile: %s", record.name, error)
             return True
         except (GamayError, OSError) as error:
             _log.warning("segment %s cannot be copied from %s: %s", record.name, server, error)

@@ -1,4 +1,4 @@
-"""Whether the servers of a table have room for what it consumes."""
+"""Check of the disk space of servers that consume a table."""
 
 import logging
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """The disks of servers. A server that does not answer has room: what is wrong with it is found elsewhere."""
+    """The disks of servers. A server that does not answer counts as having space: other checks report it."""
 
     registry: Registry
     servers: Servers
 
     def full(self, table: str) -> str | None:
-        """Return which server of a typed table has a disk that is too full, in words; None when none has.
+        """Return a description of the first disk of a typed table's servers that is too full, or None.
 
-        None, too, unless the cluster's setting `controller.enable.resource.utilization.check` is true.
+        Also None unless the cluster's setting `controller.enable.resource.utilization.check` is true.
         """
         settings = self.registry.cluster_config()
         if not RESOURCE_UTILIZATION_CHECK.flag(settings):
@@ -32,7 +32,7 @@ class Disks:
             try:
                 total, used = self.servers.disk_usage(server)
             except NotFoundError as error:
-                _log.warning("how full the disk of %s is cannot be told: %s", server, error)
+                _log.warning("the disk usage of %s is unknown: %s", server, error)
                 continue
             if used > most * total:
                 return f"the disk of {server} is {used / total:.1%} full, and {DISK_UTILIZATION_THRESHOLD.name} is {most}"

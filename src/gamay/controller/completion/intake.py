@@ -1,4 +1,4 @@
-"""Taking in the segments that servers build: verified when they are uploaded, looked up when they are committed."""
+"""Intake of the segments that servers build: verified when they are uploaded, looked up when they are committed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ from gamay.storage.deep_store import url_of
 class SegmentIntake:
     """The deep store as the completion of segments uses it.
 
-    An upload lies at its final place from the beginning: the CRC in its name keeps it apart from every other build, and no
-    record refers to it until it is committed. What never is committed is removed by the periodic repair.
+    An upload is stored at its final location at once: the CRC in its name distinguishes it from other builds, and no
+    record refers to it until it is committed. The periodic repair removes uploads that were never committed.
     """
 
     context: ControllerContext
@@ -29,7 +29,7 @@ class SegmentIntake:
     def store(
         self, config: TableConfig, schema: Schema, segment: str, archive: Path, scratch: Path
     ) -> tuple[str, SegmentMetadata]:
-        """Verify an archive that lies in `scratch`, store it durably, and return where, and what it is.
+        """Verify an archive in `scratch`, store it durably, and return its location and its metadata.
 
         Raises CorruptSegmentError, InvalidConfigError, OSError.
         """
@@ -42,15 +42,15 @@ class SegmentIntake:
     def describe(
         self, config: TableConfig, segment: str, location: str, scratch: Path, metadata_file: Path | None, size_bytes: int
     ) -> SegmentRecord:
-        """Return the record of what lies at `location`, its status left to the caller.
+        """Return the record of the segment at `location`; the caller sets its status.
 
-        metadata_file: the segment's `metadata.json`; None reads it from the archive. size_bytes: as the server says, for
-        locations outside the deep store. Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
+        metadata_file: the segment's `metadata.json`; None reads it from the archive. size_bytes: as reported by the
+        server, for locations outside the deep store. Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
         if location.startswith(PEER_SCHEME):
             if config.segments.peer_segment_download_scheme is None or metadata_file is None:
                 raise InvalidConfigError(
-                    f"segment '{segment}' was stored nowhere ({location}); that needs "
+                    f"segment '{segment}' is not in the deep store ({location}); that needs "
                     "segmentsConfig.peerSegmentDownloadScheme and the segment's metadata"
                 )
             return record_of(_read(metadata_file, segment), "", size_bytes)
@@ -64,7 +64,7 @@ class SegmentIntake:
             _check_name(info, segment)
         else:
             info = _read(metadata_file, segment)
-        # By its name, without parts such as `..`, it is what was verified when it was uploaded.
+        # the exact name, without parts such as `..`, shows that it is the archive that was verified at its upload
         is_own = location == url_of(config.typed_name, name)
         if not is_own or name.partition(".tar")[0] != f"{segment}__{info.crc}":
             raise CorruptSegmentError(f"'{location}' is not the segment '{segment}' with CRC {info.crc}")

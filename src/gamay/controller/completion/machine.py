@@ -1,19 +1,19 @@
-"""The controller's state machine of one segment that its replicas complete: who commits, and what the others do.
+"""The controller's state machine for the completion of one segment: which replica commits, and what the others do.
 
-Pure: events in, a response and at most one effect out; time is an argument and passes only through events, so there is
-no timer. What an effect did comes back as one more event. The machine lives in the memory of the lead controller only;
-after a change of the lead the servers' repeated questions build a new one, and the segment's record, changed by
-compare-and-set, is what keeps two machines from committing one segment twice.
+Pure: events in, a response and at most one effect out; time is an argument of events, so there is no timer. The
+result of an effect is reported by another event. The machine exists only in the memory of the lead controller. After
+a change of the lead, the servers' repeated requests create a new one; the segment's record, changed by
+compare-and-set, keeps two machines from committing a segment twice.
 
-The states and times are those of the reference; the departures, all in favour of progress without a human:
+The states and times are those of the reference; the departures, all in favour of progress without an operator:
 
 * Only the winner, at the winning offset, may start, extend and end a commit.
-* A winner that comes back with other rows (it was restarted) makes the machine start over, instead of being told to discard
-  what no replica has committed: with one replica nobody else would ever commit.
-* A message that arrives twice or late gets an answer but does not overthrow a commit that is under way.
-* A replica that already is at the winning offset when the winner is chosen holds; it has nothing to catch up with.
+* A winner that comes back with other rows (it was restarted) makes the machine start over, rather than being told to discard
+  rows that no replica has committed: with a single replica no other one could commit.
+* A duplicate or late message gets an answer but does not abort a commit in progress.
+* A replica that is already at the winning offset when the winner is chosen holds; it has nothing to catch up with.
 * The report of a replica that stopped consuming no longer counts, and a winner that stops is replaced at once.
-* A winner that died is replaced as soon as the cluster knows, whatever was left of its time.
+* A winner that died is replaced as soon as the cluster knows, however much of its time was left.
 """
 
 from collections.abc import Callable, Set
@@ -23,14 +23,14 @@ from typing import Any
 
 from gamay.cluster.records.completion import DEFAULT_EXTRA_TIME_S, CompletionRequest, CompletionResponse, Status, StopReason
 
-OffsetOrder = Callable[[str], Any]  # from the text of an offset to something that compares as the stream's offsets do
+OffsetOrder = Callable[[str], Any]  # offset as text -> a value that compares as the stream's offsets do
 
-# A replica that stopped for one of these has all the rows that any replica can have.
+# a replica that stopped for one of these reasons has all the rows that any replica can have
 _FINAL_REASONS = frozenset({StopReason.ROW_LIMIT.value, StopReason.END_OF_PARTITION_GROUP.value})
 
 
 class State(Enum):
-    """How far the completion is."""
+    """The states of a completion."""
 
     HOLDING = "HOLDING"  # waiting for the reports of all replicas
     COMMITTER_DECIDED = "COMMITTER_DECIDED"  # the winner is chosen and does not know it yet
@@ -38,24 +38,24 @@ class State(Enum):
     COMMITTER_UPLOADING = "COMMITTER_UPLOADING"
     COMMITTING = "COMMITTING"  # the controller writes the records
     COMMITTED = "COMMITTED"
-    ABORTED = "ABORTED"  # the machine is to be forgotten; the next question builds a new one
+    ABORTED = "ABORTED"  # the machine is dropped; the next request creates a new one
 
 
-# while it is all up to the winner
+# the states in which the next step is up to the winner
 _BEFORE_COMMIT = frozenset({State.COMMITTER_DECIDED, State.COMMITTER_NOTIFIED, State.COMMITTER_UPLOADING})
 
 
 class EffectKind(Enum):
-    """What the owner of the machine has to do."""
+    """The effects that the owner of the machine executes."""
 
     MARK_OFFLINE = "MARK_OFFLINE"  # set the segment OFFLINE on the instance if it is CONSUMING there
-    DECIDE_END = "DECIDE_END"  # pauseless: write the end offset, make the next segment consume; then `end_decided`
-    COMMIT = "COMMIT"  # take the uploaded segment in; then `committed`
+    DECIDE_END = "DECIDE_END"  # pauseless: write the end offset, start consumption of the next segment; then `end_decided`
+    COMMIT = "COMMIT"  # register the uploaded segment; then `committed`
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds. commit_ms: what a winner has to build and upload before it must ask for more."""
+    """Time limits in milliseconds. commit_ms: a winner's time to build and upload, after which it must ask for more."""
 
     pick_ms: int = 3_300
     notify_ms: int = 6_600
@@ -70,7 +70,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What to answer and what to do. With DECIDE_END and COMMIT the response comes from the event that follows."""
+    """The response and the effect of an event. With DECIDE_END and COMMIT the response comes from the event that follows."""
 
     response: CompletionResponse
     effect: EffectKind | None = None
@@ -87,11 +87,11 @@ class _Setup:
 
 
 class SegmentCompletion:
-    """One segment's completion. Not thread-safe: its owner hands over one event at a time.
+    """The state machine of one segment's completion. Not thread-safe: its owner passes one event at a time.
 
-    replicas: the instances that consume the segment. pauseless: the end offset is written, and the next segment consumes,
-    before the segment is built. decided_end: the end offset when an earlier machine of a pauseless table has written it.
-    committed_end: the end offset when the segment is complete.
+    replicas: the instances that consume the segment. pauseless: the end offset is written, and the next segment
+    consumed, before the segment is built. decided_end: the end offset if an earlier machine of a pauseless table has
+    written it. committed_end: the end offset if the segment is complete.
     """
 
     def __init__(
@@ -119,17 +119,17 @@ class SegmentCompletion:
 
     @property
     def finished(self) -> bool:
-        """Whether the machine can be forgotten."""
+        """Whether the machine can be dropped."""
         return self.state in (State.COMMITTED, State.ABORTED)
 
     @property
     def awaited(self) -> str | None:
-        """The winner while the others wait for what it does."""
+        """The winner while the other replicas wait for it, or None."""
         return self.winner if self.state in _BEFORE_COMMIT else None
 
     @property
     def winning_reason(self) -> str:
-        """Why the winner stopped consuming: value of StopReason, empty when it did not say."""
+        """Why the winner stopped consuming: value of StopReason, or '' if it gave none."""
         return self._reasons.get(self.winner or "", "")
 
     def age_ms(self, now_ms: int) -> int:
@@ -137,13 +137,13 @@ class SegmentCompletion:
         return 0 if self._start_ms is None else now_ms - self._start_ms
 
     def expired(self, now_ms: int) -> bool:
-        """Whether no commit that this machine knows of can still succeed."""
+        """Whether it is too late for any commit that this machine knows of to succeed."""
         return self._start_ms is not None and now_ms > self._start_ms + 2 * self._setup.timing.longest_ms
 
     # events from servers
 
     def consumed(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """A replica reached its end criterion, caught up, or asks again."""
+        """Handle the report of a replica that reached its end criterion, caught up, or asks again."""
         if self.state is State.ABORTED:
             return _answer(Status.HOLD)
         if self.state is State.COMMITTED:
@@ -167,7 +167,7 @@ class SegmentCompletion:
         return self._consumed_when_notified(request, now_ms)
 
     def stopped_consuming(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """A replica gave up for good; it no longer takes part."""
+        """Handle the report of a replica that stopped consuming for good; it no longer takes part."""
         self._stopped.add(request.instance)
         self._reports.pop(request.instance, None)
         if request.instance == self.awaited:
@@ -175,12 +175,12 @@ class SegmentCompletion:
         return Outcome(CompletionResponse(Status.PROCESSED), EffectKind.MARK_OFFLINE)
 
     def died(self, instance: str) -> None:
-        """A server is gone: nobody waits for it. Should it live after all, it is answered like any other replica."""
+        """Stop waiting for a server that died. Should it be alive after all, it is answered like any other replica."""
         if instance == self.awaited:
             self.state = State.ABORTED
 
     def extend_build_time(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """The winner needs more time."""
+        """Handle the winner's request for more time."""
         if self.state not in (State.COMMITTER_NOTIFIED, State.COMMITTER_UPLOADING) or not self._is_winner(request):
             return _answer(Status.FAILED)
         if self._is_late(now_ms):
@@ -193,7 +193,7 @@ class SegmentCompletion:
         return _answer(Status.PROCESSED)
 
     def commit_start(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """A replica is about to upload (pauseless: to build)."""
+        """Handle the request of a replica to upload (pauseless: to build)."""
         if self.state is State.COMMITTED:
             same = self._compare(request.offset) == 0
             return _answer(Status.KEEP if same else Status.DISCARD, self.winning_offset)
@@ -216,16 +216,16 @@ class SegmentCompletion:
         return _answer(Status.HOLD)
 
     def commit_end(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """A replica has uploaded the segment."""
+        """Handle the report of a replica that has uploaded the segment."""
         if self.state is not State.COMMITTER_UPLOADING or not self._is_winner(request):
             return _answer(Status.FAILED)
         self.state = State.COMMITTING
         return Outcome(CompletionResponse(Status.COMMIT_SUCCESS), EffectKind.COMMIT)
 
-    # what became of effects
+    # results of effects
 
     def end_decided(self, succeeded: bool) -> CompletionResponse:
-        """Tell the end of DECIDE_END, and return the response to the commit start that caused it."""
+        """Record the result of DECIDE_END; return the response to the commit start that caused it."""
         if succeeded and self.state in (State.COMMITTER_NOTIFIED, State.COMMITTER_UPLOADING):
             self._end_decided = True
             self.state = State.COMMITTER_UPLOADING
@@ -234,14 +234,14 @@ class SegmentCompletion:
         return CompletionResponse(Status.FAILED)
 
     def committed(self, succeeded: bool) -> CompletionResponse:
-        """Tell the end of COMMIT, and return the response to the commit end that caused it."""
+        """Record the result of COMMIT; return the response to the commit end that caused it."""
         self.state = State.COMMITTED if succeeded else State.ABORTED
         return CompletionResponse(Status.COMMIT_SUCCESS if succeeded else Status.FAILED)
 
     # decisions
 
     def _pick_winner(self, request: CompletionRequest, now_ms: int) -> bool:
-        """Choose who commits, if that can be said now: the most rows win, the one that asks before others."""
+        """Choose the committer if possible now: the replica with the most rows, and of equals the one that asks."""
         assert self._start_ms is not None
         waits_for_more = not self._setup.replicas - self._stopped <= self._reports.keys()
         first_and_final = len(self._reports) == 1 and request.reason in _FINAL_REASONS
@@ -259,7 +259,8 @@ class SegmentCompletion:
         assert self._start_ms is not None
         ahead = self._compare(request.offset)
         is_winner = request.instance == self.winner
-        # A winner that does not come back is replaced; so is one that came back with other rows, or that others outrun.
+        # A winner that does not come back is replaced; so is one that came back with other rows, or that another one
+        # overtook.
         if now_ms > self._start_ms + self._setup.timing.notify_ms or ahead > 0 or (is_winner and ahead < 0):
             return self._abort(Status.HOLD)
         if is_winner:
@@ -267,7 +268,7 @@ class SegmentCompletion:
         return _answer(Status.HOLD if ahead == 0 else Status.CATCH_UP, self.winning_offset)
 
     def _consumed_when_notified(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """While the winner builds, uploads, or its upload is taken in."""
+        """Answer a report while the winner builds or uploads, or its upload is registered."""
         ahead = self._compare(request.offset)
         if self._is_late(now_ms):
             return self._abort(Status.HOLD)
@@ -282,7 +283,8 @@ class SegmentCompletion:
         return self._consumed_by_other(ahead)
 
     def _consumed_after_decision(self, request: CompletionRequest, now_ms: int) -> Outcome:
-        """The end was decided by an earlier machine: whoever has exactly these rows may build and upload them."""
+        """Answer a report after an earlier machine decided the end: any replica with exactly these rows may build and
+        upload."""
         ahead = self._compare(request.offset)
         if ahead != 0:
             return self._consumed_by_other(ahead)
@@ -320,7 +322,7 @@ class SegmentCompletion:
         return request.instance == self.winner and self._compare(request.offset) == 0
 
     def _compare(self, offset: str) -> int:
-        """Return -1, 0 or 1: how an offset compares to the winning one."""
+        """Return -1, 0 or 1 for an offset before, at or after the winning one."""
         assert self.winning_offset is not None
         mine, winning = self._setup.order(offset), self._setup.order(self.winning_offset)
         return int(mine > winning) - int(mine < winning)

@@ -1,4 +1,4 @@
-"""All that a controller does with tables that consume streams, wired together."""
+"""The controller's management of tables that consume streams, wired together."""
 
 import logging
 import threading
@@ -34,10 +34,10 @@ _ASIDE_MS = 24 * 3_600_000
 
 
 class RealtimeManager:
-    """Completion of segments, repair, and what operators ask for. Its methods may be called from any thread.
+    """Manager of segment completion, repair, and the operators' requests.
 
-    lead_registry: with what only the lead controller does; its store refuses to write for one that leads no more.
-    sleep: waits for so many seconds, and returns True when the process ends.
+    Its methods may be called from any thread. lead_registry: for the lead controller's work; its store refuses writes
+    after the lead is lost. sleep: waits for a number of seconds, and returns True when the process ends.
     """
 
     def __init__(
@@ -65,19 +65,19 @@ class RealtimeManager:
     # leadership
 
     def lead(self) -> None:
-        """Begin to complete segments, and finish at once what another controller may have left."""
+        """Start to complete segments, and finish at once what another controller may have left unfinished."""
         self.completion.resign()
         self._leads.set()
         self._takeover = threading.Thread(target=self._take_over, name="realtime-takeover", daemon=True)
         self._takeover.start()
 
     def resign(self) -> None:
-        """Let another controller do that."""
+        """Stop to complete segments, since another controller leads."""
         self._leads.clear()
         self.completion.resign()
 
     def stop(self) -> None:
-        """End what runs in the background; `sleep` must have begun to return True."""
+        """Stop the background work; `sleep` must have begun to return True."""
         self.resign()
         if self._takeover is not None:
             self._takeover.join(_STOP_S)
@@ -87,14 +87,14 @@ class RealtimeManager:
         try:
             self.validate_all(guard_ms=0)
         except Exception:
-            # A stream may take its time to answer; what it says after the store was closed is nobody's concern.
+            # a slow stream may answer after the store was closed; errors no longer matter then
             if self._leads.is_set():
                 raise
 
     # repair
 
     def validate_all(self, guard_ms: int | None = None) -> None:
-        """Repair all tables that consume streams; what fails with one does not keep the others from it."""
+        """Repair all tables that consume streams; the failure of one does not affect the others."""
         if not self._leads.is_set():
             return
         for table in self._controller.registry.table_names():
@@ -109,8 +109,8 @@ class RealtimeManager:
         self.completion.forget_stale()
 
     def validate(self, table: str, guard_ms: int | None = None) -> None:
-        """Repair one typed table that consumes a stream. Raises NotFoundError, InvalidConfigError for one that does not, and
-        what the metadata store raises."""
+        """Repair one typed table that consumes a stream. Raises NotFoundError, InvalidConfigError for a table without
+        a stream, and the metadata store's errors."""
         if table_type_of(table) is not TableType.REALTIME:
             raise InvalidConfigError(f"Table {table} consumes no stream, there is nothing to repair")
         self._lead_consumption.follow_limits(table, self._disks.full)
@@ -123,7 +123,7 @@ class RealtimeManager:
     def store_copies(
         self, table: str, segments: Collection[str] | None, *, force: bool = False
     ) -> tuple[list[str], list[str]]:
-        """Bring segments of a typed table from servers to the deep store, those without a copy unless some are named; any
+        """Copy segments of a typed table (default: those without a copy) from servers to the deep store; any
         controller may do that. Result and errors are those of `DeepCopyRepair.store`.
         """
         guard_ms = self._context.completion_time_max_ms()
@@ -132,7 +132,7 @@ class RealtimeManager:
     # completion
 
     def upload(self, request: CompletionRequest, archive: Path, scratch: Path) -> CompletionResponse:
-        """Verify and store the archive of a segment, which lies in `scratch`; any controller may do that."""
+        """Verify and store a segment's archive in `scratch`; any controller may do that."""
         try:
             location = self._store(request.segment, archive, scratch)
         except (GamayError, OSError, ValueError) as error:
@@ -141,7 +141,7 @@ class RealtimeManager:
         return CompletionResponse(Status.UPLOAD_SUCCESS, segment_location=location)
 
     def commit_end(self, request: CompletionRequest, metadata_file: Path | None, scratch: Path) -> CompletionResponse:
-        """Commit what was uploaded. metadata_file: the segment's `metadata.json` in `scratch`; None reads the archive."""
+        """Commit an uploaded segment. metadata_file: the segment's `metadata.json` in `scratch`; None reads the archive."""
 
         def describe(config: TableConfig) -> SegmentRecord:
             size = request.segment_size_bytes
@@ -168,7 +168,7 @@ class RealtimeManager:
         return location
 
     def _fetch(self, table: str, segment: str, server: str) -> SegmentRecord:
-        """Bring a segment from a server to the deep store, verified, and return its record."""
+        """Copy a segment from a server to the deep store, verified, and return its record."""
         config, schema = self._context.config_of(table), self._schema_of(table)
         with self._uploads.scratch(f"copy segment '{segment}' from {server}") as scratch:
             archive = scratch / "fetched.tar.gz"

@@ -1,4 +1,4 @@
-"""The lead controller's end of segment completion: machines in memory, effects on the records."""
+"""The lead controller's side of segment completion: machines in memory, effects on the records."""
 
 import logging
 import threading
@@ -37,8 +37,10 @@ _EVENTS: dict[Call, Event] = {
 
 @dataclass
 class _Entry:
-    """winner_lived: whether the cluster knew the winner as alive when it was told to commit: then it can be known to die.
-    is_counted: whether its abort was.
+    """A machine with its lock.
+
+    winner_lived: whether the winner was live in the cluster when it was told to commit, so that its death can be noticed.
+    is_counted: whether the machine's abort was counted.
     """
 
     machine: SegmentCompletion
@@ -48,10 +50,11 @@ class _Entry:
 
 
 class CompletionManager:
-    """Answers the servers. Its methods may be called from any thread and never raise: what goes wrong is answered FAILED.
+    """Server side of the completion protocol.
 
-    is_lead: whether this controller leads a typed table now. controller_url: where servers upload to.
-    split_commit: False asks servers to commit in one call.
+    Its methods may be called from any thread and never raise: errors are answered by FAILED. is_lead: whether this
+    controller leads a typed table now. controller_url: the URL for servers' uploads. split_commit: False makes servers
+    commit in one call.
     """
 
     def __init__(
@@ -79,20 +82,20 @@ class CompletionManager:
         return self._answer(Call.COMMIT_END, request, lambda table: self._commit_end(table, request, describe))
 
     def state_of(self, table: str, segment: str) -> State | None:
-        """Return how far the completion of a segment is; None when no replica has asked lately."""
+        """Return the state of a segment's completion, or None if no replica has asked lately."""
         with self._lock:
             entry = self._entries.get((table, segment))
         return None if entry is None else entry.machine.state
 
     def forget_stale(self) -> None:
-        """Drop the machines of segments about which nobody asks any more."""
+        """Drop the machines of segments that no server asks about any more."""
         now_ms = self._now_ms()
         with self._lock:
             for key in [key for key, entry in self._entries.items() if entry.machine.expired(now_ms)]:
                 del self._entries[key]
 
     def resign(self) -> None:
-        """Forget everything: another controller leads now, or this one leads anew."""
+        """Drop all machines: another controller leads now, or this one has just become the lead."""
         with self._lock:
             self._entries.clear()
 
@@ -126,7 +129,7 @@ class CompletionManager:
             entry.winner_lived = self._is_alive(request.instance)
         if outcome.effect is EffectKind.DECIDE_END:
             decided = False
-            try:  # not under the lock: the other replicas go on being answered
+            try:  # not under the lock: the other replicas are still answered
                 decided = self._decide_end(table, request, entry.machine.winning_reason)
             finally:
                 with entry.lock:
@@ -172,8 +175,8 @@ class CompletionManager:
         try:
             self._lifecycle.advance(table, request.segment, by_committer=True)
         except (GamayError, OSError) as error:
-            # The rows are committed; the successor comes with the next question about the segment, or the repair.
-            _log.warning("segment %s is committed, its successor has to wait: %s", request.segment, error)
+            # the rows are committed; the next request about the segment, or the repair, creates the successor
+            _log.warning("segment %s is committed, but its successor could not be created yet: %s", request.segment, error)
         return True
 
     def _decide_end(self, table: str, request: CompletionRequest, reason: str) -> bool:
@@ -186,11 +189,11 @@ class CompletionManager:
         return True
 
     def _mark_offline(self, table: str, request: CompletionRequest) -> None:
-        """Let a replica that gave up go OFFLINE, from where the repair lets it begin anew."""
+        """Set a replica that stopped consuming OFFLINE, from where the repair restarts it."""
         registry, segment = self._context.registry, request.segment
 
         def change(ideal: Assignment) -> Assignment:
-            # Read after the ideal state: where that says ONLINE already, the end has been decided before.
+            # read after the ideal state: if that says ONLINE already, the end was decided before
             record = registry.get_segment(table, segment)
             is_committing = record is not None and record.status == COMMITTING
             return marked_offline(ideal, segment, request.instance, is_committing=is_committing)
@@ -198,7 +201,7 @@ class CompletionManager:
         registry.update_ideal_state(table, change)
 
     def _build_failed(self, table: str, request: CompletionRequest) -> CompletionResponse:
-        """No replica can build so many rows: let a segment with half of them take this one's place."""
+        """Replace a segment that no replica can build by one with half of its rows."""
         if self.state_of(table, request.segment) in (State.COMMITTER_UPLOADING, State.COMMITTING):
             return CompletionResponse(Status.DISCARD)
         record = self._context.registry.get_segment(table, request.segment)
@@ -207,7 +210,7 @@ class CompletionManager:
         rows = max(1, min(request.row_count, record.flush_threshold_rows) // 2)
         successor = self._lifecycle.restart(table, request.segment, rows)
         _log.warning(
-            "segment %s cannot be built from %d rows; %s takes its place", request.segment, request.row_count, successor
+            "segment %s cannot be built from %d rows; %s replaces it", request.segment, request.row_count, successor
         )
         with self._lock:
             self._entries.pop((table, request.segment), None)
@@ -231,12 +234,12 @@ class CompletionManager:
             return entry
 
     def _living_entry(self, table: str, request: CompletionRequest, config: TableConfig) -> _Entry:
-        """Return the segment's machine, a new one if the old waits for a server that died while another one asks."""
+        """Return the segment's machine, or a new one if it waits for a dead server while another server asks."""
         entry = self._entry(table, request.segment, config)
         winner = entry.machine.awaited
         if winner is None or winner == request.instance or not entry.winner_lived or self._is_alive(winner):
             return entry
-        _log.warning("%s, which was to commit %s, is not alive; another replica will", winner, request.segment)
+        _log.warning("%s, the committer of %s, is not live; another replica will commit", winner, request.segment)
         with entry.lock:
             entry.machine.died(winner)
             self._drop_if_finished(table, request.segment, entry)
@@ -263,7 +266,7 @@ class CompletionManager:
         )
 
     def _finish_interrupted(self, table: str, segment: str) -> None:
-        """An earlier controller decided the segment's end and went no further."""
+        """Complete a commit whose end an earlier controller decided without finishing it."""
         try:
             self._lifecycle.advance(table, segment)
         except (GamayError, OSError) as error:

@@ -1,8 +1,8 @@
-"""Writing dead letters to their streams again, so that the table consumes them as new messages.
+"""Replay of dead letters: they are written to their streams again, so that the table consumes them as new messages.
 
-First a message is sent, then the servers are told to remember it: what fails between the two leaves a message that was sent
-and is not known to be, and comes twice when it is replayed again. Messages that a consuming segment has yet to commit are
-not sent, for whoever consumes the segment again reads the first copy as well, which may be a row by then.
+A message is sent first and then recorded on the servers: a failure in between leaves a sent message unrecorded, so that
+another replay sends it twice. Messages of uncommitted segments are not sent, since a server that consumes the segment
+again also reads the first copy, which may be a valid row by then.
 """
 
 import base64
@@ -29,9 +29,9 @@ _Entry: TypeAlias = Mapping[str, Any]
 
 
 def merged(answers: Iterable[Iterable[_Entry]]) -> dict[Place, _Entry]:
-    """Return the dead letters of several servers by place; replicas find the same messages.
+    """Return the dead letters of several servers by place; replicas report the same messages.
 
-    Of two the one is taken that can be replayed, and it was if either was.
+    Of two entries a replayable one is kept, and it counts as replayed if either does.
     """
     found: dict[Place, _Entry] = {}
     for entry in (entry for entries in answers for entry in entries):
@@ -44,7 +44,7 @@ def merged(answers: Iterable[Iterable[_Entry]]) -> dict[Place, _Entry]:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What becomes of the messages of one call."""
+    """The results of one call, by message."""
 
     replayed: dict[Place, str] = field(default_factory=dict)
     refused: dict[Place, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class _Outcome:
 
 
 class DeadLetterReplay:
-    """Replays dead letters of tables, of each table one call at a time."""
+    """Replay of tables' dead letters, one call at a time per table."""
 
     def __init__(self, context: RealtimeContext, servers: Servers) -> None:
         self._context = context
@@ -61,10 +61,11 @@ class DeadLetterReplay:
         self._busy: set[str] = set()
 
     def replay(self, table: str, places: Sequence[Place] | None, *, again: bool = False) -> dict[str, Any]:
-        """Replay messages of a typed table, and answer as REST does. places: None for those that can be and were not, the
-        oldest REPLAYED_AT_ONCE of them. again: also those that were replayed already.
+        """Replay messages of a typed table, and return the answer for REST.
 
-        Raises InvalidConfigError where the table's streams cannot be written to, ConflictError while another call does this.
+        places: None for the oldest REPLAYED_AT_ONCE messages that can be replayed and were not yet. again: also those
+        that were replayed already. Raises InvalidConfigError if the table's streams cannot be written to, ConflictError
+        while another call runs.
         """
         config = self._context.config_of(table)
         ideal = self._context.registry.must_get_ideal_state(table)
@@ -95,7 +96,7 @@ class DeadLetterReplay:
     def _alone(self, table: str) -> Iterator[None]:
         with self._lock:
             if table in self._busy:
-                raise ConflictError(f"dead letters of {table} are being replayed; ask again when that is done")
+                raise ConflictError(f"dead letters of {table} are being replayed; try again later")
             self._busy.add(table)
         try:
             yield
@@ -113,12 +114,12 @@ class DeadLetterReplay:
     def _find(
         self, table: str, ideal: Assignment, places: Sequence[Place], outcome: _Outcome
     ) -> tuple[dict[Place, _Entry], dict[Place, str]]:
-        """Return the dead letters at some of the places, and where messages at these were replayed to."""
+        """Return the dead letters at some of the places, and the offsets to which these were replayed."""
         answers, silent = ask_servers(ideal, lambda server: self._servers.find_dead_letters(server, table, places))
         outcome.silent.update(silent)
         known = {place: to for _, replayed in answers.values() for place, to in replayed.items()}
         entries = merged(entries for entries, _ in answers.values())
-        # a server returns as much as it may, and one of them the entry, another the mark
+        # servers limit their answers, and one may return the entry while another one returns the mark
         entries = {place: {**entry, "replayedTo": known.get(place)} for place, entry in entries.items()}
         return entries, {place: to for place, to in known.items() if place in entries}
 
@@ -132,20 +133,19 @@ def _refusal(place: Place, entry: _Entry, uncommitted: Callable[[Place], str | N
     if entry["notReplayable"]:
         return str(entry["notReplayable"])
     if entry["replayedTo"] == entry["offset"] and not again:
-        return "a server consumed it once more, and took it; again=true replays it nevertheless"
+        return "a server consumed it again successfully; again=true replays it regardless"
     if entry["replayedTo"] is not None and not again:
-        return f"it was replayed already, to offset {entry['replayedTo']}; again=true replays it once more"
+        return f"it was replayed already, to offset {entry['replayedTo']}; again=true replays it again"
     if (segment := uncommitted(place)) is not None:
         return (
-            f"segment {segment} is not committed yet, and whoever consumes it again reads this message: "
-            "force a commit, and replay it then"
+            f"segment {segment} is not committed yet, and a server that consumes it again reads this message: "
+            "force a commit before the replay"
         )
     return None
 
 
 def _uncommitted(records: Iterable[SegmentRecord], streams: TableStreams) -> Callable[[Place], str | None]:
-    """Return what tells the segment that may be consumed again and has a message, None for a message behind which all is
-    committed."""
+    """Return a function from a place to the uncommitted segment that contains it, or to None."""
     by_partition: dict[int, list[SegmentRecord]] = {}
     for record in records:
         name = LlcName.parse(record.name)
@@ -166,7 +166,7 @@ def _uncommitted(records: Iterable[SegmentRecord], streams: TableStreams) -> Cal
 
 
 def _send(streams: TableStreams, chosen: Mapping[Place, _Entry], outcome: _Outcome) -> dict[Place, str]:
-    """Write messages to their partitions, in order; return where those are that were written."""
+    """Write messages to their partitions, in order; return the new offsets of those that were written."""
     sent: dict[Place, str] = {}
     for partition in sorted({partition for partition, _ in chosen}):
         mine = {place: entry for place, entry in chosen.items() if place[0] == partition}

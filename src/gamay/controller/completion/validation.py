@@ -1,8 +1,9 @@
-"""Repairing what a crash, a lost message or the stream left behind: every partition of a table is consumed, once.
+"""Repair of consumption after a crash, a lost message or a change of the stream: every partition of a table is
+consumed, once.
 
-Runs periodically on the lead controller of a table, when it becomes that, and after resuming a table. Each repair is a step
-of `gamay.controller.realtime.lifecycle`, so it may meet a commit that is under way, or another repair, without harm; the
-guard times only leave alone what most likely is still being done.
+Runs periodically on the lead controller, when it becomes the lead, and after a table is resumed. Each repair is a step of
+`gamay.controller.realtime.lifecycle`, so it is safe beside a commit in progress or another repair; the guard times only
+skip work that is probably still in progress.
 """
 
 import logging
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ValidationReport:
-    """What was done to one table. problems: what could not be repaired now, in sentences."""
+    """The repairs of one table. problems: sentences about what could not be repaired now."""
 
     advanced: list[str] = field(default_factory=list)
     continued: list[str] = field(default_factory=list)
@@ -48,7 +49,7 @@ class ValidationReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionValidator:
-    """Repairs the consuming segments of tables."""
+    """Repair of the consuming segments of tables."""
 
     context: RealtimeContext
 
@@ -59,11 +60,11 @@ class PartitionValidator:
     def validate(
         self, table: str, *, criteria: OffsetCriteria | None = None, guard_ms: int | None = None
     ) -> ValidationReport:
-        """Repair a typed table; nothing is done to one that is switched off, and nothing new begins in one that rests.
+        """Repair a typed table.
 
-        criteria: where partitions go on that nobody consumes, instead of where they stopped. guard_ms: leave alone what
-        was begun less long ago; None takes the cluster's longest completion time.
-        Raises NotFoundError when the table does not exist.
+        A disabled table is left alone, and a paused one gets no new segments. criteria: where idle partitions continue,
+        instead of where they stopped. guard_ms: skip work begun less than this ago; None takes the cluster's longest
+        completion time. Raises NotFoundError if the table does not exist.
         """
         report = ValidationReport()
         registry = self.context.registry
@@ -89,7 +90,7 @@ class PartitionValidator:
         for segment in unsettled:
             record = records.get(segment)
             if record is None:
-                # Records are written before ideal states name them, so this one was deleted.
+                # records are written before ideal states name them, so this one was deleted
                 self._change(table, partial(_without, segment=segment))
                 report.removed.append(segment)
             elif record.end_decided_ms >= 0 and now_ms - record.end_decided_ms >= guard:
@@ -100,7 +101,7 @@ class PartitionValidator:
                 report.let_go.append(segment)
 
     def _revive(self, table: str, ideal: Assignment, report: ValidationReport) -> None:
-        """Let replicas that stopped consuming try again where others still consume."""
+        """Restart replicas that stopped consuming segments that other replicas still consume."""
         for name in latest_segments(ideal).values():
             segment = str(name)
             if revived(ideal, segment) != ideal:
@@ -116,13 +117,13 @@ class PartitionValidator:
             try:
                 partitions = self.context.partitions(config, streams)
             except GamayError as error:
-                report.problems.append(f"the stream does not tell its partitions: {error}")
+                report.problems.append(f"the partitions of the stream cannot be read: {error}")
                 return
             for partition in partitions:
                 if partition in latest and partition not in idle:
                     continue
                 if (earlier := consumed_segment(ideal, partition)) is not None:
-                    report.problems.append(f"partition {partition} goes on when segment {earlier} is committed")
+                    report.problems.append(f"partition {partition} continues when segment {earlier} is committed")
                     continue
                 try:
                     self._continue(config, ideal, partition, idle.get(partition), streams, criteria, report)
@@ -159,21 +160,21 @@ class PartitionValidator:
             self.context.counts.add(Counted.DATA_LOST, config.typed_name)
             report.lost.append(f"partition {partition}: {lost}")
             _log.error(
-                "table %s: the stream no longer has the rows of partition %d from offset %s; segment %s goes on at %s, and "
-                "its record names the gap", config.typed_name, partition, wanted, name, start,
+                "table %s: the stream no longer has the rows of partition %d from offset %s; segment %s continues at "
+                "%s, and its record names the gap", config.typed_name, partition, wanted, name, start,
             )  # fmt: skip
 
     def _offset_after(self, table: str, ideal: Assignment, last: LlcName, report: ValidationReport) -> str | None:
-        """Return where a partition goes on that nobody consumes; None when it must not, or nobody can say."""
+        """Return the offset where an idle partition continues; None if it must not, or if the offset is unknown."""
         segment = str(last)
         record = self.context.registry.get_segment(table, segment)
         if record is not None and record.status == IN_PROGRESS and set(ideal.states[segment].values()) == {OFFLINE}:
             if self._lifecycle.abandon(table, segment):
                 return record.start_offset
-            record = self.context.registry.get_segment(table, segment)  # committed in the last moment
+            record = self.context.registry.get_segment(table, segment)  # committed meanwhile
         if record is None:
             report.problems.append(
-                f"segment {segment} has no record, so nobody knows where partition {last.partition} goes on"
+                f"segment {segment} has no record, so the offset where partition {last.partition} continues is unknown"
             )
             return None
         if record.end_offset:
@@ -184,9 +185,9 @@ class PartitionValidator:
         return None
 
     def _remove_leftovers(self, table: str, guard: int, report: ValidationReport) -> None:
-        """Remove segments that another took the place of, and records that never made it into the ideal state."""
+        """Remove segments that were replaced by another one, and records that never got into the ideal state."""
         registry, now_ms = self.context.registry, self.context.clock.now_ms()
-        # Even a new lead waits: whoever wrote a record, and may be slow, is about to name it.
+        # even a new lead waits: a slow writer of a record may be about to add it to the ideal state
         age_ms = 2 * max(guard, self.context.completion_time_max_ms())
         names = {name: parsed for name in registry.segment_names(table) if (parsed := LlcName.parse(name)) is not None}
         ideal = registry.must_get_ideal_state(table)
@@ -208,7 +209,7 @@ class PartitionValidator:
                     report.removed.append(segment)
 
     def _delete_unless_assigned(self, table: str, judged: SegmentRecord) -> bool:
-        """Delete a record by compare-and-set, so that one that was changed or made anew since it was judged stays."""
+        """Delete a record by compare-and-set, so that one that was changed or recreated since it was judged stays."""
         deleted = False
 
         def delete(record: SegmentRecord | None) -> SegmentRecord | None:
@@ -224,8 +225,10 @@ class PartitionValidator:
 
 
 def _first_criteria(ideal: Assignment, partition: int, streams: TableStreams) -> OffsetCriteria:
-    """Where a partition begins: a new one of the stream at its start; those of a table that begins to consume in this way
-    beside another one as at its creation."""
+    """Return where a partition begins. Partitions added to a consumed topic, and topics that are new to the table,
+    begin at the start of the stream. A topic that the table consumes in the other way already (as a whole, or by
+    partition) begins at the configured offset criteria.
+    """
     name = LlcName("", partition, 0, "")
     if _is_added(ideal, partition) or (name.topic_index, not name.is_stream_level) not in _ways(ideal):
         return SMALLEST
@@ -233,13 +236,13 @@ def _first_criteria(ideal: Assignment, partition: int, streams: TableStreams) ->
 
 
 def _is_added(ideal: Assignment, partition: int) -> bool:
-    """Whether the table consumes other partitions of the same topic already."""
+    """Whether the table already consumes other partitions of the same topic."""
     name = LlcName("", partition, 0, "")
     return (name.topic_index, name.is_stream_level) in _ways(ideal)
 
 
 def _ways(ideal: Assignment) -> set[tuple[int, bool]]:
-    """Return the topics that are consumed, each with whether it is read as one."""
+    """Return the consumed topics, each with whether it is consumed as a whole (at stream level)."""
     return {(name.topic_index, name.is_stream_level) for name in latest_segments(ideal).values()}
 
 

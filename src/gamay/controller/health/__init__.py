@@ -1,1 +1,1 @@
-"""Whether the cluster is as it should be: diagnosis, repair at start, damaged records, external views."""
+"""The health of the cluster: diagnosis, repair at start, damaged records, external views."""

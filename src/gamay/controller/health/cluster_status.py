@@ -1,4 +1,4 @@
-"""What is wrong with the cluster, in words. The diagnosis is pure; `cluster_status` reads what it looks at."""
+"""Diagnosis of the cluster, in sentences. The diagnosis is pure; `cluster_status` reads its input."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ Reasons: TypeAlias = Callable[[str], Mapping[str, str]]
 _SHOWN_MAX = 3
 _READY = (ONLINE, CONSUMING)
 _OTHER_TABLE = (
-    "make a new table that consumes the topic from its beginning, or wait until retention has removed older segments"
+    "create a new table that consumes the topic from its beginning, or wait until retention has removed older segments"
 )
 _ENABLE = "PUT /instances/{name}/state?state=enable"
 _ENABLE_QUERIES = "PUT /instances/{name}/state?state=queries_enable"
 
 
 class Severity(IntEnum):
-    """How bad a finding is: BAD is felt by users now, DEGRADED is when the next thing goes wrong."""
+    """Severity of a finding: BAD affects users now, DEGRADED would with the next failure."""
 
     GOOD = 0
     DEGRADED = 1
@@ -38,7 +38,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: with what, a sentence about it, and what to do."""
+    """One problem: its subject, a sentence about it, and advice."""
 
     severity: Severity
     subject: str
@@ -59,8 +59,8 @@ def cluster_status(context: ControllerContext) -> dict[str, Any]:
             Finding(
                 Severity.BAD,
                 "cluster",
-                f"{error}: nothing can be changed, and nobody takes over from who dies; queries are answered as before",
-                "start ZooKeeper, or repair the way to it; everybody goes on by itself when it is back",
+                f"{error}: nothing can be changed, and no process replaces one that dies; queries are answered as before",
+                "start ZooKeeper, or restore the connection to it; all processes recover by themselves when it is back",
             )
         ]
     findings.sort(key=lambda finding: -finding.severity)
@@ -78,7 +78,7 @@ def _findings(context: ControllerContext) -> list[Finding]:
             Finding(
                 Severity.BAD,
                 "cluster",
-                "no controller leads the cluster: nobody repairs it, and servers' states reach no broker",
+                "no controller leads the cluster: repairs do not run, and servers' states reach no broker",
                 "wait for the session of the last leader to end, some seconds; then start a controller",
             )
         )
@@ -102,12 +102,12 @@ def _findings(context: ControllerContext) -> list[Finding]:
 
 
 def _damaged(subject: str, error: GamayError) -> Finding:
-    advice = "gamay admin repair tells how it is repaired"
+    advice = "gamay admin repair shows how it is repaired"
     return Finding(Severity.BAD, subject, str(error), advice)
 
 
 def _check_table(registry: Registry, table: str) -> None:
-    """Raise GamayError where a table's config, schema or lineage cannot be read."""
+    """Raise GamayError if a table's config, schema or lineage cannot be read."""
     if (config := registry.get_table_config(table)) is not None:
         stored_table_config(config)
     if (schema := registry.get_schema(raw_table_name(table))) is not None:
@@ -120,7 +120,7 @@ def _damaged_segments(registry: Registry, table: str) -> Mapping[str, GamayError
 
 
 def diagnose_instances(instances: Sequence[Instance], live: Iterable[str], assigned: Mapping[str, int]) -> list[Finding]:
-    """Return what is wrong with instances. assigned: how many segments the ideal states give to each."""
+    """Return the problems of instances. assigned: the number of segments of each by the ideal states."""
     alive, findings = set(live), list[Finding]()
     for role, effect in ((Role.BROKER, "no query is answered"), (Role.SERVER, "no table can be queried")):
         if not any(i.role is role and i.id in alive for i in instances):
@@ -138,18 +138,18 @@ def diagnose_instances(instances: Sequence[Instance], live: Iterable[str], assig
                 )
             )
         elif not instance.enabled:
-            findings.append(Finding(Severity.DEGRADED, instance.id, f"it is switched off{has}", _ENABLE))
+            findings.append(Finding(Severity.DEGRADED, instance.id, f"it is disabled{has}", _ENABLE))
         elif instance.shutting_down:
-            findings.append(Finding(Severity.DEGRADED, instance.id, f"it is leaving{has}", "wait until it is back"))
+            findings.append(Finding(Severity.DEGRADED, instance.id, f"it is shutting down{has}", "wait until it is back"))
         elif instance.queries_disabled:
-            findings.append(Finding(Severity.DEGRADED, instance.id, "queries are switched off on it", _ENABLE_QUERIES))
+            findings.append(Finding(Severity.DEGRADED, instance.id, "queries are disabled on it", _ENABLE_QUERIES))
     return findings
 
 
 def diagnose_table(
     ideal: Assignment, view: Assignment | None, live: Iterable[str], reasons: Reasons = lambda _: {}
 ) -> list[Finding]:
-    """Return what is wrong with a typed table's segments. reasons: server -> segment -> why it cannot be loaded."""
+    """Return the problems of a typed table's segments. reasons: server -> segment -> why it cannot be loaded."""
     alive, actual = set(live), {} if view is None else view.states
     lost: dict[str, str] = {}
     thin: dict[str, str] = {}
@@ -169,7 +169,7 @@ def diagnose_table(
     findings = []
     if lost:
         problem = (
-            f"{_count(len(lost), 'segment')} without a live replica ({_some(list(lost))}): answers say that they are partial"
+            f"{_count(len(lost), 'segment')} without a live replica ({_some(list(lost))}): answers are marked as partial"
         )
         findings.append(Finding(Severity.BAD, ideal.resource, problem, _joined(lost.values())))
     for server, segments in sorted(broken.items()):
@@ -192,24 +192,24 @@ def diagnose_table(
 
 
 def _diagnose_consumption(ideal: Assignment) -> Iterable[Finding]:
-    """Yield which partitions of its streams a table does not consume, or not by all servers that should."""
+    """Yield findings about stream partitions that are not consumed, or not on all of their servers."""
     pause, stopped, thin = pause_state(ideal), list[str](), list[str]()
     for name in latest_segments(ideal).values():
         states = set(ideal.states[str(name)].values())
         if OFFLINE in states and not pause.pauses(name):
             (stopped if states == {OFFLINE} else thin).append(str(name))
-    advice = f"gamay admin realtime status {ideal.resource} tells why; the servers try again with the next periodic repair"
+    advice = f"gamay admin realtime status {ideal.resource} shows why; the servers try again with the next periodic repair"
     if stopped:
-        problem = f"all servers gave up {_count(len(stopped), 'consuming segment')} ({_some(sorted(stopped))})"
+        problem = f"all servers stopped consuming {_count(len(stopped), 'consuming segment')} ({_some(sorted(stopped))})"
         missing = f"{problem}: rows of the stream are missing in answers"
         yield Finding(Severity.BAD, ideal.resource, missing, advice)
     if thin:
-        problem = f"some servers gave up {_count(len(thin), 'consuming segment')} ({_some(sorted(thin))})"
+        problem = f"some servers stopped consuming {_count(len(thin), 'consuming segment')} ({_some(sorted(thin))})"
         yield Finding(Severity.DEGRADED, ideal.resource, problem, advice)
 
 
 def _what_to_do(states: Mapping[str, str], replicas: int) -> str:
-    """Return the advice for a segment that lacks replicas. states: what it is on the servers that are alive."""
+    """Return the advice for a segment that lacks replicas. states: its state on the live servers."""
     if len(states) < replicas:
         return "start the servers that hold them"
     if ERROR in states.values():

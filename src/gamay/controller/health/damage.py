@@ -1,6 +1,6 @@
-"""Records of the metadata store that cannot be read: which there are, and how each is made anew from what is left.
+"""Records of the metadata store that cannot be read, and their reconstruction from what is left.
 
-What is replaced is kept: below `PROPERTYSTORE/SET_ASIDE`, under its path with `|` for `/`.
+The replaced value is kept below `PROPERTYSTORE/SET_ASIDE`, under its path with `|` for `/`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,20 +35,20 @@ from gamay.model.table.table_config import TableConfig, TableType
 from gamay.model.table.table_name import raw_table_name, table_type_of
 from gamay.storage.local_store import size_of
 
-_FROM_COPY = "made anew from the copy in the deep store"
-_FROM_SERVERS = "made anew from the segments' records and what servers hold"
+_FROM_COPY = "rebuilt from the copy in the deep store"
+_FROM_SERVERS = "rebuilt from the segments' records and what servers hold"
 _FROM_FILE = "replaced by the document that you give"
-_BY_ITSELF = "deleted; the instance registers anew when it starts"
-_FROM_REPORTS = "made anew from what servers report"
-_BY_REPORT = "deleted, and reported anew by the instance"
+_BY_ITSELF = "deleted; the instance registers again when it starts"
+_FROM_REPORTS = "rebuilt from what servers report"
+_BY_REPORT = "deleted, and reported again by the instance"
 _BY_CONFIG = "deleted; instances follow from the table's config and their tags, as for a table without it"
-_GOES_ON = "replaced; the queue goes on"
-_WITH_JOB = "deleted with its job; schedules and requests make its tasks anew"
-_DEFAULTS = "deleted; defaults hold until its settings are made again"
+_GOES_ON = "replaced; the queue continues"
+_WITH_JOB = "deleted with its job; schedules and requests create its tasks again"
+_DEFAULTS = "deleted; defaults apply until its settings are set again"
 _GIVEN = "replaced by the record that you give"
-_FROM_ENTRIES = f"made anew from what can be read of it and the segments that there are, or {_GIVEN}"
-_FROM_PLACE = f"made anew from what can be read of it, its copy, its servers and the segments beside it, or {_GIVEN}"
-_BY_USER = "nothing else holds what it says: DELETE /users/{name}?component=…, and add the user anew"
+_FROM_ENTRIES = f"rebuilt from what can be read of it and the existing segments, or {_GIVEN}"
+_FROM_PLACE = f"rebuilt from what can be read of it, its copy, its servers and its neighbours, or {_GIVEN}"
+_BY_USER = "its content exists nowhere else: DELETE /users/{name}?component=…, and add the user again"
 
 _MAY_BE_GIVEN = (_FROM_ENTRIES, _FROM_PLACE)
 _JOB_DEPTH = paths.task_job("type", "job").count("/") + 1
@@ -56,7 +56,8 @@ _JOB_DEPTH = paths.task_job("type", "job").count("/") + 1
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A record that cannot be read. path: in the metadata store. remedy: what `RecordRepair.mend` does, in words."""
+    """A record that cannot be read. path: in the metadata store. remedy: a description of what `RecordRepair.mend`
+    does."""
 
     path: str
     problem: str
@@ -69,7 +70,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class RecordRepair:
-    """Finds damaged records and repairs them, one at a time."""
+    """Repair of damaged records, one at a time."""
 
     context: ControllerContext
     tables: TableManager
@@ -80,10 +81,10 @@ class RecordRepair:
         return list(self._found())
 
     def mend(self, path: str, document: Mapping[str, Any] | None = None) -> str:
-        """Make a damaged record anew, and return what was done. document: what it held, as JSON.
+        """Rebuild a damaged record, and return a description.
 
-        Raises NotFoundError where there is no such record, ConflictError for one that can be read, InvalidConfigError where
-        a document is missing, or wrong, or where nobody can tell what the record said.
+        document: its content, as JSON. Raises NotFoundError for an unknown record, ConflictError for one that can be
+        read, InvalidConfigError for a missing or invalid document, and if the content cannot be determined.
         """
         with self.tables.schemas.lock:
             found = next((damage for damage in self._found() if damage.path == path), None)
@@ -103,7 +104,8 @@ class RecordRepair:
             return f"The record {path} was {done.removesuffix(f', or {_GIVEN}')}; what it held is kept as {_kept(path)}"
 
     def _replacement(self, damage: Damage, document: Mapping[str, Any]) -> Callable[[], object]:
-        """Return what writes the new record, which is made here: whatever is wrong is told before anything is written."""
+        """Return a function that writes the new record, which is built here, so that errors are raised before any
+        write."""
         registry = self.context.registry
         parent, _, name = damage.path.rpartition("/")
         if parent == paths.SCHEMAS:
@@ -131,7 +133,7 @@ class RecordRepair:
         return partial(registry.replace_segment, table, anew(table, name))
 
     def _given(self, path: str, document: Mapping[str, Any] | None) -> Callable[[], object]:
-        """Return what writes the record of a lineage or of a segment that somebody gives, once it can be read."""
+        """Return a function that writes a given record of a lineage or a segment, after checking it."""
         store, value = self.context.registry.store, orjson.dumps(document)
         try:
             if path.startswith(f"{paths.LINEAGES}/"):
@@ -141,11 +143,11 @@ class RecordRepair:
                     path, value, lambda record: invariants.check(SegmentRecord.from_record(record), invariants.SEGMENT)
                 )
         except CorruptRecordError as error:
-            raise InvalidConfigError(f"What you give is no such record: {error}") from error
+            raise InvalidConfigError(f"The given document is not a valid record: {error}") from error
         return partial(buckets.replace, store, path, decode(value))
 
     def _report_anew(self, path: str) -> None:
-        """Delete a server's report, and tell the server."""
+        """Delete a server's report, and have the server send it again."""
         store = self.context.registry.store
         buckets.delete(store, path)
         server, table = path.removeprefix(f"{paths.INSTANCES}/").split("/CURRENTSTATES/")
@@ -159,10 +161,10 @@ class RecordRepair:
             return lineage_of(table, b"" if node is None else node.value, registry.segment_names(table), now_ms)
         except UndecidedError as error:
             raise InvalidConfigError(
-                f"The record {path} cannot be repaired from what is left: {error}. Give the record (--file), as GET /zk/get "
-                f"shows those of other tables: in listFields an entry [from, to, state, time] for each replacement; "
-                f'{{"id": "{table}", "simpleFields": {{}}, "mapFields": {{}}, "listFields": {{}}}} shows all segments, so '
-                f"first delete those that others have replaced"
+                f"The record {path} cannot be repaired from what is left: {error}. Give the record (--file) "
+                f"in the form that GET /zk/get shows for other tables: in listFields an entry [from, to, state, time] for "
+                f'each replacement; {{"id": "{table}", "simpleFields": {{}}, "mapFields": {{}}, "listFields": {{}}}} shows '
+                f"all segments, so first delete those that others have replaced"
             ) from error
 
     def _streamed_anew(self, table: str, name: str) -> SegmentRecord:
@@ -177,8 +179,9 @@ class RecordRepair:
             return maker.anew(table, name, b"" if node is None else node.value, states)
         except UndecidedError as error:
             raise InvalidConfigError(
-                f"The record {path} cannot be repaired from what is left: {error}. Give the record (--file), as GET /zk/get "
-                f"shows those of the table's other segments; or give its rows up, and remove it by DELETE /zk/delete"
+                f"The record {path} cannot be repaired from what is left: {error}. Give the record (--file) "
+                f"in the form that GET /zk/get shows for the table's other segments; or abandon its rows, and remove it by "
+                f"DELETE /zk/delete"
             ) from error
 
     def _found(self) -> Iterator[Damage]:
@@ -225,7 +228,8 @@ class RecordRepair:
         return fold(table, {one: registry.get_current_state(one, table) for one in registry.live_instance_ids()})
 
     def _assigned_anew(self, table: str) -> Assignment:
-        """Return an ideal state in which every segment with a record is where it is, or where a new one would be put."""
+        """Return an ideal state with every segment that has a record: on the servers that hold it, or where a new one
+        would go."""
         registry = self.context.registry
         records, damaged = registry.readable_segments(table, registry.segment_names(table))
         if damaged:
@@ -242,13 +246,13 @@ class RecordRepair:
         return ideal.with_segments(PlacementManager(self.context, self.tables).assigned(table, complete, ideal))
 
     def _recorded_anew(self, table: str, name: str) -> SegmentRecord:
-        """Return the record of a segment, from its newest copy in the deep store that is whole."""
+        """Return the record of a segment, from its newest intact copy in the deep store."""
         problems: list[str] = []
         for record in self._whole_copies(table, name, problems):
             return record.with_changes(push_time_ms=self.context.clock.now_ms())
         problem = problems[-1] if problems else "the deep store has no copy of it"
         raise InvalidConfigError(
-            f"The record of segment {name} cannot be made anew: {problem}. Remove it by DELETE /zk/delete, and push the "
+            f"The record of segment {name} cannot be rebuilt: {problem}. Remove it by DELETE /zk/delete, and push the "
             f"segment to table {raw_table_name(table)} again"
         )
 
@@ -256,7 +260,8 @@ class RecordRepair:
         return list(self._whole_copies(table, name, []))
 
     def _whole_copies(self, table: str, name: str, problems: list[str]) -> Iterator[SegmentRecord]:
-        """Yield what the whole copies of a segment in the deep store say, newest first; problems: takes those of others."""
+        """Yield the records of a segment's intact copies in the deep store, newest first; problems: receives those of
+        other copies."""
         deep_store = self.context.deep_store
         copies = [url for url in deep_store.urls(table) if url.rpartition("/")[2].startswith(f"{name}__")]
         for url in sorted(copies, key=deep_store.modified_ms, reverse=True):
@@ -301,7 +306,7 @@ def _config(table: str, document: Mapping[str, Any]) -> TableConfig:
 
 
 def _keep(store: MetadataStore, path: str) -> None:
-    """Copy a node's value to where damaged records are kept; one that is there already stays."""
+    """Copy a node's value to where damaged records are kept, unless one is there already."""
     node = store.get(path)
     if node is not None and store.get(_kept(path)) is None:
         store.create(_kept(path), node.value)

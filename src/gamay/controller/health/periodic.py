@@ -1,4 +1,4 @@
-"""What the controller does from time to time."""
+"""The controller's periodic tasks."""
 
 import logging
 import math
@@ -18,11 +18,11 @@ _LOOK_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """One kind of work. run: does it once; interval: from the end of one run to the start of the next, in seconds, or the
-    cluster's setting that says it, as a period (0 or less: never).
+    """One periodic task.
 
-    run_for: does it once for one typed table; None where it is not done by table. measure: what the last run found, for
-    `/metrics`.
+    run: runs it once; interval: from the end of one run to the start of the next, in seconds, or the cluster's setting
+    with this period (0 or less: never). run_for: runs it once for one typed table; None if it cannot run for a single
+    table. measure: the metrics of the last run.
     """
 
     name: str
@@ -32,7 +32,7 @@ class PeriodicTask:
     measure: Measure | None = None
 
     def interval_s(self, settings: Mapping[str, str]) -> float:
-        """Return the interval by the cluster's settings; infinite where the task never runs by itself."""
+        """Return the interval by the cluster's settings; infinite if the task only runs on demand."""
         if not isinstance(self.interval, ClusterSetting):
             return self.interval
         period_ms = parse_period(self.interval.text(settings))
@@ -40,9 +40,9 @@ class PeriodicTask:
 
 
 class PeriodicTasks:
-    """Runs every task at its interval between `start` and `stop`, one at a time, and on demand.
+    """Runner of periodic tasks, one at a time, between `start` and `stop`, and on demand.
 
-    settings: those of the cluster, looked at every minute.
+    settings: the cluster's settings, read every minute.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class PeriodicTasks:
     def run(self, name: str, table: str | None = None) -> None:
         """Run a task now, for one typed table if given, and wait for its end.
 
-        Raises NotFoundError, InvalidConfigError for a task that is not done by table, and what the task raises.
+        Raises NotFoundError, InvalidConfigError for a task that cannot run for a single table, and the task's errors.
         """
         task = self._tasks.get(name)
         if task is None:
             raise NotFoundError(f"Periodic task '{name}' not found.{nearest(name, self._tasks)}")
         if table is not None and task.run_for is None:
-            raise InvalidConfigError(f"Periodic task '{name}' is not done by table: leave out tableName")
+            raise InvalidConfigError(f"Periodic task '{name}' cannot run for a single table: leave out tableName")
         with self._running:
             if table is None or task.run_for is None:
                 task.run()
@@ -78,7 +78,7 @@ class PeriodicTasks:
                 task.run_for(table)
 
     def measure(self) -> Iterator[Measured]:
-        """Yield how often tasks failed, and while they run here what those found that look at tables."""
+        """Yield the failures of tasks and, while tasks run on this controller, their own metrics."""
         for name, errors in self._errors.items():
             text = "Runs of a periodic task that failed"
             yield Measured("pinot_controller_controllerPeriodicTaskError", errors, text, {"task": name}, MetricKind.COUNTER)
@@ -87,13 +87,13 @@ class PeriodicTasks:
                 yield from task.measure()
 
     def start(self) -> None:
-        """Begin, also after a `stop`; the first run of each task comes one interval from now."""
+        """Start, also after a `stop`; each task runs first one interval from now."""
         self._stopped.clear()
         self._thread = threading.Thread(target=self._loop, name="periodic-tasks", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End, once the task that runs is done."""
+        """Stop after the running task has finished."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -109,7 +109,7 @@ class PeriodicTasks:
                 continue
             try:
                 self.run(name)
-            except Exception:  # noqa: BLE001 - it is tried again in the next interval, and the other tasks go on
+            except Exception:  # noqa: BLE001 - it is tried again in the next interval, and the other tasks continue
                 self._errors[name] += 1
                 _log.exception("periodic task %s failed", name)
             ended_s[name] = self._clock.monotonic_s()
@@ -118,5 +118,5 @@ class PeriodicTasks:
         try:
             self._known = self._settings()
         except GamayError as error:
-            _log.warning("the cluster's settings cannot be read, periodic tasks go on as before: %s", error)
+            _log.warning("the cluster's settings cannot be read, periodic tasks continue with the last ones: %s", error)
         return {name: task.interval_s(self._known) for name, task in self._tasks.items()}

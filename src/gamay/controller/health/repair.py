@@ -1,4 +1,4 @@
-"""Putting the cluster's records in order: whatever the crash of a controller interrupted is finished or undone."""
+"""Repair of the cluster's records: operations that the crash of a controller interrupted are completed or rolled back."""
 
 import logging
 import shutil
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RepairReport:
-    """What was put in order, by kind."""
+    """The numbers of repairs, by kind."""
 
     unfinished_deletions: int = 0
     unacknowledged_segments: int = 0
@@ -26,7 +26,7 @@ class RepairReport:
 
 
 def empty_work_dir(context: ControllerContext) -> None:
-    """Remove what uploads and builds left behind when this controller ended; before it accepts requests."""
+    """Remove the remains of uploads and builds of an earlier run; to be called before the controller accepts requests."""
     if context.work_dir.exists():
         shutil.rmtree(context.work_dir)
     context.work_dir.mkdir(parents=True)
@@ -35,10 +35,10 @@ def empty_work_dir(context: ControllerContext) -> None:
 def repair(
     context: ControllerContext, tables: TableManager, segments: SegmentManager, settled_ms: int | None = None
 ) -> RepairReport:
-    """Remove what was never acknowledged or already deleted.
+    """Remove segments that were never acknowledged, and complete interrupted deletions.
 
-    settled_ms: leave alone what was changed since then, for another controller may be at work on it; None when none can be,
-    as before this one, the only one, accepts requests.
+    settled_ms: skip records changed since then, because another controller may be working on them; None if none can
+    be, as before the only controller accepts requests.
     """
     report = RepairReport()
     for table in list(tables.remains()):
@@ -62,19 +62,19 @@ def _repair_table(
     context: ControllerContext, segments: SegmentManager, table: str, report: RepairReport, settled_ms: int | None
 ) -> None:
     registry = context.registry
-    # Records first: what is recorded and assigned later is then neither.
+    # records first: a segment that is recorded and assigned afterwards is then in neither set
     recorded = set(registry.segment_names(table))
     ideal = registry.get_ideal_state(table)
     if ideal is None:
         return
     assigned = set(ideal.states)
-    # Named in the ideal state without a record: a deletion that was interrupted.
+    # in the ideal state without a record: an interrupted deletion
     dangling = sorted(assigned - recorded - set(registry.segment_names(table)))
     if dangling:
         _log.warning("table %s: dropping %d segments without a record", table, len(dangling))
         segments.delete_unchecked(table, dangling, None)
         report.dangling_assignments += len(dangling)
-    # A record that the ideal state does not name: a push that was never acknowledged, or an interrupted deletion.
+    # a record that is not in the ideal state: a push that was never acknowledged, or an interrupted deletion
     orphans = [
         name for name in sorted(recorded - assigned) if not _changed_since(context, settled_ms, paths.segment(table, name))
     ]
@@ -88,7 +88,7 @@ def _set_aside_copies(context: ControllerContext, tables: TableManager, table: s
     try:
         config = tables.get(table)
     except InvalidConfigError as error:
-        _log.error("the deep store's copies of table %s are not looked at, its config cannot be read: %s", table, error)
+        _log.error("the deep store's copies of table %s are not checked, its config cannot be read: %s", table, error)
         return 0
     return set_aside_untracked(context, config, tables.kept_until(tables.document(table), None), of_any_age=True)
 

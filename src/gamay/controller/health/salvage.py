@@ -1,6 +1,6 @@
-"""What is left of a record that cannot be read: its fields, and a lineage whose entries are decided by what exists.
+"""Salvage of a record that cannot be read: its fields, and a lineage whose entries follow from the existing segments.
 
-Nothing is guessed: where what is left allows two answers that queries would see, UndecidedError says what is missing.
+Nothing is guessed: if the remains allow two results that queries would see, UndecidedError names what is missing.
 """
 
 import gzip
@@ -20,11 +20,11 @@ _NOTE = "custom/"
 
 
 class UndecidedError(InvalidConfigError):
-    """A record that cannot be made anew: something that counts is neither in it nor anywhere else."""
+    """A record that cannot be rebuilt: necessary content is neither in it nor anywhere else."""
 
 
 def document_of(value: bytes) -> Mapping[str, Any]:
-    """Return the JSON object that a node holds, whatever its fields are; empty where it holds none."""
+    """Return the JSON object that a node holds, whatever its fields, or an empty one if it holds none."""
     try:
         found = orjson.loads(gzip.decompress(value) if value.startswith(_GZIP_MAGIC) else value)
     except (OSError, EOFError, ValueError):
@@ -33,13 +33,13 @@ def document_of(value: bytes) -> Mapping[str, Any]:
 
 
 def texts(fields: Any) -> dict[str, str]:
-    """Return those of some fields that are texts."""
+    """Return the fields whose values are strings."""
     found = fields if isinstance(fields, dict) else {}
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
 def number(text: str | None) -> int:
-    """Return the number that a text is, -1 for none: unknown."""
+    """Return the number in a text, or -1 (unknown) if it is not one."""
     try:
         found = int(text or "")
     except ValueError:
@@ -48,14 +48,14 @@ def number(text: str | None) -> int:
 
 
 def lineage_of(table: str, value: bytes, existing: Collection[str], now_ms: int) -> Lineage:
-    """Return a table's lineage as its damaged record tells, without entries that hide no segment that exists.
+    """Return a table's lineage from its damaged record, without entries that hide no existing segment.
 
     existing: the segments that have a record. Raises UndecidedError.
     """
     document = document_of(value)
     lists = document.get("listFields")
     if not isinstance(lists, dict) or document.get("mapFields") or not isinstance(document.get("simpleFields") or {}, dict):
-        raise UndecidedError("which segments replace which cannot be read from it")
+        raise UndecidedError("the replacements cannot be read from it")
     entries: dict[str, LineageEntry] = {}
     for entry_id, fields in lists.items():
         if (entry := _entry_of(entry_id, fields, existing, now_ms)) is not None:
@@ -70,9 +70,9 @@ def lineage_of(table: str, value: bytes, existing: Collection[str], now_ms: int)
 
 
 def _entry_of(entry_id: str, fields: Any, existing: Collection[str], now_ms: int) -> LineageEntry | None:
-    """Return an entry, None where it hides nothing that exists and never will."""
+    """Return an entry, or None if it hides no existing segment and never will."""
     if not isinstance(fields, list) or len(fields) != _FIELDS_MAX:
-        raise UndecidedError(f"which segments entry {entry_id} is of cannot be read")
+        raise UndecidedError(f"the segments of entry {entry_id} cannot be read")
     before, after = _names(fields[0]), _names(fields[1])
     state = next((one for one in LineageState if one.value == fields[2]), None)
     is_gone = bool(before) and not set(before or ()) & set(existing)
@@ -94,5 +94,5 @@ def _names(field: Any) -> tuple[str, ...] | None:
 def _writer_of(key: str, text: Any, now_ms: int) -> WriterBatch:
     first, _, second = text.partition(" ") if isinstance(text, str) else ("", "", "")
     if (batch := number(first)) < 0 or not second:
-        raise UndecidedError(f"how far {key} has come cannot be read, without which its batches could come twice")
+        raise UndecidedError(f"the last batch of {key} cannot be read, without which its batches could be stored twice")
     return WriterBatch(batch, now_ms if number(second) < 0 else number(second))

@@ -1,4 +1,4 @@
-"""The record of a segment made from a stream, made anew: from its fields, its copy, its servers, the segments beside it."""
+"""Reconstruction of a consumed segment's record: from its fields, its copy, its servers and its neighbours."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from gamay.controller.realtime.context import is_pauseless, realtime_context
 from gamay.controller.realtime.ideal_steps import latest_segments
 from gamay.controller.realtime.lifecycle import SegmentLifecycle
 
-_FIRST = ", whose record is repaired first if it is damaged, too"
+_FIRST = " (if that record is damaged, too, repair it first)"
 _OFFSETS = {
     "start_offset": "segment.realtime.startOffset",
     "end_offset": "segment.realtime.endOffset",
@@ -37,7 +37,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is left of a record. fields: its simple fields that are texts; custom: its custom map."""
+    """The remains of a record. fields: its simple fields with string values; custom: its custom map."""
 
     name: LlcName
     fields: Mapping[str, str]
@@ -52,14 +52,14 @@ class _Left:
         return cls(LlcName.must_parse(name), fields, custom or texts(_json(fields.get("custom.map"))))
 
     def place(self, before: SegmentRecord | None, after: SegmentRecord | None) -> dict[str, Any]:
-        """Return the fields that no copy has, offsets also from the neighbours, which begin and end where this one does."""
+        """Return the fields that no copy has; missing offsets are taken from the adjacent segments."""
         found: dict[str, Any] = {field: self.fields.get(key, "") for field, key in _OFFSETS.items()}
         found |= {field: number(self.fields.get(key)) for field, key in _NUMBERS.items()}
         if not found["start_offset"] and before is not None:
             found["start_offset"] = before.end_offset
         if not found["end_offset"] and after is not None:
             found["end_offset"] = after.lost_offsets.partition(",")[0] or after.start_offset
-        if found["end_decided_ms"] < 0 and after is not None:  # by which the next segment was named
+        if found["end_decided_ms"] < 0 and after is not None:  # the time in the next segment's name
             found["end_decided_ms"] = LlcName.must_parse(after.name).created_ms
         return {**found, "custom": self.custom}
 
@@ -70,23 +70,24 @@ class _Left:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecords:
-    """Maker of such records. copies: descriptions of the whole copies of a segment that the deep store has, newest first."""
+    """Builder of such records. copies: records of the intact copies of a segment in the deep store, newest first."""
 
     context: ControllerContext
     copies: Callable[[str, str], Sequence[SegmentRecord]]
 
     def anew(self, table: str, name: str, value: bytes, states: Mapping[str, str]) -> SegmentRecord:
-        """Return the record. value: the damaged one; states: of the segment, by instance. Raises UndecidedError."""
+        """Return the record. value: the damaged record; states: instance -> state of the segment. Raises
+        UndecidedError."""
         left = _Left.of(name, value)
         before, after = self._neighbours(table, left.name)
         place = left.place(before, after)
         if not states:
-            raise UndecidedError("no server is to have the segment, so nothing tells whether it is consumed or complete")
+            raise UndecidedError("the segment is assigned to no server, so it is unknown whether it is consumed or complete")
         if not place["start_offset"]:
-            raise UndecidedError(f"where in the stream it begins is neither in it nor in the segment before{_FIRST}")
+            raise UndecidedError(f"its start offset is neither in it nor in the preceding segment{_FIRST}")
         is_complete = CONSUMING not in states.values() or after is not None or left.status == DONE
         if is_complete and not place["end_offset"]:
-            raise UndecidedError(f"where in the stream it ends is neither in it nor in the segment after{_FIRST}")
+            raise UndecidedError(f"its end offset is neither in it nor in the following segment{_FIRST}")
         if not is_complete:
             return self._consumed(table, left, place, states)
         place["num_replicas"] = len(states) if place["num_replicas"] < 0 else place["num_replicas"]
@@ -109,7 +110,8 @@ class StreamRecords:
         return new.with_changes(status=COMMITTING, end_decided_ms=decided_ms)
 
     def _without_copy(self, table: str, left: _Left, place: dict[str, Any], states: Mapping[str, str]) -> SegmentRecord:
-        """Return the record of a segment that only servers have: of a pauseless table, or where no copy could be stored."""
+        """Return the record of a segment that only servers have: of a pauseless table, or because no copy could be
+        stored."""
         crc, rows = number(left.fields.get("segment.crc")), number(left.fields.get("segment.total.docs"))
         if left.status == DONE and crc >= 0 and rows >= 0 and not left.fields.get("segment.download.url"):
             return SegmentRecord(str(left.name), crc, rows, **{**place, "status": DONE})
@@ -117,10 +119,12 @@ class StreamRecords:
         if pauseless and left.status != DONE:
             fields = {**left.fields, "segment.realtime.status": COMMITTING}
             return self._consumed(table, _Left(left.name, fields, left.custom), place, states)
-        raise UndecidedError("the deep store has no whole copy of it, or several of which nothing tells the committed one")
+        raise UndecidedError(
+            "the deep store has no intact copy of it, or several copies and no record of which one was committed"
+        )
 
     def _copy(self, table: str, name: str, left: _Left) -> SegmentRecord | None:
-        """Return the description of the copy that was committed: the one that the record names, or the only one."""
+        """Return the record of the committed copy: the one that the damaged record names, or the only one."""
         copies = self.copies(table, name)
         url, crc = left.fields.get("segment.download.url"), number(left.fields.get("segment.crc"))
         named = [copy for copy in copies if copy.download_url == url] or [copy for copy in copies if copy.crc == crc]
@@ -128,7 +132,8 @@ class StreamRecords:
         return found[0] if len(found) == 1 else None
 
     def _neighbours(self, table: str, name: LlcName) -> tuple[SegmentRecord | None, SegmentRecord | None]:
-        """Return the records of the segments with the sequences before and after, each None unless there is just one."""
+        """Return the records of the preceding and the following sequence number, each None unless there is exactly
+        one."""
         registry: Registry = self.context.registry
         beside: dict[int, list[str]] = {-1: [], 1: []}
         for other in registry.segment_names(table):

@@ -1,6 +1,6 @@
-"""Folding the servers' current states into external views whenever one of them changes.
+"""Builder of external views, which merges the servers' current states whenever one of them changes.
 
-The same thread keeps `brokerResource` in line with the tenants of tables and the tags of brokers.
+The same thread updates `brokerResource` by the tenants of tables and the tags of brokers.
 """
 
 import logging
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class ViewBuilder:
-    """Keeps external views up to date between `start` and `stop`, on a thread of its own."""
+    """Builder of external views, on its own thread between `start` and `stop`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -31,7 +31,7 @@ class ViewBuilder:
         self._cancels: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Bring all views up to date, then follow changes; also after a `stop`."""
+        """Rebuild all views, then follow changes; also allowed after a `stop`."""
         self._stopping = False
         self._cancels = [
             self._registry.store.watch(paths.INSTANCES, self._on_change),
@@ -93,7 +93,7 @@ class ViewBuilder:
                 return
 
     def _assign_brokers(self) -> None:
-        """Bring the ideal state of `brokerResource` up to date; what fails is made up for by a periodic task."""
+        """Update the ideal state of `brokerResource`; a periodic task retries after a failure."""
         try:
             self._brokers.rebuild()
         except FencedError:
@@ -104,7 +104,7 @@ class ViewBuilder:
             _log.exception("cannot assign brokers to tables")
 
     def _rebuild_each(self, resources: Iterable[str]) -> bool:
-        """Bring views up to date; return whether this controller still leads the cluster."""
+        """Rebuild views; return whether this controller still leads the cluster."""
         for resource in sorted(resources):
             try:
                 self._rebuild(resource)
@@ -131,5 +131,5 @@ class ViewBuilder:
 
 
 def _stand_still(error: StoreUnavailableError) -> None:
-    # The store tells, when it is back, that everything may have changed.
-    _log.warning("the external views stand still: %s", error)
+    # the store reports that everything may have changed when it is back
+    _log.warning("the external views are not updated: %s", error)

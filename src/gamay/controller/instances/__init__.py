@@ -1,1 +1,1 @@
-"""Instances and tenants, and which servers the segments of tables go to."""
+"""Instances and tenants, and requests to servers in other processes."""

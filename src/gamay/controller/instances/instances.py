@@ -1,4 +1,4 @@
-"""Instances and tenants: add, change, switch on and off, tag, drop.
+"""Instances and tenants: add, change, enable and disable, tag, drop.
 
 A tenant is a name in the tags of instances: `<tenant>_BROKER`, `<tenant>_OFFLINE`, `<tenant>_REALTIME`. An instance that
 belongs to none carries `broker_untagged`, `server_untagged` or `minion_untagged`.
@@ -27,7 +27,7 @@ _KEYS = (
     "queryMailboxPort",
     "queriesDisabled",
 )
-# of engines that Gamay does not have: the records of instances keep them for whoever reads them
+# ports of engines that Gamay does not have: instance records keep them for other readers
 KEPT_PORTS = {"queryServerPort": "queryServicePort", "queryMailboxPort": "queryMailboxPort"}
 _STATES = ("enable", "disable", "drain", "queries_disable", "queries_enable")
 _UNTAGGED = {Role.BROKER: "broker_untagged", Role.SERVER: "server_untagged", Role.MINION: "minion_untagged"}
@@ -35,7 +35,7 @@ _UNTAGGED = {Role.BROKER: "broker_untagged", Role.SERVER: "server_untagged", Rol
 
 @dataclass(frozen=True, slots=True)
 class InstanceManager:
-    """The instances of the cluster."""
+    """Manager of the cluster's instances and tenants."""
 
     context: ControllerContext
     tables: TableManager
@@ -53,7 +53,7 @@ class InstanceManager:
         return found
 
     def add(self, document: Mapping[str, Any]) -> Instance:
-        """Make an instance known that may start later. Raises ConflictError when it is, InvalidConfigError."""
+        """Register an instance that may start later. Raises ConflictError if it exists, InvalidConfigError."""
         added = _parse(document)
         if self.context.registry.get_instance(added.id) is not None:
             raise ConflictError(f"Instance: {added.id} already exists")
@@ -62,10 +62,10 @@ class InstanceManager:
         return added
 
     def update(self, name: str, document: Mapping[str, Any]) -> None:
-        """Replace what is known of an instance; its id stays. Raises NotFoundError, InvalidConfigError."""
+        """Replace the record of an instance; its id stays. Raises NotFoundError, InvalidConfigError."""
         before, after = self.get(name), _parse(document)
         if after.role is not before.role:
-            raise InvalidConfigError(f"type: instance {name} is a {before.role.value}, it cannot become another")
+            raise InvalidConfigError(f"type: instance {name} is a {before.role.value}, its type cannot change")
         extra = {**before.extra, **after.extra}
         self.context.registry.put_instance(
             replace(after, id=before.id, enabled=before.enabled, extra=extra, shutting_down=before.shutting_down)
@@ -79,7 +79,8 @@ class InstanceManager:
         self._assign_brokers(instance.role)
 
     def set_state(self, name: str, state: str) -> None:
-        """Switch an instance on or off, wholly or for queries. Raises NotFoundError, InvalidConfigError."""
+        """Enable or disable an instance, entirely or for queries, or drain a minion. Raises NotFoundError,
+        InvalidConfigError."""
         instance, wanted = self.get(name), state.lower()
         if wanted not in _STATES:
             raise InvalidConfigError(
@@ -88,7 +89,7 @@ class InstanceManager:
         if wanted == "drain" and instance.role is not Role.MINION:
             raise InvalidConfigError(f"Only minions can be drained, and {name} is a {instance.role.value}")
         if wanted.startswith("queries") and instance.role is not Role.SERVER:
-            raise InvalidConfigError(f"Queries can be switched off on servers only, and {name} is a {instance.role.value}")
+            raise InvalidConfigError(f"Queries can be disabled on servers only, and {name} is a {instance.role.value}")
         if wanted.startswith("queries"):
             changed = replace(instance, queries_disabled=wanted == "queries_disable")
         else:
@@ -96,7 +97,7 @@ class InstanceManager:
         self.context.registry.put_instance(changed)
 
     def set_rate_limited(self, name: str, state: str) -> None:
-        """Let a broker heed quotas of queries, or not. Raises NotFoundError, InvalidConfigError."""
+        """Enable or disable the query quotas of a broker. Raises NotFoundError, InvalidConfigError."""
         instance = self.get(name)
         if instance.role is not Role.BROKER:
             raise InvalidConfigError(f"Only brokers limit rates, and {name} is a {instance.role.value}")
@@ -107,7 +108,7 @@ class InstanceManager:
         self.context.registry.put_instance(replace(instance, extra={**others, **disabled}))
 
     def drop(self, name: str) -> None:
-        """Forget an instance. Raises NotFoundError, ConflictError while it is alive or has segments."""
+        """Delete an instance. Raises NotFoundError, ConflictError while it is live or has segments."""
         if problems := self.drop_problems(name):
             raise ConflictError(f"Failed to drop instance {name}: {'; '.join(message for _, message in problems)}")
         role = self.get(name).role
@@ -115,7 +116,7 @@ class InstanceManager:
         self._assign_brokers(role)
 
     def drop_problems(self, name: str) -> list[tuple[str, str]]:
-        """Return why an instance cannot be dropped: code and sentence each. Raises NotFoundError."""
+        """Return why an instance cannot be dropped: pairs of code and sentence. Raises NotFoundError."""
         self.get(name)
         registry = self.context.registry
         problems = [("INSTANCE_IS_LIVE", "it is still live")] if name in registry.live_instance_ids() else []
@@ -125,9 +126,10 @@ class InstanceManager:
         return problems
 
     def tag_problems(self, changes: Mapping[str, Sequence[str]]) -> dict[str, list[tuple[str, str]]]:
-        """Return why instances cannot get other tags, all at once: code and sentence each, by instance.
+        """Return instance -> why it cannot get its new tags, as pairs of code and sentence; all changes apply together.
 
-        A table must keep as many servers as it has replicas, and a broker. Raises NotFoundError for an unknown instance.
+        A table must keep as many servers as it has replicas, and one broker. Raises NotFoundError for an unknown
+        instance.
         """
         before = {instance.id: instance for instance in self.all()}
         problems: dict[str, list[tuple[str, str]]] = {self.get(name).id: [] for name in changes}
@@ -153,16 +155,17 @@ class InstanceManager:
     # tenants
 
     def put_tenant(self, document: Mapping[str, Any], *, exists: bool) -> str:
-        """Create a tenant from untagged instances, or bring an existing one to so many; return its name.
+        """Create a tenant from untagged instances, or change the size of an existing one; return its name.
 
-        Raises NotFoundError for an unknown one, InvalidConfigError for bad keys or when there are too few instances.
+        Raises NotFoundError for an unknown tenant, ConflictError for a new one that exists, InvalidConfigError for bad
+        keys or too few instances.
         """
         role, name, suffixes = _tenant_request(document)
         members = self.of_tenant(role, name)
         if exists and not members:
             raise NotFoundError(f"Tenant {name} has no {role.value.lower()}s: create it with POST")
         if not exists and members:
-            raise ConflictError(f"Tenant {name} exists already: change it with PUT")
+            raise ConflictError(f"Tenant {name} already exists: change it with PUT")
         wanted = max(suffixes.values())
         free = [i for i in self.all() if i.role is role and _UNTAGGED[role] in i.tags]
         if wanted > len(members) + len(free):
@@ -180,7 +183,8 @@ class InstanceManager:
         return name
 
     def delete_tenant(self, name: str, kind: str) -> None:
-        """Take a tenant's tags from its instances. Raises InvalidConfigError while a table uses it, NotFoundError."""
+        """Remove a tenant's tags from its instances. Raises InvalidConfigError while a table uses the tenant,
+        NotFoundError."""
         role = _tenant_role(kind)
         members = self.of_tenant(role, name)
         if not members:
@@ -196,7 +200,7 @@ class InstanceManager:
             self._leave(instance, role, name)
 
     def set_tenant_state(self, name: str, kind: str | None, state: str) -> None:
-        """Switch all instances of a tenant on or off. Raises NotFoundError, InvalidConfigError."""
+        """Enable or disable all instances of a tenant. Raises NotFoundError, InvalidConfigError."""
         if state.lower() not in ("enable", "disable"):
             raise InvalidConfigError(f"Invalid state: '{state}', it must be enable or disable")
         roles = [_tenant_role(kind)] if kind else [Role.SERVER, Role.BROKER]
@@ -213,7 +217,7 @@ class InstanceManager:
         return [i for i in self.all() if i.role is role and tags & set(i.tags)]
 
     def _assign_brokers(self, role: Role) -> None:
-        """Bring `brokerResource` in line with the tags of brokers, where an instance of that role has changed."""
+        """Update `brokerResource` by the tags of brokers if the changed instance is a broker."""
         if role is Role.BROKER:
             BrokerResource(self.context.registry).rebuild()
 
@@ -240,7 +244,7 @@ def _parse(document: Mapping[str, Any]) -> Instance:
         raise InvalidConfigError(f"instance: 'type' is '{kind}', it must be one of {', '.join(roles)}")
     tags = document.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidConfigError("instance: 'tags' must be a list of texts")
+        raise InvalidConfigError("instance: 'tags' must be a list of strings")
     role, port = roles[kind], _port(document, "port", required=True)
     untagged = [_UNTAGGED[role]] if role in _UNTAGGED else []
     return Instance(
@@ -257,7 +261,7 @@ def _parse(document: Mapping[str, Any]) -> Instance:
 
 
 def _set(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys that have a value: an empty text says that there is none, as in Pinot."""
+    """Return the keys that have a value; an empty string counts as no value, as in Pinot."""
     return {key: value for key, value in document.items() if value is not None and value != ""}
 
 
@@ -292,7 +296,7 @@ def _tenant_role(kind: str) -> Role:
 
 
 def _tenant_request(document: Mapping[str, Any]) -> tuple[Role, str, dict[str, int]]:
-    """Return role, name, and how many instances carry the tag of each suffix."""
+    """Return role, name, and suffix -> the number of instances with that tag."""
     document = _set(document)
     role, name = _tenant_role(str(document.get("tenantRole", ""))), document.get("tenantName")
     if not isinstance(name, str) or not name:
@@ -305,7 +309,7 @@ def _tenant_request(document: Mapping[str, Any]) -> tuple[Role, str, dict[str, i
         counts[key] = int(count)
     total = counts["numberOfInstances"]
     if total == 0:
-        raise InvalidConfigError("tenant: 'numberOfInstances' must be 1 at least")
+        raise InvalidConfigError("tenant: 'numberOfInstances' must be at least 1")
     if role is Role.BROKER:
         return role, name, {"BROKER": total}
     offline, realtime = counts["offlineInstances"], counts["realtimeInstances"]

@@ -1,4 +1,4 @@
-"""Servers in other processes, asked over their HTTP interfaces."""
+"""Client of servers in other processes, over their HTTP interfaces."""
 
 import ssl
 import threading
@@ -17,11 +17,12 @@ _TIMEOUT_S = 30.0
 
 
 class HttpServers:
-    """Servers by HTTP; implements `gamay.controller.context.Servers`. Addresses come from the instances' records."""
+    """HTTP client of servers that implements `gamay.controller.context.Servers`. Addresses come from the instances'
+    records."""
 
     def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
-        """auth_token: the `Authorization` header that servers want to see; empty is none. tls: what their certificates are
-        checked against; None is what the system trusts.
+        """Create the client. auth_token: the `Authorization` header that servers demand; empty for none. tls: the
+        context that verifies their certificates; None for the system's authorities.
         """
         self._tls = tls
         self._registry = registry
@@ -30,7 +31,7 @@ class HttpServers:
         self._services: dict[str, HttpService] = {}
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         with self._lock:
             services, self._services = self._services, {}
         for service in services.values():
@@ -126,7 +127,7 @@ class HttpServers:
             raise NotFoundError(f"server '{instance}' does not answer: {error}") from error
 
     def _check_alive(self, instance: str) -> None:
-        """Raise NotFoundError unless the server answers at all: it does not have the table then."""
+        """Raise NotFoundError if the server does not answer; if it does, it only lacks the table."""
         self._ask(instance, "/tables")
 
     def _service(self, instance: str) -> HttpService:

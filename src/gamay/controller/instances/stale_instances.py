@@ -1,4 +1,4 @@
-"""Forgetting instances that have gone for good, such as the machines of yesterday of a cluster that grows and shrinks."""
+"""Removal of instances that are gone for good, such as former machines of an elastic cluster."""
 
 import logging
 from collections import Counter
@@ -14,7 +14,7 @@ from gamay.model.units import parse_period
 
 _log = logging.getLogger(__name__)
 
-# the metric that tells how many, by role
+# role -> the metric that counts them
 _DROPPED = {
     Role.BROKER: "droppedBrokerInstances",
     Role.SERVER: "droppedServerInstances",
@@ -23,9 +23,9 @@ _DROPPED = {
 
 
 class StaleInstances:
-    """Drops brokers, servers and minions that have been away for long, that no segment is on and no tenant needs.
+    """Removal of brokers, servers and minions that have long been dead, that hold no segment and that no tenant needs.
 
-    Nobody writes down when an instance went, so the time counts from when this controller first missed it.
+    The time of death is not recorded, so it is counted from when this controller first missed the instance.
     """
 
     def __init__(self, instances: InstanceManager) -> None:
@@ -35,7 +35,7 @@ class StaleInstances:
         self._watches = False
 
     def run(self) -> None:
-        """Look once. Raises what the metadata store raises."""
+        """Remove stale instances once. Raises the metadata store's errors."""
         context = self._instances.context
         registry, now_s = context.registry, context.clock.monotonic_s()
         if not self._watches:
@@ -49,28 +49,28 @@ class StaleInstances:
                 continue
             if now_s - self._missed_s.setdefault(name, now_s) >= min_s and self._drop(name):
                 self._dropped[instance.role] += 1
-                _log.info("%s is forgotten: it has been away for %.0f s", name, now_s - self._missed_s.pop(name))
+                _log.info("%s is removed: it has not been live for %.0f s", name, now_s - self._missed_s.pop(name))
 
     def measure(self) -> Iterator[Measured]:
-        """Yield how many were dropped by this controller."""
-        text = "Instances that were forgotten because they had been away for long"
+        """Yield the numbers of instances that this controller dropped."""
+        text = "Instances that were removed because they had not been live for long"
         for role, name in _DROPPED.items():
             yield Measured(f"pinot_controller_{name}", self._dropped[role], text)
 
     def _drop(self, name: str) -> bool:
-        # One that comes back later is tagged like a new one, so it must not have been what a tenant relied on.
+        # an instance that comes back is tagged like a new one, so it must not be one that a tenant needs
         if problems := self._instances.tag_problems({name: ()})[name]:
-            _log.info("%s is away and not forgotten: %s", name, problems[0][1])
+            _log.info("%s is not live but kept: %s", name, problems[0][1])
             return False
         try:
             self._instances.drop(name)
         except (ConflictError, NotFoundError) as error:
-            _log.info("%s is away and not forgotten: %s", name, error)
+            _log.info("%s is not live but kept: %s", name, error)
             return False
         return True
 
     def _on_change(self, path: str) -> None:
-        """An instance came or went; after a lost connection any of them may have."""
+        """Handle an instance that came or went; after a lost connection any of them may have."""
         if path == paths.LIVE_INSTANCES:
             self._missed_s.clear()
         else:

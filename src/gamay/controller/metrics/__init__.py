@@ -1,1 +1,1 @@
-"""What a controller measures."""
+"""Metrics of a controller."""

@@ -1,4 +1,4 @@
-"""What a controller measures: whether the segments of tables are where they should be."""
+"""Gauges of a controller: instances, and the availability of tables' segments."""
 
 from collections.abc import Iterator
 
@@ -25,17 +25,18 @@ _SERIES = tuple(
 
 
 def controller_history(registry: Registry, clock: Clock) -> MetricsHistory:
-    """Return the memory of a controller's numbers, still empty: few, for what it tells of tables takes all their records."""
+    """Return an empty metrics history of a controller. It covers few metrics, since those of tables read all their
+    records."""
     return MetricsHistory([lambda: measure_members(registry)], _SERIES, clock)
 
 
 def measure_controller(context: ControllerContext, tables: TableManager) -> Iterator[Measured]:
-    """Yield what the records of the cluster tell."""
+    """Yield the metrics that follow from the cluster's records."""
     registry = context.registry
     yield from measure_store("controller", registry.store)
     if not registry.store.connected:
-        return  # Prometheus would not wait, and lose what can be told
-    leads = leader_of(registry.store) in (None, context.instance_id)  # a controller that is alone is not elected
+        return  # the scrape would time out and lose the other metrics
+    leads = leader_of(registry.store) in (None, context.instance_id)  # a single controller is not elected
     yield Measured("pinot_controller_pinotControllerLeader", leads, "1 at the controller that leads")
     yield from measure_members(registry)
     for table in tables.names():
@@ -55,7 +56,7 @@ def measure_controller(context: ControllerContext, tables: TableManager) -> Iter
 
 
 def measure_members(registry: Registry) -> Iterator[Measured]:
-    """Yield how many instances are there, and how many should be; nothing while the metadata store is away."""
+    """Yield the numbers of live and of missing instances by role; nothing while the metadata store is unavailable."""
     if not registry.store.connected:
         return
     live, instances = set(registry.live_instance_ids()), registry.instances()
@@ -63,12 +64,12 @@ def measure_members(registry: Registry) -> Iterator[Measured]:
         members = [i.id for i in instances if i.role is role and i.enabled]
         dead = sum(name not in live for name in members)
         name = role.value.lower()
-        yield Measured(f"pinot_controller_{name}sUp", len(members) - dead, f"{role.value}s that are alive")
-        yield Measured(f"pinot_controller_{name}sDown", dead, f"{role.value}s that should be alive and are not")
+        yield Measured(f"pinot_controller_{name}sUp", len(members) - dead, f"{role.value}s that are live")
+        yield Measured(f"pinot_controller_{name}sDown", dead, f"{role.value}s that are enabled but not live")
 
 
 def measure_table(table: str, replication: int, ideal: Assignment, view: Assignment | None) -> Iterator[Measured]:
-    """Yield how a table's segments lie. Segments that are switched off on all servers do not count."""
+    """Yield the availability of a table's segments. Segments that are OFFLINE on all servers are left out."""
     actual = {} if view is None else view.states
     wanted = {s: states for s, states in ideal.states.items() if set(states.values()) != {OFFLINE}}
     ready = {s: sum(state in _READY for state in actual.get(s, {}).values()) for s in wanted}
@@ -77,15 +78,21 @@ def measure_table(table: str, replication: int, ideal: Assignment, view: Assignm
     fewest = min(ready.values(), default=replication)
     numbers = {
         "segmentCount": (len(ideal.states), "Segments"),
-        "tableDisabled": (not ideal.enabled, "1 when the table is switched off"),
-        "percentSegmentsAvailable": (100 * available / len(wanted) if wanted else 100, "Segments that a server has"),
-        "segmentsInErrorState": (failed, "Segments that a server cannot load"),
+        "tableDisabled": (not ideal.enabled, "1 when the table is disabled"),
+        "percentSegmentsAvailable": (
+            100 * available / len(wanted) if wanted else 100,
+            "Percentage of segments that are available on at least one server",
+        ),
+        "segmentsInErrorState": (failed, "Segments that at least one server cannot load"),
         "segmentsWithLessReplicas": (
             sum(count < len(wanted[s]) for s, count in ready.items()),
-            "Segments that fewer servers have than should",
+            "Segments with fewer replicas than the ideal state demands",
         ),
-        "numberOfReplicas": (fewest, "Replicas of the segment that has fewest"),
-        "percentOfReplicas": (100 * fewest / max(1, replication), "The same, of all that there should be"),
+        "numberOfReplicas": (fewest, "Replicas of the segment with the fewest"),
+        "percentOfReplicas": (
+            100 * fewest / max(1, replication),
+            "Replicas of the segment with the fewest, as a percentage of the replication",
+        ),
     }
     for name, (value, text) in numbers.items():
         yield Measured(f"pinot_controller_{name}", value, text, {"table": table})

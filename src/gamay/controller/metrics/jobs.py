@@ -1,4 +1,4 @@
-"""What a controller measures of work that it hands out: rebalances, and tasks of minions."""
+"""Metrics of a controller about jobs: rebalances, and tasks of minions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ def measure_rebalances(registry: Registry) -> Iterator[Measured]:
 
 
 def measure_tasks(queues: TaskQueues, tables: TableConfigs, now_ms: int) -> Iterator[Measured]:
-    """Yield how the tasks of each type are, and since when none could be made for a table that has some."""
+    """Yield the state of each type's tasks, and the time since the last successful generation for each table."""
     if not queues.store.connected:
         return
     for task_type in queues.types():
@@ -37,7 +37,7 @@ def measure_tasks(queues: TaskQueues, tables: TableConfigs, now_ms: int) -> Iter
 
 
 def _states(queues: TaskQueues, task_type: str) -> Mapping[SubtaskState, int]:
-    """Count the subtasks of the jobs under way, and of the last one that ended."""
+    """Count the subtasks of unfinished jobs and of the last finished one, by state."""
     under_way = list(queues.unfinished(task_type))
     names = {job.name for job, _ in under_way}
     ended = [job for job in queues.jobs(task_type) if job.name not in names][-1:]
@@ -51,21 +51,25 @@ def _queue(task_type: str, states: Mapping[SubtaskState, int]) -> Iterator[Measu
     total = sum(states.values())
     for name, value, text in (
         ("numMinionSubtasksWaiting", states[SubtaskState.INIT], "Subtasks that no minion has taken yet"),
-        ("numMinionSubtasksRunning", states[SubtaskState.RUNNING], "Subtasks that minions work on"),
-        ("numMinionSubtasksError", failed, "Subtasks that failed for good, of jobs under way and of the last one"),
-        ("percentMinionSubtasksInError", 100 * failed / total if total else 0, "The same, of all subtasks of these jobs"),
+        ("numMinionSubtasksRunning", states[SubtaskState.RUNNING], "Subtasks that minions run"),
+        ("numMinionSubtasksError", failed, "Subtasks that failed for good, of unfinished jobs and of the last finished one"),
+        (
+            "percentMinionSubtasksInError",
+            100 * failed / total if total else 0,
+            "Percentage of failed subtasks of these jobs",
+        ),
     ):
         yield Measured(f"pinot_controller_{name}", value, text, labels)
 
 
 def _merging(queues: TaskQueues, config: TableConfig) -> Iterator[Measured]:
-    """Yield how far behind the levels of a table's merges are, as it was when tasks were made last."""
+    """Yield the backlog of a table's merge levels, as of the last task generation."""
     if config.task is None or MERGE_ROLLUP not in config.task.task_types:
         return
     table = config.typed_name
     memory = read_memory(queues.store, table, MERGE_ROLLUP)
     for name, text, found in (
-        ("mergeRollupTaskDelayInNumBuckets", "Buckets by which a level's watermark is behind", memory.delays),
+        ("mergeRollupTaskDelayInNumBuckets", "Buckets by which a level's watermark lags", memory.delays),
         ("mergeRollupTaskNumBucketsToProcess", "Buckets of a level with something to merge", memory.waiting),
     ):
         for level, value in sorted(found.items()):
@@ -78,6 +82,6 @@ def _generation(queues: TaskQueues, config: TableConfig, now_ms: int) -> Iterato
         succeeded = read_history(queues.store, table, task_type).succeeded
         if succeeded:
             labels = {"table": table, "taskType": task_type}
-            text = "Milliseconds since tasks were made for the table, or found not to be needed"
+            text = "Milliseconds since tasks were last generated for the table, or found to be unnecessary"
             name = "pinot_controller_timeMsSinceLastSuccessfulMinionTaskGeneration"
             yield Measured(name, max(0, now_ms - succeeded[-1]), text, labels)

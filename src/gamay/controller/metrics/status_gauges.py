@@ -1,4 +1,4 @@
-"""What takes too long to find out for each scrape, found out from time to time on the lead controller: sizes, and lags."""
+"""Gauges that are too slow for each scrape, computed periodically on the lead controller: sizes and lags."""
 
 import logging
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _UNKNOWN_LAG = "UNKNOWN"
 
 
 class StatusGauges:
-    """What the last `run` found; `measure` may be called from any thread."""
+    """The gauges of the last `run`; `measure` may be called from any thread."""
 
     def __init__(self, context: ControllerContext, tables: TableConfigs) -> None:
         self._context = context
@@ -31,7 +31,7 @@ class StatusGauges:
         self._found: list[Measured] = []
 
     def run(self) -> None:
-        """Look at all tables."""
+        """Compute the gauges of all tables."""
         found: list[Measured] = []
         for table in self._tables.names():
             try:
@@ -45,7 +45,7 @@ class StatusGauges:
         self._found = found
 
     def measure(self) -> Iterator[Measured]:
-        """Yield what is known."""
+        """Yield the gauges of the last run."""
         yield from self._found
 
     def _of_table(self, table: str) -> Iterator[Measured]:
@@ -59,19 +59,19 @@ class StatusGauges:
             yield Measured("pinot_controller_tableTotalSizeOnServer", on_servers, text, labels)
 
     def _quota(self, table: str) -> Iterator[Measured]:
-        """Yield how much of `quota.storage` a table uses; nothing for tables without."""
+        """Yield the usage of `quota.storage`; nothing for tables without a quota."""
         config = self._tables.get(table)
         if config.quota.storage is None:
             return
         labels, quota = {"table": table}, parse_data_size(config.quota.storage)
-        text = "Bytes that all replicas of the table may have"
+        text = "Bytes that all replicas of the table together may have"
         yield Measured("pinot_controller_tableQuota", quota * config.replication, text, labels)
-        text = "What one replica has, in percent of quota.storage"
+        text = "Size of one replica, as a percentage of quota.storage"
         used = 100 * stored_bytes(self._context.registry, table) / quota if quota else 0
         yield Measured("pinot_controller_tableStorageQuotaUtilization", used, text, labels)
 
     def _new_partitions(self, table: str) -> Iterator[Measured]:
-        """Yield how many partitions the stream has that were never consumed; nothing while it does not say."""
+        """Yield the number of stream partitions that were never consumed; nothing if the stream does not answer."""
         ideal, context = self._context.registry.must_get_ideal_state(table), self._realtime
         paused, begun = pause_state(ideal), latest_segments(ideal)
         config = self._tables.get(table)
@@ -79,15 +79,15 @@ class StatusGauges:
             with closing(context.open_streams(config)) as streams:
                 partitions = context.partitions(config, streams)
         except GamayError as error:
-            _log.warning("the stream of table %s does not tell its partitions: %s", table, error)
+            _log.warning("the partitions of the stream of table %s cannot be read: %s", table, error)
             return
         new = [p for p in partitions if p not in begun and not paused.pauses(LlcName("", p, 0, ""))]
-        text = "Partitions of the stream that were never consumed, though nobody paused them"
+        text = "Partitions of the stream that were never consumed though they are not paused"
         num_new = len(new) if ideal.enabled else 0
         yield Measured("pinot_controller_missingConsumingSegmentNewPartitionCount", num_new, text, {"table": table})
 
     def _lags(self, table: str) -> Iterator[Measured]:
-        """Yield how far each partition is behind, of the replica that is furthest."""
+        """Yield the lag of each partition's slowest replica."""
         ideal = self._context.registry.must_get_ideal_state(table)
         records: dict[str, int] = {}
         millis: dict[str, int] = {}
@@ -104,7 +104,7 @@ class StatusGauges:
                             most[partition] = max(most.get(partition, 0), int(text))
         for name, most, text in (
             ("maxRecordsLag", records, "Messages of a partition that its slowest replica has not consumed"),
-            ("maxRecordAvailabilityLagMs", millis, "From the stream to queries, on the slowest replica"),
+            ("maxRecordAvailabilityLagMs", millis, "Milliseconds from the stream to queries, on the slowest replica"),
         ):
             for partition, lag in sorted(most.items()):
                 yield Measured(f"pinot_controller_{name}", lag, text, {"table": table, "partition": partition})

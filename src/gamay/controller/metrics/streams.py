@@ -1,4 +1,4 @@
-"""What a controller measures of tables that consume streams."""
+"""Metrics of a controller about tables that consume streams."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +13,7 @@ _MINUTE_MS = 60_000
 
 
 def newest_two(ideal: Assignment) -> list[str]:
-    """Return the names of the last two segments of each partition, those whose records `measure_consumption` needs."""
+    """Return the names of the last two segments of each partition, whose records `measure_consumption` needs."""
     by_partition: dict[int, list[LlcName]] = {}
     for name in ideal.states:
         if (parsed := LlcName.parse(name)) is not None:
@@ -24,9 +24,9 @@ def newest_two(ideal: Assignment) -> list[str]:
 def measure_consumption(
     table: str, ideal: Assignment, records: Mapping[str, SegmentRecord], now_ms: int
 ) -> Iterator[Measured]:
-    """Yield whether the stream of a REALTIME table is consumed. A partition's newest segment is the one that should be.
+    """Yield the state of a REALTIME table's consumption. The newest segment of each partition should be consuming.
 
-    records: of `newest_two`, as far as they are there.
+    records: those of `newest_two` that exist.
     """
     labels, paused = {"table": table}, pause_state(ideal)
     missing = [
@@ -35,10 +35,10 @@ def measure_consumption(
         if not paused.pauses(name) and CONSUMING not in ideal.states[str(name)].values() and ideal.enabled
     ]
     yield Measured(f"{_PREFIX}tableConsumptionPaused", paused.paused, "1 while consumption is paused", labels)
-    text = "Partitions that no server is to consume, though nobody paused them"
+    text = "Partitions that no server is assigned to consume though they are not paused"
     yield Measured(f"{_PREFIX}missingConsumingSegmentTotalCount", len(missing), text, labels)
     since = [now_ms - max(r.end_decided_ms, r.creation_time_ms) for name in missing if (r := records.get(name)) is not None]
-    text = "Minutes for which the partition has not been consumed that has not been longest"
+    text = "Longest time, in minutes, for which a partition has not been consumed"
     yield Measured(f"{_PREFIX}missingConsumingSegmentMaxDurationMinutes", max(since, default=0) / _MINUTE_MS, text, labels)
     limits: dict[int, int] = {}
     sizes: dict[int, int] = {}
@@ -49,23 +49,23 @@ def measure_consumption(
         elif record.status == DONE and record.size_bytes >= 0:
             sizes[partition] = record.size_bytes
     for name, numbers, text in (
-        ("numRowsThreshold", limits, "Rows that the consuming segment may have"),
-        ("committingSegmentSize", sizes, "Bytes of the segment that was committed last"),
+        ("numRowsThreshold", limits, "Row limit of the consuming segment"),
+        ("committingSegmentSize", sizes, "Bytes of the last committed segment"),
     ):
         for partition, number in sorted(numbers.items()):
             yield Measured(f"{_PREFIX}{name}", number, text, {**labels, "partition": str(partition)})
 
 
 def measure_pauseless(config: TableConfig, ideal: Assignment, view: Assignment | None) -> Iterator[Measured]:
-    """Yield how many segments are in ERROR that were committed while their successors were consumed already."""
+    """Yield the number of segments in ERROR of a table with pauseless consumption."""
     stream = config.ingestion.stream
     if stream is None or not stream.pauseless_consumption_enabled:
         return
     states = [set(({} if view is None else view.states).get(name, {}).values()) for name in ideal.states]
     failed = [found for found in states if ERROR in found]
     labels = {"table": config.typed_name}
-    text = "Segments in ERROR of a table that consumes without pauses"
+    text = "Segments in ERROR of a table with pauseless consumption"
     yield Measured(f"{_PREFIX}pauselessSegmentsInErrorCount", len(failed), text, labels)
     lost = sum(not found & {ONLINE, CONSUMING} for found in failed)
-    text = "Those of them that no server has"
+    text = "Segments in ERROR of a table with pauseless consumption that no server has"
     yield Measured(f"{_PREFIX}pauselessSegmentsInUnrecoverableErrorCount", lost, text, labels)

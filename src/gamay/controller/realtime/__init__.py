@@ -1,1 +1,2 @@
-"""The controller's side of stream ingestion: consuming segments, their completion, and the repair of what was cut short."""
+"""The controller's side of stream ingestion: consuming segments, their completion, and the repair of interrupted
+steps."""

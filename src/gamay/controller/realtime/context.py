@@ -1,4 +1,4 @@
-"""What the parts of the controller that deal with streams share."""
+"""The state that the stream-related parts of the controller share."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -28,12 +28,12 @@ from gamay.model.table.table_config import TableConfig
 
 @dataclass(frozen=True, slots=True)
 class RealtimeContext:
-    """Where records are, how configs and streams are got at, and what is learnt while the process lives.
+    """Access to records, configs and streams, and what the process has learned.
 
     config_of: the config of a typed table; raises NotFoundError. placement: the instance partitions of its consuming
-    segments; raises InvalidConfigError. uniform: a random number between two.
-    tuners: by table and topic index. longest_commit_ms: by table, from the choice of the winner to its success. counts: of
-    this controller.
+    segments; raises InvalidConfigError. uniform: returns a random number between two bounds.
+    tuners: by table and topic index. longest_commit_ms: by table, from the first replica's report to the commit.
+    counts: the controller's.
     """
 
     registry: Registry
@@ -48,16 +48,16 @@ class RealtimeContext:
     counts: ControllerCounts = field(default_factory=ControllerCounts)
 
     def tuner(self, table: str, topic: int) -> RowLimitTuner:
-        """Return what was learnt about the segment sizes of a topic."""
+        """Return the tuner of a topic's row limit, with what it learned about segment sizes."""
         with self.lock:
             return self.tuners.setdefault((table, topic), RowLimitTuner())
 
     def completion_time_max_ms(self, settings: Mapping[str, str] | None = None) -> int:
-        """Return how long the records of one completed segment may take to be written."""
+        """Return the maximum time to write the records of a completed segment."""
         return SEGMENT_COMPLETION_TIME.whole(self.registry.cluster_config() if settings is None else settings)
 
     def partitions(self, config: TableConfig, streams: TableStreams) -> tuple[int, ...]:
-        """Return what `TableStreams.partitions` does, and count it when the stream does not tell. Raises its errors."""
+        """Return what `TableStreams.partitions` does; count its failures. Raises its errors."""
         try:
             return streams.partitions()
         except GamayError:
@@ -70,13 +70,13 @@ class RealtimeContext:
             return lambda offset: streams.order(partition, offset)
 
     def servers_of(self, config: TableConfig, ideal: Assignment, partition: int) -> tuple[str, ...]:
-        """Return the servers for a new segment of a partition, as the instance partitions are now; of a table with primary
-        keys, those that have the partition.
+        """Return the servers for a new segment of a partition, by the current instance partitions; for a table with
+        primary keys, the servers that have the partition already.
 
-        Raises InvalidConfigError when there are too few.
+        Raises InvalidConfigError if there are too few.
         """
         if config.has_keys:
-            # Rows of one primary key must meet on one server, also after tags have changed: only a rebalance moves them.
+            # rows of one primary key must be on one server, also after tags have changed: only a rebalance moves them
             present = present_servers(ideal, partition)
             if present:
                 return present
@@ -84,7 +84,7 @@ class RealtimeContext:
 
 
 def realtime_context(controller: ControllerContext, registry: Registry) -> RealtimeContext:
-    """Return the context for what a controller does with a registry."""
+    """Return the context of a controller for a registry."""
     configs = _RecordedConfigs(registry)
     placement = PlacementManager(controller, configs)
     return RealtimeContext(

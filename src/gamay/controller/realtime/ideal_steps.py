@@ -1,11 +1,11 @@
-"""How the ideal state of a table changes while its segments consume and complete. Pure functions.
+"""Changes of a table's ideal state while its segments are consumed and completed. Pure functions.
 
-Every one may be applied twice, or by two controllers, with the effect of once: that, and the compare-and-set around them,
-is why an interrupted completion can be finished by anybody at any time.
+Each step is idempotent, also when two controllers apply it. With compare-and-set around the steps, any controller can
+finish an interrupted completion at any time.
 
-No step lets a segment consume beside another one of its partition. A record can say so all the same, written by an older
-controller or by hand: then nothing begins to consume until the earlier segment has been committed or has been let go.
-Reading such a record is no error, because it has to be repaired.
+No step makes two segments of a partition consume at once. A record written by an older controller or by hand can have
+such a state: then no segment starts to consume until the earlier one has been committed or released. Such a record
+can still be read, because it has to be repaired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ STORAGE_QUOTA_EXCEEDED = "STORAGE_QUOTA_EXCEEDED"
 RESOURCE_LIMIT_EXCEEDED = "RESOURCE_UTILIZATION_LIMIT_EXCEEDED"
 
 KEYS_MOVED = (
-    "the topic has more partitions than when the table began, so rows of one key may lie in two of them, which know nothing "
-    "of each other"
+    "the topic has got more partitions since the table was created, so rows of one key may be in two partitions, which are "
+    "not deduplicated against each other"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PauseState:
-    """Whether consumption rests. at_ms: since when it is as it is. inactive_topics: indexes of topics that rest alone."""
+    """The pause state of a table. at_ms: the time of its last change. inactive_topics: indexes of the paused topics."""
 
     paused: bool = False
     reason: str | None = None
@@ -42,12 +42,12 @@ class PauseState:
     inactive_topics: tuple[int, ...] = ()
 
     def pauses(self, name: LlcName) -> bool:
-        """Whether the partition of a segment rests."""
+        """Whether the partition of a segment is paused."""
         return self.paused or name.topic_index in self.inactive_topics
 
 
 def pause_state(ideal: Assignment) -> PauseState:
-    """Return what an ideal state says about pausing."""
+    """Return the pause state in an ideal state."""
     text = ideal.simple.get(_PAUSE_STATE)
     if text is None:
         return PauseState(paused=ideal.simple.get(_OLD_PAUSE_FLAG) == "true")
@@ -75,7 +75,7 @@ def with_pause_state(ideal: Assignment, state: PauseState) -> Assignment:
 
 
 def consuming_segments(ideal: Assignment) -> dict[str, tuple[str, ...]]:
-    """Return the segments that some server consumes, with these servers."""
+    """Return the segments that are CONSUMING on some server -> these servers."""
     found = {
         segment: tuple(sorted(server for server, state in states.items() if state == CONSUMING))
         for segment, states in ideal.states.items()
@@ -84,7 +84,7 @@ def consuming_segments(ideal: Assignment) -> dict[str, tuple[str, ...]]:
 
 
 def is_online(states: Mapping[str, str]) -> bool:
-    """Whether a segment, instance -> state, is ONLINE on all its servers."""
+    """Whether a segment is ONLINE on all its servers. states: instance -> state."""
     return set(states.values()) == {ONLINE}
 
 
@@ -99,26 +99,26 @@ def latest_segments(ideal: Assignment) -> dict[int, LlcName]:
 
 
 def consumed_segment(ideal: Assignment, partition: int) -> LlcName | None:
-    """Return the segment of a partition that some server consumes, the earliest where there are several."""
+    """Return the earliest segment of a partition that is CONSUMING on some server, or None."""
     names = (name for segment in consuming_segments(ideal) if (name := LlcName.parse(segment)) is not None)
     return min((name for name in names if name.partition == partition), key=lambda name: name.sequence, default=None)
 
 
 def may_be_followed(ideal: Assignment, done: LlcName) -> bool:
-    """Whether a segment is the latest of its partition, and the only one of it that anybody may still consume."""
+    """Whether a segment is the latest of its partition, and no other segment of the partition is CONSUMING."""
     return latest_segments(ideal)[done.partition] == done and consumed_segment(ideal, done.partition) in (None, done)
 
 
 def advanced(ideal: Assignment, done: LlcName, successor: LlcName | None, servers: Sequence[str]) -> Assignment:
     """Return the ideal state in which a segment whose end is decided is ONLINE, and its successor consumes on `servers`.
 
-    Nothing changes when the segment is ONLINE everywhere: it was advanced already. There is no successor when it is None,
-    the partition rests, has a later segment already, or another segment of it consumes.
+    Nothing changes if the segment is ONLINE everywhere: it was advanced already. No successor is added if it is None,
+    or if the partition is paused, has a later segment, or has another consuming segment.
     """
     states = ideal.states.get(str(done))
     if states is None or is_online(states):
         return ideal
-    # Replicas that had stopped consuming come back by downloading.
+    # replicas that had stopped consuming download the segment
     completed = ideal.with_segments({str(done): dict.fromkeys(states, ONLINE)})
     if successor is None or not servers or pause_state(ideal).pauses(done) or not may_be_followed(ideal, done):
         return completed
@@ -126,10 +126,10 @@ def advanced(ideal: Assignment, done: LlcName, successor: LlcName | None, server
 
 
 def continued(ideal: Assignment, last: LlcName | None, successor: LlcName, servers: Sequence[str]) -> Assignment:
-    """Return the ideal state in which a partition that nobody consumes goes on with `successor` on `servers`.
+    """Return the ideal state in which an idle partition continues with `successor` on `servers`.
 
-    last: the segment that was the partition's latest when that was decided, None when it had none. Nothing changes when
-    it no longer is, when somebody consumes a segment of the partition, or when the partition rests.
+    last: the latest segment of the partition at the time of the decision, or None. Nothing changes if it is no longer the
+    latest, or if the partition is consumed or paused.
     """
     latest = latest_segments(ideal).get(successor.partition)
     if latest != last or pause_state(ideal).pauses(successor):
@@ -140,21 +140,21 @@ def continued(ideal: Assignment, last: LlcName | None, successor: LlcName, serve
 
 
 def with_keys_moved(ideal: Assignment, now_ms: int) -> Assignment:
-    """Return the ideal state of a table with keys whose topic was found to have more partitions."""
+    """Return the ideal state of a table with primary keys, marked as having got partitions at `now_ms`."""
     return replace(ideal, simple={**ideal.simple, _KEYS_MOVED: str(now_ms)})
 
 
 def has_moved_keys(ideal: Assignment) -> bool:
-    """Whether segments are left from before the topic of a table with keys was given more partitions."""
+    """Whether there are still segments from before the topic of a table with primary keys got more partitions."""
     moved_ms = int(ideal.simple.get(_KEYS_MOVED, "-1"))
     names = (LlcName.parse(segment) for segment in ideal.states)
     return any(name is not None and name.created_ms <= moved_ms for name in names)
 
 
 def replaced(ideal: Assignment, last: LlcName, successor: LlcName) -> Assignment:
-    """Return the ideal state in which the servers that consume a segment let go of it and consume `successor` instead.
+    """Return the ideal state in which the servers that consume a segment consume `successor` instead.
 
-    Nothing changes when nobody consumes it, or it no longer is the latest of its partition.
+    Nothing changes if no server consumes it, or it is no longer the latest of its partition.
     """
     states = ideal.states.get(str(last), {})
     servers = sorted(server for server, state in states.items() if state == CONSUMING)
@@ -166,9 +166,9 @@ def replaced(ideal: Assignment, last: LlcName, successor: LlcName) -> Assignment
 
 
 def let_go(ideal: Assignment, segment: LlcName) -> Assignment:
-    """Return the ideal state in which nobody consumes a segment that a later one of its partition replaced.
+    """Return the ideal state in which a segment that a later one of its partition replaced is OFFLINE on all servers.
 
-    Nothing changes when nobody consumes it, or it is the latest of its partition.
+    Nothing changes if no server consumes it, or it is the latest of its partition.
     """
     states = ideal.states.get(str(segment), {})
     if CONSUMING not in states.values() or latest_segments(ideal)[segment.partition].sequence <= segment.sequence:
@@ -177,10 +177,10 @@ def let_go(ideal: Assignment, segment: LlcName) -> Assignment:
 
 
 def marked_offline(ideal: Assignment, segment: str, server: str, *, is_committing: bool = False) -> Assignment:
-    """Return the ideal state in which a server no longer consumes a segment; nothing changes if it does not.
+    """Return the ideal state in which a server no longer consumes a segment; nothing changes if it does not consume it.
 
-    is_committing: the segment's end is decided, but nobody has stored it (pauseless tables). Then a server that is to have
-    it ONLINE consumes it as well: there is nothing yet that it could download.
+    is_committing: the segment's end is decided, but it is not stored yet (pauseless tables). Then a server on which it is
+    ONLINE consumes it as well, since there is nothing to download yet.
     """
     states = ideal.states.get(segment, {})
     if states.get(server) != CONSUMING and not (is_committing and states.get(server) == ONLINE):

@@ -1,4 +1,4 @@
-"""Segments made from a stream, from the first of a partition to the next, as records and ideal states.
+"""The life cycle of consuming segments, as changes of records and ideal states.
 
 A commit is three writes, each a compare-and-set, in this order:
 
@@ -6,15 +6,17 @@ A commit is three writes, each a compare-and-set, in this order:
 2. the record of its successor, IN_PROGRESS, from the end offset on;
 3. the ideal state: the segment ONLINE, the successor CONSUMING.
 
-Only one server's commit passes 1. From then on the rest is determined: the successor's name is made from the time that 1
-wrote, so 2 and 3 can be done by anybody, again, and at once with others, with the same result. `advance` does them, for the
-controller that commits, for the one that takes over after a crash, and for the periodic repair.
+Only one server's commit passes step 1, which determines the rest: the successor's name derives from the time written
+by step 1, so any controller can do steps 2 and 3, repeatedly and concurrently, with the same result. `advance` does
+them, for the controller that commits, for the one that takes over after a crash, and for the periodic repair.
 
-A record that did not make it into the ideal state, because the partition rests by then or has moved on, stays until the
-periodic repair removes it: others may be about to name it. Nothing is named whose record is gone.
+A record that did not get into the ideal state, because the partition was paused or has continued meanwhile, stays
+until the periodic repair removes it: another controller may be about to add it. A segment whose record is gone is
+never added.
 
-A segment that no server can complete any more is abandoned: a mark in its record, also a compare-and-set from IN_PROGRESS,
-makes sure that no late commit passes 1; only then another segment takes its place, from the same start offset.
+A segment that no server can complete any more is abandoned: a mark in its record, also set by compare-and-set from
+IN_PROGRESS, keeps late commits from passing step 1; only then another segment replaces it, from the same start
+offset.
 """
 
 import logging
@@ -55,16 +57,17 @@ _NAME_ATTEMPTS_MAX = 1_000
 
 
 class CommitRefusedError(GamayError):
-    """A commit that came too late, or twice, or for a segment that another one replaces."""
+    """A commit that came too late, or twice, or for a segment that was replaced by another one."""
 
     http_status = 409
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a server says of the segment that it built. rows: consumed, before any compaction; size_bytes: built.
+    """A server's description of the segment that it built.
 
-    reason: value of StopReason, empty when unknown.
+    rows: consumed, before any compaction; size_bytes: of the built segment. reason: value of StopReason, or '' if
+    unknown.
     """
 
     end_offset: str
@@ -75,7 +78,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class SegmentLifecycle:
-    """Creates, ends and succeeds consuming segments. Any thread, any number of controllers."""
+    """Steps that create, end and succeed consuming segments. Safe from any thread and on any number of controllers."""
 
     context: RealtimeContext
 
@@ -84,7 +87,7 @@ class SegmentLifecycle:
     def first_segments(self, config: TableConfig, streams: TableStreams) -> tuple[list[SegmentRecord], Assignment]:
         """Return the records of a new table's first segments, and its ideal state with them; nothing is written.
 
-        Raises InvalidConfigError when there are too few servers, and the errors of the stream.
+        Raises InvalidConfigError if there are too few servers, and the errors of the stream.
         """
         table = config.typed_name
         ideal = Assignment.new_table(table, config.replication)
@@ -109,7 +112,7 @@ class SegmentLifecycle:
         partitions: Collection[int],
         lost_offsets: str = "",
     ) -> SegmentRecord:
-        """Return the record of a new consuming segment. partitions: ids of all the table's."""
+        """Return the record of a new consuming segment. partitions: ids of all partitions of the table."""
         context = self.context
         topic = _topic(stream_configs(config), name.partition)
         tuner = context.tuner(config.typed_name, name.topic_index)
@@ -126,14 +129,14 @@ class SegmentLifecycle:
             lost_offsets=lost_offsets,
         )
 
-    # completing
+    # completion
 
     def decide_end(self, table: str, segment: str, end_offset: str, reason: str) -> SegmentRecord:
-        """Write the end of a pauseless table's segment, unless it is written already, and return the record.
+        """Write the end offset of a pauseless table's segment, unless it is already written, and return the record.
 
         reason: value of StopReason.
 
-        Raises CommitRefusedError when it has another end, or may not be committed.
+        Raises CommitRefusedError if it has another end offset, or may not be committed.
         """
         now_ms = self.context.clock.now_ms()
 
@@ -146,10 +149,10 @@ class SegmentLifecycle:
         return self._change(table, segment, decide)
 
     def complete(self, table: str, built: SegmentRecord, committed: Committed) -> SegmentRecord:
-        """Make a segment DONE with what was built, learn from it, and return its record.
+        """Set a segment DONE with the description of the built one, tune the row limit by it, and return its record.
 
         built: the record that describes the verified segment, with its download URL.
-        Raises CommitRefusedError when it is complete already, has another end, or may not be committed.
+        Raises CommitRefusedError if it is already complete, has another end offset, or may not be committed.
         """
         now_ms = self.context.clock.now_ms()
 
@@ -183,10 +186,10 @@ class SegmentLifecycle:
         return record
 
     def advance(self, table: str, segment: str, *, by_committer: bool = False) -> None:
-        """Do what is left to do once a segment's end is decided: its successor, then the ideal state. Safe at any time.
+        """Do the remaining steps once a segment's end is decided: its successor, then the ideal state.
 
-        by_committer: leave it to the periodic repair when too much time has passed since the end was decided.
-        Raises NotFoundError when the table is gone, CommitRefusedError for `by_committer`.
+        Safe at any time. by_committer: refuse if too much time has passed since the end was decided, and leave the steps
+        to the periodic repair. Raises NotFoundError if the table does not exist, CommitRefusedError for `by_committer`.
         """
         context, registry = self.context, self.context.registry
         record, ideal = registry.get_segment(table, segment), registry.must_get_ideal_state(table)
@@ -198,7 +201,7 @@ class SegmentLifecycle:
         successor: LlcName | None = None
         servers: Sequence[str] = ()
         rests = pause_state(ideal).pauses(done) or has_ended(record) or not is_wanted(config, done)
-        # A successor that was given up, whose place another one took, must not come back as a record that can be committed.
+        # an abandoned successor that another one replaced must not come back as a record that can be committed
         if not rests and may_be_followed(ideal, done):
             successor = done.next(record.end_decided_ms)
             servers = self._create_successor(config, ideal, done, successor, record.end_offset)
@@ -208,10 +211,10 @@ class SegmentLifecycle:
             table, lambda now: advanced(now, done, successor if self._has_record(table, successor) else None, servers)
         )
 
-    # going on where nobody consumes
+    # continuing idle partitions
 
     def abandon(self, table: str, segment: str) -> bool:
-        """Make sure that a segment is never committed; return False when it is too late for that."""
+        """Mark a segment so that it is never committed; return False if it is too late for that."""
         now_ms = self.context.clock.now_ms()
 
         def mark(record: SegmentRecord) -> SegmentRecord:
@@ -229,11 +232,11 @@ class SegmentLifecycle:
         self, config: TableConfig, last: LlcName | None, partition: int, start_offset: str, lost_offsets: str = "",
         *, moves_keys: bool = False,
     ) -> LlcName | None:  # fmt: skip
-        """Begin a new segment of a partition that nobody consumes, behind `last`; return it.
+        """Start a new segment of an idle partition, after `last`; return its name, or None if the partition was
+        continued by another controller or paused meanwhile.
 
-        moves_keys: whether the topic was given this partition since, and rows have keys. None when by the time the segment
-        was to be named in the ideal state somebody else had done it, or the partition rested.
-        Raises InvalidConfigError when there are too few servers.
+        moves_keys: whether the partition was added to the topic of a table with primary keys. Raises InvalidConfigError
+        if there are too few servers.
         """
         registry, table = self.context.registry, config.typed_name
         ideal = registry.must_get_ideal_state(table)
@@ -251,9 +254,9 @@ class SegmentLifecycle:
         return self._if_assigned(table, name)
 
     def restart(self, table: str, segment: str, rows_max: int) -> LlcName | None:
-        """Let another segment with a lower row limit take the place of one that cannot be built; return it.
+        """Replace a segment that cannot be built by one with a lower row limit; return its name.
 
-        None when the segment is committed, or nobody consumes it any more.
+        None if the segment is committed, or no server consumes it any more.
         """
         registry, config = self.context.registry, self.context.config_of(table)
         record, last = registry.get_segment(table, segment), LlcName.must_parse(segment)
@@ -275,12 +278,12 @@ class SegmentLifecycle:
     def _create_successor(
         self, config: TableConfig, ideal: Assignment, done: LlcName, successor: LlcName, start_offset: str
     ) -> Sequence[str]:
-        """Create the successor's record unless it is there, and return its servers."""
+        """Create the successor's record unless it exists, and return its servers."""
         try:
             servers: Sequence[str] = self.context.servers_of(config, ideal, done.partition)
         except InvalidConfigError as error:
-            # Rows come in nevertheless: better fewer replicas, or untagged ones, than none.
-            _log.warning("%s; segment %s stays where %s was", error, successor, done)
+            # the stream continues: better fewer replicas, or untagged servers, than none
+            _log.warning("%s; segment %s stays on the servers of %s", error, successor, done)
             servers = sorted(ideal.states[str(done)])
         start, lost = self._start_of_successor(config, successor, start_offset)
         record = self.new_record(config, successor, start, len(servers), latest_segments(ideal).keys(), lost)
@@ -291,10 +294,11 @@ class SegmentLifecycle:
         return servers
 
     def _start_of_successor(self, config: TableConfig, successor: LlcName, end_offset: str) -> tuple[str, str]:
-        """Return where a successor begins, and what that leaves out: nothing, unless the table is to jump when it lags."""
+        """Return the start offset of a successor, and the skipped range: '' unless the table lags and is configured
+        to skip."""
         topic = _topic(stream_configs(config), successor.partition)
         reset = topic.offset_auto_reset
-        if reset is None or topic.is_backfill_topic:  # what is filled in lags by its nature
+        if reset is None or topic.is_backfill_topic:  # a backfill topic always lags
             return end_offset, ""
         try:
             with closing(self.context.open_streams(config)) as streams:
@@ -310,7 +314,9 @@ class SegmentLifecycle:
                 if reset.offset_threshold is not None and end_offset.isdecimal() and latest.isdecimal():
                     is_behind = is_behind or int(latest) - int(end_offset) > reset.offset_threshold
         except GamayError as error:
-            _log.warning("segment %s begins where its predecessor ended, the stream does not answer: %s", successor, error)
+            _log.warning(
+                "segment %s starts where its predecessor ended, since the stream does not answer: %s", successor, error
+            )
             return end_offset, ""
         if not is_behind:
             return end_offset, ""
@@ -323,13 +329,13 @@ class SegmentLifecycle:
         try:
             return segments_per_server(partitions, self.context.placement(config), config.replication)
         except InvalidConfigError:
-            return len(partitions)  # with too few servers one may have them all
+            return len(partitions)  # with too few servers, one may have all partitions
 
     def _create_anew(
         self, config: TableConfig, wanted: LlcName, start_offset: str, replicas: int, partitions: Collection[int],
         lost: str, rows_max: int | None = None,
     ) -> LlcName:  # fmt: skip
-        """Create a record under a name that no other has: names have minutes, so a taken one moves to the next minute."""
+        """Create a record under a free name: names contain the minute, so a taken one moves to the next minute."""
         now_ms = self.context.clock.now_ms()
         for attempt in range(_NAME_ATTEMPTS_MAX):
             name = LlcName.new(wanted.table, wanted.partition, wanted.sequence, now_ms + attempt * _MINUTE_MS)
@@ -344,7 +350,8 @@ class SegmentLifecycle:
         raise ConflictError(f"no free name for segment {wanted.sequence} of partition {wanted.partition}")
 
     def _has_record(self, table: str, name: LlcName | None) -> bool:
-        """Whether a segment may be named in the ideal state: between the two writes a repair may have removed its record."""
+        """Whether a segment may be added to the ideal state: a repair may have removed its record since it was
+        written."""
         return name is not None and self.context.registry.get_segment(table, str(name)) is not None
 
     def _if_assigned(self, table: str, name: LlcName) -> LlcName | None:
@@ -364,7 +371,7 @@ class SegmentLifecycle:
 
     def _learn(self, table: str, record: SegmentRecord, committed: Committed, now_ms: int) -> None:
         size = committed.size_bytes
-        if committed.rows > record.total_docs > 0:  # rows were left out at the commit; those consumed are limited
+        if committed.rows > record.total_docs > 0:  # the commit left out rows, but the limit is about consumed ones
             size = size * committed.rows // record.total_docs
         self.context.tuner(table, LlcName.must_parse(record.name).topic_index).committed(
             CommittedSize(
@@ -378,7 +385,7 @@ class SegmentLifecycle:
 
 
 def is_wanted(config: TableConfig, name: LlcName) -> bool:
-    """Whether a table consumes what a segment is of: its topic, and the topic's partitions one by one or as one."""
+    """Whether a table consumes the topic of a segment, in the segment's way: by partition or as a whole."""
     topics = stream_configs(config)
     if name.topic_index >= len(topics):
         return False
@@ -387,26 +394,27 @@ def is_wanted(config: TableConfig, name: LlcName) -> bool:
 
 
 def has_ended(record: SegmentRecord) -> bool:
-    """Whether the stream has nothing behind a segment and never will have."""
+    """Whether the partition of the stream ends with a segment for good."""
     return record.stop_reason == StopReason.END_OF_PARTITION_GROUP.value
 
 
 def _check_in_progress(record: SegmentRecord) -> None:
     if record.status != IN_PROGRESS:
-        raise CommitRefusedError(f"segment '{record.name}' is {record.status} already")
+        raise CommitRefusedError(f"segment '{record.name}' is already {record.status}")
     if record.abandoned_ms >= 0:
-        raise CommitRefusedError(f"segment '{record.name}' was given up, another one took its place")
+        raise CommitRefusedError(f"segment '{record.name}' was abandoned and replaced by another one")
 
 
 def _topic(topics: Sequence[StreamConfig], partition: int) -> StreamConfig:
     index = LlcName("", partition, 0, "").topic_index
     if index >= len(topics):
-        raise InvalidConfigError(f"partition {partition} is of a topic that the table no longer has")
+        raise InvalidConfigError(f"partition {partition} belongs to a topic that the table no longer has")
     return topics[index]
 
 
 def _partition_metadata(config: TableConfig, name: LlcName, num_partitions: int) -> str:
-    """Return what the partition of the stream says about the rows, where exactly one column is partitioned."""
+    """Return the partition metadata that follows from the stream partition, or '' unless exactly one column is
+    partitioned."""
     columns = config.indexing.segment_partition.columns if config.indexing.segment_partition else {}
     if len(columns) != 1 or name.is_stream_level:
         return ""

@@ -1,4 +1,4 @@
-"""What the controller asks of the streams of a table: partitions and offsets, by the table's partition ids."""
+"""The controller's access to the streams of a table: partitions and offsets, by the table's partition ids."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
@@ -38,7 +38,7 @@ class TableStreams(Protocol):
         ...
 
     def offset(self, partition: int, criteria: OffsetCriteria) -> str:
-        """Return where to begin in a partition."""
+        """Return the offset at which to begin a partition."""
         ...
 
     def latest_offset(self, partition: int) -> str:
@@ -46,7 +46,8 @@ class TableStreams(Protocol):
         ...
 
     def order(self, partition: int, offset: str) -> Any:
-        """Return what compares as the offsets of a partition do. Raises InvalidConfigError for what is no offset."""
+        """Return a value that compares as the offsets of a partition do. Raises InvalidConfigError for an invalid
+        offset."""
         ...
 
     def check_sending(self) -> None:
@@ -56,11 +57,11 @@ class TableStreams(Protocol):
     def send(
         self, partition: int, payloads: pa.BinaryArray, keys: pa.BinaryArray | None, headers: pa.MapArray | None
     ) -> Sequence[str | GamayError]:
-        """Write messages to a partition; return their offsets, or why one is not there, as `StreamProducer.send` does."""
+        """Write messages to a partition; return for each its offset or the error, as `StreamProducer.send` does."""
         ...
 
     def close(self) -> None:
-        """Give up connections."""
+        """Close the connections."""
         ...
 
 
@@ -68,7 +69,7 @@ StreamOpener = Callable[[TableConfig], TableStreams]
 
 
 class PluginStreams:
-    """The topics of a table through the stream plug-ins; a topic is connected to when it is first asked for something."""
+    """The topics of a table through the stream plug-ins; a topic is connected to on first use."""
 
     def __init__(self, config: TableConfig, context: StreamContext) -> None:
         self.configs = stream_configs(config)
@@ -102,7 +103,7 @@ class PluginStreams:
         for config, factory in zip(self.configs, self._factories, strict=True):
             if not isinstance(factory, SendingStream):
                 raise InvalidConfigError(
-                    f"streams of type '{config.stream_type}' can be read only: its plug-in has no producer"
+                    f"streams of type '{config.stream_type}' are read-only: the plug-in has no producer"
                 )
 
     def send(
@@ -142,25 +143,26 @@ class PluginStreams:
 
 
 def stream_opener(context: StreamContext) -> StreamOpener:
-    """Return what opens the streams of tables in a process."""
+    """Return the opener of tables' streams for a process."""
     return lambda config: PluginStreams(config, context)
 
 
 def check_named(config: TableConfig, stored: TableConfig | None, fetchers: Fetchers, by: Principal) -> None:
-    """Raise InvalidConfigError where a config names a file, web server or broker that its sender must not have opened.
+    """Raise InvalidConfigError if a config names a file, web server or broker that its sender may not have opened.
 
-    stored: the table's config until now, whose brokers may stay.
+    stored: the previous config of the table, whose brokers may stay.
     """
     known: set[str] = set()
     if stored is not None:
-        with suppress(InvalidConfigError):  # of a plug-in that is gone
+        with suppress(InvalidConfigError):  # the plug-in may be gone
             known = {address for topic in stream_configs(stored) for _, address in addresses(topic)}
     for topic in stream_configs(config):
         check_topic(topic, fetchers, by, known)
 
 
 def check_topic(topic: StreamConfig, fetchers: Fetchers, by: Principal, known: Collection[str] = ()) -> None:
-    """Raise InvalidConfigError where a topic names what its sender must not have opened. known: allowed addresses."""
+    """Raise InvalidConfigError if a topic names an address that its sender may not have opened. known: allowed
+    addresses."""
     for key, uri in named_by(topic):
         fetchers.check_key(key, uri)
     for key, address in addresses(topic):
@@ -169,7 +171,7 @@ def check_topic(topic: StreamConfig, fetchers: Fetchers, by: Principal, known: C
 
 
 def check_streams(config: TableConfig, opener: StreamOpener) -> None:
-    """Raise InvalidConfigError unless every topic's config can be used, without connecting to it."""
+    """Raise InvalidConfigError unless every topic's config is usable; no connection is made."""
     with closing(opener(config)) as streams:
         for topic in streams.configs:
             if topic.is_high_level:
@@ -178,11 +180,12 @@ def check_streams(config: TableConfig, opener: StreamOpener) -> None:
 
 
 def _check_stream_level(config: TableConfig, topic: StreamConfig) -> None:
-    """Rows of a stream-level consumer come in no certain order, and from all partitions."""
+    """Raise InvalidConfigError for settings that need partitions: stream-level rows are unordered and from all
+    partitions."""
     key = topic.property_key("consumer.type")
     if config.has_keys:
         raise InvalidConfigError(
-            f"{key}: tables with upsert or dedup need lowlevel, for rows of a key must be in one partition"
+            f"{key}: tables with upsert or dedup need lowlevel, since rows of a key must be in one partition"
         )
     if config.ingestion.stream is not None and config.ingestion.stream.pauseless_consumption_enabled:
         raise InvalidConfigError(f"{key}: pauselessConsumptionEnabled needs lowlevel")

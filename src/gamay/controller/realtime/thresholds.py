@@ -1,11 +1,11 @@
-"""When a consuming segment is full: how many rows it may have. Pure; randomness is passed in.
+"""The row limit of a consuming segment. Pure; randomness is passed in.
 
-The row limit of a new segment is, as the table's stream config says,
+By the table's stream config, the row limit of a new segment is
 
 * divided: the rows of the table that one server may hold, divided by the table's consuming segments on the fullest server;
-* fixed: so many rows a segment;
-* tuned: so many rows as make segments of a wanted size. Each commit tells how many rows a byte holds; the ratio is learnt
-  as an exponential average, so a new lead controller knows it after the first commit it sees.
+* fixed: a number of rows per segment;
+* tuned: the number of rows that gives segments of a wanted size. Each commit shows the rows per byte, which are learned as
+  an exponential average, so a new lead controller knows them after the first commit it sees.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _MAX_ROWS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class CommittedSize:
-    """One commit, as the tuner sees it. rows: that were consumed; limit: that it could have had; size_bytes: stored."""
+    """One commit, as input of the tuner. rows: consumed; limit: the segment's row limit; size_bytes: stored."""
 
     rows: int
     size_bytes: int
@@ -32,7 +32,7 @@ class CommittedSize:
 
 
 class RowLimitTuner:
-    """Learns from the commits of one topic of one table. Not thread-safe."""
+    """Tuner of the row limit by the commits of one topic of one table. Not thread-safe."""
 
     def __init__(self) -> None:
         self._rows_per_byte: float | None = None
@@ -40,7 +40,7 @@ class RowLimitTuner:
         self._remembered_limit: int | None = None
 
     def committed(self, size: CommittedSize) -> None:
-        """Learn from a commit; a forced one says nothing about sizes, and an empty one nothing at all."""
+        """Learn from a commit; of a forced or an empty one, at most the row limit is remembered."""
         if size.rows <= 0 or size.size_bytes <= 0 or size.forced:
             if self._rows_per_byte is None and size.limit > 0:
                 self._remembered_limit = size.limit
@@ -52,7 +52,7 @@ class RowLimitTuner:
         self._last = size
 
     def limit(self, thresholds: FlushThresholds, uniform: Callable[[float, float], float]) -> int:
-        """Return the row limit of the next segment. uniform: a random number between two."""
+        """Return the row limit of the next segment. uniform: returns a random number between two bounds."""
         wanted = thresholds.segment_bytes
         assert wanted is not None
         last, ratio = self._last, self._rows_per_byte
@@ -79,7 +79,7 @@ def row_limit(
 ) -> int:
     """Return the row limit of a new segment; at least 1.
 
-    segments_per_server: consuming segments of the table on the server that has most of them.
+    segments_per_server: consuming segments of the table on the server with the most of them.
     """
     if thresholds.segment_rows is not None:
         return thresholds.segment_rows

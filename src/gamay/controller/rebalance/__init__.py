@@ -1,1 +1,1 @@
-"""Moving segments, and brokers of tenants, to where they should be. Start at `rebalance`."""
+"""Rebalances: moving segments, and the brokers of tenants, to where the configs demand. Start at `rebalance`."""

@@ -1,4 +1,4 @@
-"""Where a rebalance goes: the instance partitions and the target that a config asks for now, and whether that may be."""
+"""The aim of a rebalance: the instance partitions and the target that a config demands, and whether it is allowed."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from gamay.controller.rebalance.report import RebalanceResult, moves_summary
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Where a rebalance goes. seen: the ideal state that the target was worked out from, or what a step has made of it."""
+    """The aim of a rebalance. seen: the ideal state from which the target was computed, or that after the last step."""
 
     plan: TablePlan
     target: States
@@ -26,20 +26,20 @@ class Aim:
 
 
 class RebalanceAims:
-    """Works out where rebalances go."""
+    """Planner of rebalances."""
 
     def __init__(self, context: ControllerContext, placement: PlacementManager) -> None:
         self._context = context
         self._placement = placement
 
     def work_out(self, job: RebalanceJob, ideal: Assignment) -> tuple[RebalanceResult, Aim]:
-        """Return what a rebalance would do, and its aim; but for a dry run, instance partitions are kept as they are now.
+        """Return the result of a rebalance and its aim; unless it is a dry run, changed instance partitions are stored.
 
-        Raises GamayError for a rebalance that may not be.
+        Raises GamayError for a rebalance that is not allowed.
         """
         options = job.options
         if not ideal.enabled and not options.downtime:
-            raise InvalidConfigError(f"Table {job.table} is switched off; rebalance it with downtime=true")
+            raise InvalidConfigError(f"Table {job.table} is disabled; rebalance it with downtime=true")
         changed = self._partitions(job) if options.reassign_instances else []
         aim = self.aim(job, ideal, changed)
         partitions = tuple(sorted(aim.plan.partitions.items()))
@@ -51,7 +51,7 @@ class RebalanceAims:
             status = "DONE" if reassigned else "NO_OP"
             text = "Instance partitions changed, no segment moves" if reassigned else "Table is already balanced"
         if options.dry_run and moved:
-            status, text = "DONE", "Dry run: this is what would be done"
+            status, text = "DONE", "Dry run: these are the changes that it would make"
         elif not options.dry_run:
             for part in changed:
                 self._placement.store(part)
@@ -60,7 +60,7 @@ class RebalanceAims:
         return RebalanceResult(job.id, status, text, partitions, aim.target, summary, checks), aim
 
     def _partitions(self, job: RebalanceJob) -> list[InstancePartitions]:
-        """Return the instance partitions that the table's config asks for now; tables without such config have none."""
+        """Return the instance partitions that the table's config demands; tables without such a config have none."""
         config = self._placement.tables.get(job.table)
         movement = job.options.minimize_data_movement
         changed = []
@@ -76,7 +76,7 @@ class RebalanceAims:
         return changed
 
     def aim(self, job: RebalanceJob, ideal: Assignment, changed: list[InstancePartitions]) -> Aim:
-        """Return the target for an ideal state. changed: instance partitions that are not those in the store."""
+        """Return the target for an ideal state. changed: instance partitions that override the stored ones."""
         plan = self._placement.plan(job.table, changed)
         if job.options.update_target_tier and not job.options.dry_run:
             plan = self._stamp_tiers(plan)
@@ -94,7 +94,7 @@ class RebalanceAims:
         return Aim(plan, target, ideal.states, rules)
 
     def _check_copies(self, job: RebalanceJob, plan: TablePlan, present: States, target: States, least: int) -> None:
-        """A segment whose only copies are on servers must not lose all of them at once."""
+        """Raise InvalidConfigError if a segment whose only copies are on servers would lose all of them at once."""
         if least > 0 or job.options.allow_peer_download_data_loss:
             return
         for segment, after in target.items():
@@ -107,7 +107,8 @@ class RebalanceAims:
                 )
 
     def _stamp_tiers(self, plan: TablePlan) -> TablePlan:
-        """Write into the records on which tier segments should be, so that servers load them as that tier says."""
+        """Write the target tiers into the segments' records, so that servers load them with the settings of their
+        tier."""
         records = dict(plan.records)
         for name, record in plan.records.items():
             stamped = record.with_changes(tier=tier_of(record, plan.config.tiers, plan.now_ms) or "")
@@ -133,7 +134,7 @@ class RebalanceAims:
             ),
             "rebalanceConfigOptions": _check(
                 not (job.options.downtime and config.replication > 1),
-                "downtime=true takes segments away that have other replicas"
+                "downtime=true makes segments unavailable although they have other replicas"
                 if job.options.downtime and config.replication > 1
                 else "All rebalance parameters look good",
             ),
@@ -151,7 +152,7 @@ def _on_tier(record: SegmentRecord | None, tier: str) -> SegmentRecord | None:
 
 
 def same(left: States, right: States) -> bool:
-    """Tell whether two ideal states are equal."""
+    """Return whether two ideal states are equal."""
     return left.keys() == right.keys() and all(dict(left[segment]) == dict(right[segment]) for segment in left)
 
 

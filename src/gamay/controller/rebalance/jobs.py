@@ -1,4 +1,4 @@
-"""The records of rebalances in the metadata store, where every controller finds them."""
+"""The records of rebalances in the metadata store, shared by all controllers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,14 +28,15 @@ class RebalanceJob:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceJobs:
-    """All rebalances that there were."""
+    """The records of all rebalances."""
 
     registry: Registry
 
     def write(self, job: RebalanceJob, told: Mapping[str, Any], version: int | None) -> int:
-        """Create a job's record, or replace the one of that version; return the version that it has now. told: its progress.
+        """Create a job's record, or replace the one of that version; return its new version.
 
-        Raises VersionConflictError when somebody else has changed it: whoever runs the job must end.
+        told: its progress. Raises VersionConflictError if another controller has changed it: the one that runs the job
+        must then stop.
         """
         context = {"jobId": job.id, "attemptId": job.attempt, "config": job.options.to_json()}
         simple = {
@@ -53,7 +54,7 @@ class RebalanceJobs:
         return 0
 
     def fenced(self, job: RebalanceJob, version: int) -> Registry:
-        """Return the registry, to be written only while the job's record has that version; see `MetadataStore.fenced`."""
+        """Return a registry whose writes fail once the job's record has another version; see `MetadataStore.fenced`."""
         registry = self.registry
         return Registry(registry.store.fenced(_path(job), version), registry.cluster, registry.failed)
 
@@ -67,7 +68,7 @@ class RebalanceJobs:
         return self._must_get_fields(job_id)["tableName"]
 
     def status(self, job_id: str, now_ms: int) -> dict[str, Any]:
-        """Return how far a job is, as clients are told. Raises NotFoundError."""
+        """Return the progress of a job as a document for clients. Raises NotFoundError."""
         simple = self._must_get_fields(job_id)
         return {
             "tableRebalanceProgressStats": orjson.loads(simple["REBALANCE_PROGRESS_STATS"]),
@@ -76,7 +77,8 @@ class RebalanceJobs:
         }
 
     def unfinished(self) -> Iterator[tuple[RebalanceJob, int, int]]:
-        """Yield the jobs that have not ended, when each was heard of last, in milliseconds, and its record's version."""
+        """Yield the unfinished jobs, each with the time of its last heartbeat in milliseconds and its record's
+        version."""
         for job_id in self.registry.store.children(_JOBS):
             node = self.registry.store.get(f"{_JOBS}/{job_id}")
             if node is None:

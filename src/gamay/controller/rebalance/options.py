@@ -1,4 +1,4 @@
-"""What a request for a rebalance asks for."""
+"""Options of a rebalance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,11 +11,11 @@ _INT_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class RebalanceOptions:
-    """Names and defaults are those of the REST interface, in snake case.
+    """The options of a rebalance, with the names (in snake case) and defaults of the REST interface.
 
-    min_available_replicas: so many replicas stay, or all but so many when it is negative. batch_size_per_server: segments
-    that a server takes over in one step; -1 is no limit. Times are in milliseconds; attempts are made by the checker when
-    the controller that ran a rebalance has gone.
+    min_available_replicas: the number of replicas that stay available; -n allows n replicas to be unavailable.
+    batch_size_per_server: the number of segments that a server gets in one step; -1 for no limit. Times are in
+    milliseconds. max_attempts includes those that the checker starts after a controller died.
     """
 
     dry_run: bool = False
@@ -46,7 +46,7 @@ class RebalanceOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> "RebalanceOptions":
-        """Read options by their REST names; values may be texts. Raises InvalidConfigError."""
+        """Parse options by their REST names; values may be strings. Raises InvalidConfigError."""
         known = {_wire_name(field.name): field for field in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
@@ -62,7 +62,7 @@ class RebalanceOptions:
         if options.batch_size_per_server == 0 or options.batch_size_per_server < -1:
             raise InvalidConfigError("batchSizePerServer must be a number of segments, or -1 for no limit")
         if options.pre_checks and not options.dry_run:
-            raise InvalidConfigError("preChecks=true needs dryRun=true: the checks are made without moving anything")
+            raise InvalidConfigError("preChecks=true needs dryRun=true: the checks do not move segments")
         return options
 
     def to_json(self) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Moving the segments of a table to the servers where they should be, while queries go on.
+"""Rebalance of a table: its segments are moved to the servers where they should be, while it serves queries.
 
-A rebalance works out the target once, then changes the ideal state step by step (`gamay.cluster.place.rebalance_steps`),
-each time after the servers have done the step before. Every change is a compare-and-set on the ideal state; when others
-changed it meanwhile, the target is worked out anew. A controller that dies leaves the ideal state between two steps, where
-as many replicas are available as at any time; the checker starts the rebalance again. It ends the record of the old attempt
-first, and the store checks with each write of an attempt that its record is as that attempt left it: a controller that only
-stood still can change nothing when it goes on.
+A rebalance computes the target once, then changes the ideal state step by step
+(`gamay.cluster.place.rebalance_steps`), waiting each time until the servers have executed the previous step. Every
+change is a compare-and-set on the ideal state; if another process changed it meanwhile, the target is computed again.
+A controller that dies leaves the ideal state between two steps, where the minimum of replicas is available; the
+checker starts the rebalance again. It ends the record of the old attempt first, and the store checks with each write
+of an attempt that its record is unchanged: a controller that was merely suspended cannot write when it resumes.
 """
 
 import logging
@@ -29,11 +29,11 @@ _log = logging.getLogger(__name__)
 _SHOWN_DESCRIPTION = 4_000
 
 
-_CANCELLED = "Rebalance was cancelled; what was moved stays where it is"
+_CANCELLED = "Rebalance was cancelled; segments that were moved stay where they are"
 
 
 class _CancelledError(Exception):
-    """The rebalance was asked to end."""
+    """The rebalance was cancelled."""
 
 
 class _OvertakenError(Exception):
@@ -41,10 +41,10 @@ class _OvertakenError(Exception):
 
 
 class Commits(Protocol):
-    """Commits consuming segments at will."""
+    """Forced commits of consuming segments."""
 
     def begin(self, table: str, segments: Sequence[str], batch_size: int, interval_s: int, timeout_s: int) -> str:
-        """Have servers commit what they consume; return the id of the job. Raises GamayError."""
+        """Have servers commit consuming segments; return the id of the job. Raises GamayError."""
         ...
 
     def left(self, job_id: str) -> int:
@@ -53,10 +53,10 @@ class Commits(Protocol):
 
 
 class RebalanceManager:
-    """The rebalances of all tables; each runs on a thread of its own, one for a table."""
+    """Manager of the rebalances of all tables; each runs on its own thread, at most one per table."""
 
     def __init__(self, context: ControllerContext, placement: PlacementManager, commits: Commits | None = None) -> None:
-        """commits: has consuming segments committed that are to move; None where no streams are consumed."""
+        """Create the manager. commits: commits consuming segments that are to move; None if no streams are consumed."""
         self._commits = commits
         self._context = context
         self._aims = RebalanceAims(context, placement)
@@ -68,9 +68,9 @@ class RebalanceManager:
     # requests
 
     def rebalance(self, table: str, options: RebalanceOptions) -> RebalanceResult:
-        """Work out a rebalance and, unless it is a dry run, begin it.
+        """Plan a rebalance and, unless it is a dry run, start it.
 
-        Raises NotFoundError for an unknown table, ConflictError while another one runs; what else is wrong is told by the
+        Raises NotFoundError for an unknown table, ConflictError while another one runs. Other errors are reported in the
         result, with the status FAILED.
         """
         job = RebalanceJob(self._context.ids.new(), table, options, 1, self._context.clock.now_ms())
@@ -87,9 +87,9 @@ class RebalanceManager:
         return self._begin(job, result, aim)
 
     def cancel(self, table: str) -> list[str]:
-        """Ask the rebalances of a table to end after the present step; return the ids of their jobs.
+        """Cancel the rebalances of a table after the current step; return the ids of their jobs.
 
-        Those that another controller runs are ended by their records, and cannot write any more.
+        Those that run on another controller are cancelled through their records, after which they cannot write any more.
         """
         with self._lock:
             if table in self._running:
@@ -104,7 +104,7 @@ class RebalanceManager:
         return self._jobs.table_of(job_id)
 
     def status(self, job_id: str) -> dict[str, Any]:
-        """Return how far a job is. Raises NotFoundError."""
+        """Return the progress of a job. Raises NotFoundError."""
         return self._jobs.status(job_id, self._context.clock.now_ms())
 
     def jobs(self, table: str) -> dict[str, dict[str, str]]:
@@ -112,7 +112,7 @@ class RebalanceManager:
         return self._jobs.fields(table)
 
     def check(self) -> None:
-        """Begin rebalances again that died with their controller, as often as they allow; others of them are over."""
+        """Abort rebalances whose controller died, and start them again up to their maximum of attempts."""
         now_ms = self._context.clock.now_ms()
         for job, heard_ms, version in list(self._jobs.unfinished()):
             with self._lock:
@@ -120,13 +120,13 @@ class RebalanceManager:
             silent_ms = now_ms - heard_ms
             if is_here or silent_ms < job.options.heartbeat_timeout_in_ms:
                 continue
-            _log.warning("rebalance %s of %s has not been heard of for %d s", job.id, job.table, silent_ms // 1000)
-            ended = self._end(job, version, "ABORTED", "The controller that ran this rebalance has gone")
+            _log.warning("rebalance %s of %s has sent no heartbeat for %d s", job.id, job.table, silent_ms // 1000)
+            ended = self._end(job, version, "ABORTED", "The controller that ran this rebalance died")
             if ended and job.attempt < job.options.max_attempts:
                 self._retry(job)
 
     def stop(self) -> None:
-        """Ask all rebalances to end."""
+        """Cancel all rebalances."""
         with self._lock:
             for _, stopped in self._running.values():
                 stopped.set()
@@ -162,7 +162,7 @@ class RebalanceManager:
             text = str(error)
         except Exception as error:
             _log.exception("rebalance %s of %s failed", job.id, job.table)
-            status, text = "UNKNOWN_ERROR", f"Rebalance failed for a reason that is a defect of Gamay: {error!r}"
+            status, text = "UNKNOWN_ERROR", f"Rebalance failed because of a defect in Gamay: {error!r}"
             raise
         finally:
             with self._lock:
@@ -171,7 +171,7 @@ class RebalanceManager:
             self._finish(job, status, text, aim)
 
     def _commit(self, job: RebalanceJob, aim: Aim, commits: Commits, stopped: threading.Event) -> None:
-        """Have those consuming segments committed that are to move, so that no server consumes their rows again."""
+        """Commit the consuming segments that are to move, so that no server consumes their rows again."""
         moving = sorted(
             segment
             for segment, states in aim.seen.items()
@@ -185,12 +185,14 @@ class RebalanceManager:
         begun = commits.begin(job.table, moving, options.force_commit_batch_size, interval_s, timeout_s)
         batches = -(-len(moving) // options.force_commit_batch_size)
         late_s = clock.monotonic_s() + timeout_s * batches
-        while commits.left(begun) and clock.monotonic_s() < late_s:  # what is not committed in time moves as it is
+        while (
+            commits.left(begun) and clock.monotonic_s() < late_s
+        ):  # segments not committed in time are moved while consuming
             if stopped.wait(options.external_view_check_interval_in_ms / 1000):
                 raise _CancelledError
 
     def _move(self, job: RebalanceJob, aim: Aim, stopped: threading.Event) -> Aim:
-        """Take step after step until the ideal state is the target."""
+        """Execute steps until the ideal state is the target."""
         downtime = job.options.downtime
         while True:
             if not downtime:
@@ -203,7 +205,8 @@ class RebalanceManager:
                 return aim
 
     def _step(self, job: RebalanceJob, aim: Aim) -> Aim:
-        """Write the next ideal state; return the aim from there, another one when the ideal state was changed by others."""
+        """Write the next ideal state; return the aim from there, computed again if another process changed the ideal
+        state."""
         made: list[Aim] = []
 
         def change(ideal: Assignment) -> Assignment:
@@ -217,9 +220,9 @@ class RebalanceManager:
         return made[-1]
 
     def _await_view(self, job: RebalanceJob, aim: Aim, stopped: threading.Event) -> None:
-        """Wait until servers have done what the ideal state says; the time limit begins anew with every segment.
+        """Wait until the external view matches the ideal state; the time limit restarts with every replica that arrives.
 
-        Raises _CancelledError, GamayError for a segment that cannot be loaded or when nothing more happens.
+        Raises _CancelledError, GamayError for a segment that cannot be loaded or if there is no progress.
         """
         clock, options = self._context.clock, job.options
         limit_s = options.external_view_stabilization_timeout_in_ms / 1000
@@ -235,7 +238,7 @@ class RebalanceManager:
             if clock.monotonic_s() - since_s > limit_s:
                 if options.best_efforts:
                     return
-                raise ConflictError(f"{missing} replicas of {job.table} have not come for {limit_s:.0f} s")
+                raise ConflictError(f"{missing} replicas of {job.table} did not become available within {limit_s:.0f} s")
             if clock.monotonic_s() - noted_s > options.heartbeat_interval_in_ms / 1000:
                 noted_s = clock.monotonic_s()
                 self._note(job, "IN_PROGRESS", f"Waiting for {missing} replicas", aim)
@@ -243,9 +246,10 @@ class RebalanceManager:
                 raise _CancelledError
 
     def _differences(self, table: str, aim: Aim) -> tuple[int, list[str]]:
-        """Return how many replicas are not as the ideal state says now, and the segments that cannot be loaded.
+        """Return how many replicas differ from the current ideal state, and the segments that cannot be loaded.
 
-        Now, not at the last step: segments that consumed then may have been committed since, and others deleted.
+        The current state, not that of the last step: consuming segments may have been committed since, and others
+        deleted.
         """
         registry = self._context.registry
         ideal, view = registry.get_ideal_state(table), registry.get_external_view(table)
@@ -284,7 +288,7 @@ class RebalanceManager:
             self._versions.pop(job.id, None)
 
     def _end(self, job: RebalanceJob, version: int, status: str, text: str) -> bool:
-        """End a job that runs elsewhere, or not at all; return whether its record was still of that version."""
+        """End a job that does not run here; return False if its record has another version."""
         now_ms = self._context.clock.now_ms()
         try:
             self._jobs.write(job, progress(status, text, job.started_ms, now_ms), version)
@@ -293,7 +297,7 @@ class RebalanceManager:
         return True
 
     def _note(self, job: RebalanceJob, status: str, text: str, aim: Aim) -> None:
-        """Write how far a job of this controller is. Raises _OvertakenError when another controller has ended it."""
+        """Write the progress of a job of this controller. Raises _OvertakenError if another controller has ended it."""
         now_ms = self._context.clock.now_ms()
         view = self._context.registry.get_external_view(job.table)
         told = progress(status, text[:_SHOWN_DESCRIPTION], job.started_ms, now_ms)

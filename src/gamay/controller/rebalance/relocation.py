@@ -1,4 +1,4 @@
-"""Moving segments to where they belong by age or completion: to tiers, and from the servers that consumed them."""
+"""Relocation of segments by age or completion: to tiers, and away from the servers that consumed them."""
 
 import logging
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from gamay.controller.rebalance.options import RebalanceOptions
 from gamay.controller.rebalance.rebalance import RebalanceManager
 
 _log = logging.getLogger(__name__)
-# One replica at a time is away, and what cannot be loaded does not stop the others; consuming segments stay.
+# one replica at a time is unavailable, segments that cannot be loaded do not stop the rest, consuming segments stay
 _OPTIONS = RebalanceOptions(
     reassign_instances=False, include_consuming=False, best_efforts=True, update_target_tier=True, disable_summary=True
 )
@@ -24,18 +24,18 @@ class SegmentRelocator:
     rebalances: RebalanceManager
 
     def run(self) -> None:
-        """Begin to move what has to be moved; what fails is tried again the next time."""
+        """Start the relocation of all tables; failures are retried by the next run."""
         for table in self.placement.tables.names():
             self.move(table)
 
     def move(self, table: str) -> None:
-        """Begin to move what has to be moved of one typed table. Raises NotFoundError."""
+        """Start the relocation of one typed table, if needed. Raises NotFoundError."""
         config = self.placement.tables.get(table)
         if not config.tiers and COMPLETED_KIND not in self.placement.kinds(config):
             return
         try:
             result = self.rebalances.rebalance(table, _OPTIONS)
         except ConflictError:
-            return  # one is under way
+            return  # one is running already
         if result.status == "FAILED":
             _log.warning("segments of table %s cannot be moved: %s", table, result.description)

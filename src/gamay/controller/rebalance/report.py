@@ -1,4 +1,4 @@
-"""What clients are told of a rebalance: what it moves, and how far it is. Pure functions."""
+"""Reports of rebalances to clients: their moves and their progress. Pure functions."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from gamay.cluster.records.records import SegmentRecord
 
 @dataclass(frozen=True, slots=True)
 class RebalanceResult:
-    """How a rebalance stands. target: None when it could not be worked out."""
+    """The result of a rebalance so far. target: None if it could not be computed."""
 
     job_id: str
     status: str
@@ -94,7 +94,7 @@ def moves_summary(present: States, target: States, records: Mapping[str, Segment
 
 
 def moves_left(present: States, target: States) -> dict[str, Any]:
-    """Return what is left to do from one assignment to another."""
+    """Return the remaining moves from one assignment to another."""
     missing = [segment for segment in target if segment not in present]
     differ = [segment for segment in target if segment in present and dict(present[segment]) != dict(target[segment])]
     replicas = sum(
@@ -111,7 +111,7 @@ def moves_left(present: States, target: States) -> dict[str, Any]:
 
 
 def progress(status: str, text: str, started_ms: int, now_ms: int) -> dict[str, Any]:
-    """Return the part of the progress that every job has."""
+    """Return the fields of the progress that all jobs have."""
     is_over = status != "IN_PROGRESS"
     return {
         "status": status,

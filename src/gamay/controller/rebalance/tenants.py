@@ -1,4 +1,4 @@
-"""Rebalancing all tables of a tenant, some at a time, and assigning the brokers of a broker tenant anew."""
+"""Rebalance of all tables of a tenant, some at a time, and reassignment of a broker tenant's brokers."""
 
 import threading
 from collections import Counter
@@ -19,7 +19,7 @@ _POLL_S = 0.5
 
 @dataclass(slots=True)
 class _TenantJob:
-    """tables: status of each, by typed name."""
+    """The rebalance of one tenant. tables: typed name -> status. jobs: typed name -> id of the table's job."""
 
     id: str
     tenant: str
@@ -50,11 +50,11 @@ class TenantRebalanceManager:
         may_run_beside: Callable[[str], bool] = lambda table: True,
         verbose: bool = False,
     ) -> dict[str, Any]:
-        """Work out the rebalance of every table of a tenant and, unless it is a dry run, begin with `parallel` of them.
+        """Plan the rebalance of every table of a tenant and, unless it is a dry run, start with `parallel` of them.
 
-        Tables whose brokers belong to the tenant get the brokers that are tagged for it, at once.
-        include, exclude: typed names; none included means all. may_run_beside: whether a table may be rebalanced beside
-        others; those that may not follow one by one. Raises NotFoundError for a tenant without tables.
+        Tables whose broker tenant it is get the brokers tagged for it at once. include, exclude: typed names; an empty
+        `include` means all. may_run_beside: whether a table may be rebalanced in parallel; the others follow one by one.
+        Raises NotFoundError for a tenant without tables.
         """
         configs = {
             t: self._tables.get(t) for t in self._tables.names() if (not include or t in include) and t not in exclude
@@ -106,7 +106,7 @@ class TenantRebalanceManager:
         }
 
     def cancel(self, job_id: str) -> None:
-        """End a job: tables under way after their present step, others not at all. Raises NotFoundError."""
+        """Cancel a job: running tables stop after their current step, waiting ones do not start. Raises NotFoundError."""
         job = self._jobs.get(job_id)
         if job is None:
             raise NotFoundError(f"Failed to find controller job id: {job_id}")
@@ -138,7 +138,7 @@ class TenantRebalanceManager:
             return
         job.jobs[table] = result.job_id
         job.tables[table] = result.status
-        pause = threading.Event()  # a job that was cancelled waits for its table, too: it ends after a step
+        pause = threading.Event()  # also after a cancellation: the table's rebalance ends after its step
         while job.tables[table] == "IN_PROGRESS":
             pause.wait(_POLL_S)
             told = self._rebalances.status(result.job_id)

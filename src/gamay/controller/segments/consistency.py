@@ -1,4 +1,4 @@
-"""Whether segments may be committed and loaded again at will, by the consistency mode of consuming segments."""
+"""Check whether forced commits and reloads are allowed, by the consistency mode of consuming segments."""
 
 from gamay.base.errors import ConflictError
 from gamay.cluster.records.registry import Registry
@@ -9,10 +9,10 @@ _RESTRICTED = "RESTRICTED"
 
 
 def refuse_restricted(registry: Registry, config: TableConfig, action: str) -> None:
-    """Raise ConflictError when the mode forbids an action on a table.
+    """Raise ConflictError if the mode forbids an action on a table.
 
-    The mode concerns tables whose rows depend on those before them. Unless it is set it is RESTRICTED for tables of
-    several replicas: with one there is nobody who could be ahead. action: the subject of the sentence.
+    The mode concerns tables whose rows depend on earlier ones. It defaults to RESTRICTED for tables with several
+    replicas; with one, no replica can be ahead. action: the subject of the message's relative clause.
     """
     upsert = config.active_upsert
     if upsert is None or not (
@@ -24,7 +24,7 @@ def refuse_restricted(registry: Registry, config: TableConfig, action: str) -> N
         return
     if CONSUMING_SEGMENT_CONSISTENCY.text(settings).strip().upper() == _RESTRICTED:
         raise ConflictError(
-            f"Table {config.typed_name} merges rows with those before them, which {action} may undo on replicas that are "
-            f"ahead; to allow it nevertheless, set {CONSUMING_SEGMENT_CONSISTENCY.name} to PROTECTED or UNSAFE by "
+            f"Table {config.typed_name} merges rows with earlier ones, which {action} may undo on replicas that are "
+            f"ahead; to allow it regardless, set {CONSUMING_SEGMENT_CONSISTENCY.name} to PROTECTED or UNSAFE by "
             f"POST /cluster/configs, it is {_RESTRICTED}"
         )

@@ -1,4 +1,4 @@
-"""One file into one segment, on the controller: meant for trying things out."""
+"""Ingestion of one file as one segment on the controller, meant for experiments."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -36,7 +36,7 @@ def batch_config(text: str) -> dict[str, str]:
 def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, config: Mapping[str, str]) -> str:
     """Build a segment from a file, add it to a typed OFFLINE table and return its name.
 
-    shown_name: what the file is called in messages about its records.
+    shown_name: the name of the file in error messages.
     Raises InvalidConfigError, NotFoundError, RecordError, ConflictError, SegmentTimeError.
     """
     if table_type_of(table) is not TableType.OFFLINE:
@@ -61,7 +61,7 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
                     check_times(segment.info)
             records = writer.segments.add_all(table, named)
     except RecordError as error:
-        # The user knows the file by the name it had there, not by where it lies here.
+        # the user knows the file by its original name, not by its temporary path
         raise RecordError(str(error).replace(str(path), shown_name)) from error
     if not records:
         raise InvalidConfigError(f"the file '{shown_name}' has no rows, so there is no segment to add")
@@ -69,7 +69,7 @@ def ingest_file(writer: TableWriter, table: str, path: Path, shown_name: str, co
 
 
 def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, str], scratch: Path) -> str:
-    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for what clients may not have opened."""
+    """Fetch a file and ingest it as `ingest_file` does. Raises InvalidConfigError for a URI that clients may not use."""
     path = scratch / "fetched"
     writer.context.fetchers.fetch_named(uri, path)
     return ingest_file(writer, table, path, uri, config)
@@ -78,7 +78,7 @@ def ingest_uri(writer: TableWriter, table: str, uri: str, config: Mapping[str, s
 def _names(
     writer: TableWriter, config: Mapping[str, str], schema: Schema, table_config: TableConfig
 ) -> SegmentNameGenerator:
-    """Return what names the segment: as in jobs, but the postfix is the time unless given, which tells files apart."""
+    """Return the segment name generator: as in jobs, but the default postfix is the time, which distinguishes files."""
     configs = {"segment.name.postfix": str(writer.context.clock.now_ms()), **name_configs(config)}
     kind = config.get("segmentNameGenerator.type")
     return segment_name_generator(kind, configs, schema, table_config, table_name=table_config.raw_name)

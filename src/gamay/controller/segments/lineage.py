@@ -1,4 +1,4 @@
-"""Atomic replacement of segments: start, push the new ones, end; queries see all of the old or all of the new."""
+"""Atomic replacement of segments: start, push the new ones, end; queries see either all old segments or all new ones."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,16 +19,16 @@ class ReplaceError(GamayError):
 
 
 class ReplaceEndedError(ConflictError):
-    """A replacement that cannot be given up, for queries see what it brought."""
+    """A replacement that cannot be reverted, since queries see its segments."""
 
 
 class BatchShownError(ConflictError):
-    """A batch of a streaming writer that queries see already."""
+    """A batch of a streaming writer that queries already see."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceManager:
-    """The replacements of all tables."""
+    """Manager of the replacements of all tables."""
 
     context: ControllerContext
     segments: SegmentManager
@@ -37,10 +37,11 @@ class ReplaceManager:
         self, table: str, segments_from: Sequence[str], segments_to: Sequence[str], *,
         force: bool = False, of_table: bool = False,
     ) -> str:  # fmt: skip
-        """Begin to replace segments and return the id of the entry; `segments_to` stay hidden until the end.
+        """Start to replace segments and return the id of the entry; `segments_to` stay hidden until the end.
 
-        force: revert open entries that overlap, and delete what was pushed for them. of_table: the whole table is replaced,
-        so that this overlaps with all others that do so, also where there was nothing to be replaced. Raises ReplaceError.
+        force: revert open entries that overlap, and delete what was pushed for them. of_table: the whole table is
+        replaced, so that this overlaps with every other such entry, even if there was nothing to replace. Raises
+        ReplaceError.
         """
         if not segments_from and not segments_to:
             raise ReplaceError("'segmentsFrom' and 'segmentsTo' are both empty")
@@ -48,7 +49,7 @@ class ReplaceManager:
         if missing := sorted(set(segments_from) - existing):
             raise ReplaceError(f"Segments {missing} from 'segmentsFrom' do not exist in table {table}")
         if clash := sorted(set(segments_to) & existing):
-            raise ReplaceError(f"Segments {clash} from 'segmentsTo' exist already in table {table}")
+            raise ReplaceError(f"Segments {clash} from 'segmentsTo' already exist in table {table}")
         entry = LineageEntry(
             self.context.ids.new(),
             tuple(segments_from),
@@ -67,18 +68,18 @@ class ReplaceManager:
                 if other.state is LineageState.IN_PROGRESS and (used or (of_table and other.is_of_table)):
                     if not force:
                         what = f"Segments {sorted(used)} are" if used else f"table {table} is"
-                        raise ReplaceError(f"{what} being replaced by entry {other.id} already")
+                        raise ReplaceError(f"{what} already being replaced by entry {other.id}")
                     left.update(other.segments_to)
                     other = replace(other, state=LineageState.REVERTED)
                     lineage = lineage.with_entry(other)
                 elif other.state is LineageState.COMPLETED and (gone := set(segments_from) & set(other.segments_from)):
-                    raise ReplaceError(f"Segments {sorted(gone)} were replaced by entry {other.id} already")
+                    raise ReplaceError(f"Segments {sorted(gone)} were already replaced by entry {other.id}")
                 if other.state is LineageState.REVERTED and set(segments_to) & set(other.segments_to):
-                    # None of them exists: they come with this entry, and would stay hidden because of the other one.
+                    # none of them exists yet: this entry brings them, and the other one would keep them hidden
                     rest = tuple(name for name in other.segments_to if name not in segments_to)
                     lineage = lineage.with_entry(replace(other, segments_to=rest))
             if unseen := sorted(lineage.hidden_segments() & set(segments_from)):
-                # What they were to replace is visible, and would be beside what is to replace them.
+                # what they were to replace is visible, and would stay visible beside the replacement of this entry
                 raise ReplaceError(f"Segments {unseen} from 'segmentsFrom' are not visible: end their own replacement first")
             return lineage.with_entry(entry)
 
@@ -91,7 +92,7 @@ class ReplaceManager:
     ) -> None:
         """Make the new segments visible and hide the old ones, once every server has loaded the new ones.
 
-        segments_to: the segments that were really pushed, when fewer than announced. Raises ReplaceError.
+        segments_to: the segments that were actually pushed, if fewer than announced. Raises ReplaceError.
         """
         entry = self._entry(table, entry_id)
         if entry.state is LineageState.COMPLETED:
@@ -109,12 +110,11 @@ class ReplaceManager:
         self, table: str, entry_ids: Sequence[str], timeout_s: float, sleep: Callable[[float], object],
         batch: tuple[str, int] | None = None,
     ) -> None:  # fmt: skip
-        """End several replacements in one step, once every server has loaded the segments of all; one entry remains.
+        """End several replacements atomically, once every server has loaded all of their segments; one entry remains.
 
-        The first id is that of the entry that remains: ended once, it may be ended again. batch: the id of a streaming
-        writer and the number of its batch that the entries show; shown together with a note of that, in one step, so that
-        a batch and those before it are never shown again.
-        Raises ReplaceError, and BatchShownError for a batch that was shown, by other entries.
+        The first id is that of the remaining entry; ending it again has no effect. batch: the id of a streaming writer
+        and the number of the batch; it is recorded in the same step, so that this batch and earlier ones are never shown
+        again. Raises ReplaceError, and BatchShownError for a batch that other entries have already shown.
         """
         first = self._entry(table, entry_ids[0])
         if first.state is LineageState.COMPLETED:
@@ -136,14 +136,14 @@ class ReplaceManager:
         def change(lineage: Lineage) -> Lineage:
             _refuse_shown(lineage, batch)
             if changed := [entry.id for entry in entries if lineage.entries.get(entry.id) != entry]:
-                raise ReplaceError(f"entries {changed} of table {table} were changed by someone else")
+                raise ReplaceError(f"entries {changed} of table {table} were changed by another request")
             after = lineage.without(frozenset(entry_ids)).with_entry(ended)
             return after if batch is None else after.with_writer(batch[0], WriterBatch(batch[1], ended.timestamp_ms))
 
         self.context.registry.update_lineage(table, change)
 
     def clean_up(self, table: str, entry_id: str) -> None:
-        """Delete the segments that an ended replacement has replaced, instead of leaving that to retention.
+        """Delete the segments that an ended replacement has replaced, rather than leaving them to retention.
 
         Raises ReplaceError.
         """
@@ -152,12 +152,13 @@ class ReplaceManager:
     def revert(self, table: str, entry_id: str, *, force: bool = False, unless_ended: bool = False) -> None:
         """Show the old segments again and hide the new ones. Raises ReplaceError.
 
-        An entry in progress is reverted only with `force`, because its pusher may still be at work. unless_ended: raise
-        ReplaceEndedError for one that has ended: a pusher that heard no answer to that gives nothing up that queries see.
+        An entry in progress is reverted only with `force`, because its pusher may still be running. unless_ended:
+        raise ReplaceEndedError for one that has ended, so that a pusher that got no answer does not revert visible
+        segments.
         """
         entry = self._entry(table, entry_id)
         if entry.state is LineageState.COMPLETED and unless_ended:
-            raise ReplaceEndedError(f"entry {entry_id} of table {table} has ended: its segments are shown")
+            raise ReplaceEndedError(f"entry {entry_id} of table {table} has ended: its segments are visible")
         if entry.state is LineageState.IN_PROGRESS and not force:
             raise ReplaceError(f"entry {entry_id} of table {table} is still in progress, use forceRevert=true")
         if entry.state is LineageState.REVERTED:
@@ -172,7 +173,7 @@ class ReplaceManager:
         self._switch(table, entry, replace(entry, state=LineageState.REVERTED, timestamp_ms=self.context.clock.now_ms()))
 
     def document(self, table: str) -> Mapping[str, object] | None:
-        """Return the lineage as JSON, None when there is none."""
+        """Return the lineage as JSON, or None if there is none."""
         lineage = self.context.registry.get_lineage(table)
         if not lineage.entries and not lineage.writers:
             return None
@@ -192,7 +193,7 @@ class ReplaceManager:
         }
 
     def note(self, table: str, notes: Mapping[str, str]) -> None:
-        """Keep notes of those who replace beside the lineage, in place of earlier ones under the same keys."""
+        """Store the callers' notes with the lineage, replacing earlier ones with the same keys."""
         if notes:
             self.context.registry.update_lineage(table, lambda lineage: lineage.with_custom(notes))
 
@@ -203,7 +204,7 @@ class ReplaceManager:
         return entry
 
     def _delete(self, table: str, names: Iterable[str]) -> None:
-        """Delete those of the segments that there are."""
+        """Delete those of the segments that exist."""
         if found := sorted({*names}.intersection(self.segments.names(table))):
             tables = self.segments.tables
             self.segments.delete_unchecked(table, found, tables.kept_until(tables.document(table), None))
@@ -211,7 +212,7 @@ class ReplaceManager:
     def _switch(self, table: str, before: LineageEntry, after: LineageEntry) -> None:
         def change(lineage: Lineage) -> Lineage:
             if lineage.entries.get(before.id) != before:
-                raise ReplaceError(f"entry {before.id} of table {table} was changed by someone else")
+                raise ReplaceError(f"entry {before.id} of table {table} was changed by another request")
             return lineage.with_entry(after)
 
         self.context.registry.update_lineage(table, change)
@@ -234,9 +235,11 @@ class ReplaceManager:
 
 
 def _refuse_shown(lineage: Lineage, batch: tuple[str, int] | None) -> None:
-    """Raise BatchShownError when a batch of a writer, or a later one, was shown."""
+    """Raise BatchShownError if the batch of a writer, or a later one, was already shown."""
     if batch is None or batch[0] not in lineage.writers:
         return
     last = lineage.writers[batch[0]].number
     if batch[1] <= last:
-        raise BatchShownError(f"batch {batch[1]} of writer {batch[0]} is in table {lineage.table}: the last one is {last}")
+        raise BatchShownError(
+            f"batch {batch[1]} of writer {batch[0]} is already in table {lineage.table}: the last one is {last}"
+        )

@@ -1,7 +1,7 @@
-"""Telling servers to load segments again, and telling users how far they are.
+"""Reload jobs: messages to servers to reload segments, and the progress for users.
 
-A consuming segment follows a changed schema and table config by being committed: it is loaded anew then, and the rows that
-come next have the columns and indexes of today.
+A consuming segment is committed to apply a changed schema and table config: it is loaded again then, and later rows
+have the new columns and indexes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ _JOBS = f"/{paths.CLUSTER_NAME}/PROPERTYSTORE/CONTROLLER_JOBS/RELOAD_SEGMENT"
 
 
 class NothingToReloadError(NotFoundError):
-    """No server has a segment that is to be loaded again."""
+    """No server has a segment that is to be reloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadJob:
-    """A request to load segments again. servers: the segments that each of them was told about."""
+    """A request to reload segments. servers: server -> the segments to reload."""
 
     id: str
     table: str
@@ -38,13 +38,13 @@ class ReloadJob:
 
     @property
     def num_messages(self) -> int:
-        """How many servers were told."""
+        """The number of servers that got a message."""
         return len(self.servers)
 
 
 @dataclass(frozen=True, slots=True)
 class ReloadManager:
-    """The reload jobs of all tables."""
+    """Manager of the reload jobs of all tables."""
 
     context: ControllerContext
 
@@ -58,11 +58,11 @@ class ReloadManager:
         only: Mapping[str, Collection[str]] | None = None,
         commit: bool = True,
     ) -> ReloadJob:
-        """Tell the servers of a typed table to load segments again, all of them when none is named.
+        """Have the servers of a typed table reload segments (default: all).
 
-        target: the only server to be told; empty: all. only: by server, the only segments; None: all. commit: whether
-        consuming segments are committed, else they are left alone.
-        Raises NotFoundError when a segment does not exist, NothingToReloadError when there is no server to tell.
+        target: the only server; '' for all. only: server -> the only segments; None for all. commit: whether consuming
+        segments are committed; otherwise they are left alone. Raises NotFoundError for an unknown segment,
+        NothingToReloadError if no server has one of them.
         """
         ideal = self.context.registry.must_get_ideal_state(table)
         if missing := [name for name in segments if name not in ideal.states]:
@@ -87,15 +87,15 @@ class ReloadManager:
         return job
 
     def follow(self, tables: Iterable[str]) -> None:
-        """Have what servers hold of typed tables follow a schema or config that was stored, where they hold anything."""
+        """Have servers apply a stored schema or config to the segments that they hold of typed tables, if any."""
         for table in tables:
             with suppress(NothingToReloadError):
                 self.submit(table)
 
     def check(self, tables: Iterable[str]) -> None:
-        """Raise ConflictError when the segments of one of the typed tables may not be loaded again at will.
+        """Raise ConflictError if the segments of one of the typed tables may not be reloaded on demand.
 
-        Segments that could not be loaded may always be: that is a reset.
+        Segments that failed to load always may: that is a reset.
         """
         for table in tables:
             document = self.context.registry.get_table_config(table)
@@ -118,7 +118,7 @@ class ReloadManager:
         return self._fields(job_id)["tableName"]
 
     def status(self, job_id: str) -> dict[str, Any]:
-        """Return how far a job is. Raises NotFoundError."""
+        """Return the progress of a job. Raises NotFoundError."""
         simple = self._fields(job_id)
         job = ReloadJob(job_id, simple["tableName"], int(simple["submissionTimeMs"]), orjson.loads(simple["servers"]))
         done, failures, unanswered = 0, dict[str, str](), 0

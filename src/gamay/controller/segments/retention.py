@@ -1,4 +1,4 @@
-"""Deleting what is too old: segments past their table's retention, remains of replacements, copies set aside long enough."""
+"""Retention: deletion of segments past their table's retention, remains of replacements, and expired set-aside copies."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -21,14 +21,14 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RetentionManager:
-    """The retention of all tables."""
+    """Manager of the retention of all tables."""
 
     context: ControllerContext
     tables: TableManager
     segments: SegmentManager
 
     def run(self) -> None:
-        """Apply the retention of every table once; a table whose records are broken does not keep others from it."""
+        """Apply the retention of every table once; a table with damaged records does not affect the others."""
         for table in self.tables.names():
             try:
                 self.apply(table)
@@ -57,14 +57,14 @@ class RetentionManager:
         if gone:
             _log.info("table %s: %d segments are past their retention, the first is %s", table, len(gone), gone[0])
             self.segments.delete_unchecked(table, gone, self.tables.kept_until(self.tables.document(table), None))
-        if config.table_type is TableType.OFFLINE:  # consumption is repaired more often, and uploads with it
+        if config.table_type is TableType.OFFLINE:  # for REALTIME tables, the more frequent repair of consumption does this
             set_aside_untracked(self.context, config, self.tables.kept_until(self.tables.document(table), None))
         if entries:
             registry.update_lineage(table, lambda current: _without(current, lineage, entries))
 
 
 def _without(current: Lineage, seen: Lineage, entries: list[str]) -> Lineage:
-    """Forget entries, unless they were changed since they were looked at."""
+    """Remove entries from the lineage, unless they were changed since they were read."""
     kept = {i: entry for i, entry in current.entries.items() if i not in entries or entry != seen.entries.get(i)}
     return replace(current, entries=kept)
 

@@ -1,8 +1,8 @@
-"""Segments: take them in durably, replace, list and delete them.
+"""Segments of tables: pushes (durable), replacement, listing and deletion.
 
-Order of a push: the verified copy is moved into the deep store, then the record is written, then the segment is named in the
-ideal state. Whatever a crash leaves behind without the last step was never acknowledged and is removed at the next start
-(`gamay.controller.health.repair`).
+Order of a push: the verified copy is moved into the deep store, then the record is written, then the segment is added
+to the ideal state. A push that a crash interrupted before the last step was never acknowledged; its remains are
+removed at the next start (`gamay.controller.health.repair`).
 """
 
 import threading
@@ -28,20 +28,20 @@ from gamay.storage.local_store import size_of
 
 
 class PreconditionError(GamayError):
-    """The stored segment is not the one that the pusher expects."""
+    """A refresh of a segment whose stored CRC is not the one that the pusher expects."""
 
     http_status = 412
 
 
 class GoneError(GamayError):
-    """Only existing segments were to be refreshed, and this one does not exist."""
+    """A push that may only refresh existing segments, of a segment that does not exist."""
 
     http_status = 410
 
 
 @dataclass(frozen=True, slots=True)
 class PushOptions:
-    """What a pusher may ask for.
+    """Options of a push.
 
     if_match: CRC that the stored segment must have. custom_map: (mode UPDATE or REPLACE, entries).
     """
@@ -54,12 +54,13 @@ class PushOptions:
 
 
 _Store: TypeAlias = Callable[[SegmentRecord | None], str]
-"""Puts the data of a segment where it stays; takes the record that the segment has, and returns a URL."""
+"""Stores the data of a segment at its final location; takes the existing record, and returns a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentManager:
-    """The segments of all tables. Its methods may be called from any thread; pushes are committed one at a time."""
+    """Manager of the segments of all tables. Its methods may be called from any thread; pushes are committed one at a
+    time."""
 
     context: ControllerContext
     tables: TableManager
@@ -69,7 +70,7 @@ class SegmentManager:
         return self.tables.schemas.lock
 
     def push(self, table: str, segment: VerifiedSegment, source: Path, options: PushOptions) -> SegmentRecord:
-        """Add or refresh one segment. `source`: its archive, or its folder, in the work folder; it is moved away.
+        """Add or refresh one segment. `source`: its archive or its folder, in the work folder; it is moved.
 
         Raises NotFoundError, InvalidConfigError, ConflictError, PreconditionError, GoneError, SegmentTimeError,
         StorageQuotaError.
@@ -79,7 +80,7 @@ class SegmentManager:
 
         def store(existing: SegmentRecord | None) -> str:
             deep_store, own = self.context.deep_store, self._own_copy(existing, segment.info)
-            # An archive is written anew: the one that is there may be damaged. A folder stays, for servers have opened it.
+            # an archive is written again, since the stored one may be damaged; a folder stays, since servers have opened it
             if own is not None and deep_store.in_place(own) is not None:
                 return own
             return deep_store.put(source, table, segment.info.name, segment.info.crc)
@@ -94,8 +95,8 @@ class SegmentManager:
     def add_all(self, table: str, segments: Sequence[VerifiedSegment], schema: Schema | None = None) -> list[SegmentRecord]:
         """Add new segments from their folders, all of them or none: they become visible together.
 
-        schema: that the table will have when the segments become visible, if not that of now.
-        Raises ConflictError when one exists already, StorageQuotaError.
+        schema: the table's schema when the segments become visible, if not the current one. Raises ConflictError if
+        one already exists, StorageQuotaError.
         """
         options = PushOptions(allow_refresh=False, check_times=False)
         registry, store = self.context.registry, self.context.deep_store
@@ -137,7 +138,7 @@ class SegmentManager:
     def names_between(
         self, table: str, start_ms: int, end_ms: int, *, exclude_overlapping: bool = False, exclude_replaced: bool = False
     ) -> list[str]:
-        """Return the segments with rows in [start_ms, end_ms); with `exclude_overlapping` those wholly inside."""
+        """Return the segments with rows in [start_ms, end_ms); with `exclude_overlapping` only those entirely inside."""
         chosen = []
         names = self.names(table, exclude_replaced=exclude_replaced)
         for name, record in self.context.registry.get_segments(table, names).items():
@@ -150,9 +151,9 @@ class SegmentManager:
         return chosen
 
     def delete(self, table: str, names: Sequence[str], retention: str | None = None) -> None:
-        """Delete segments; their copies are set aside for as long as `TableManager.kept_until` says.
+        """Delete segments; their copies are set aside until `TableManager.kept_until`.
 
-        Raises NotFoundError when one does not exist, ConflictError while a replacement of segments needs one.
+        Raises NotFoundError if one does not exist, ConflictError while a replacement of segments needs one.
         """
         with self._lock:
             until_ms = self.tables.kept_until(self.tables.document(table), retention)
@@ -163,7 +164,7 @@ class SegmentManager:
             self.delete_unchecked(table, names, until_ms)
 
     def delete_unchecked(self, table: str, names: Sequence[str], until_ms: int | None) -> None:
-        """Delete segments without asking whether a replacement needs them."""
+        """Delete segments without checking whether a replacement needs them."""
         registry = self.context.registry
         with self._lock:
             records = registry.get_segments(table, names).values()
@@ -175,9 +176,9 @@ class SegmentManager:
                     self.context.deep_store.discard(record.download_url, until_ms)
 
     def update_times(self, table: str) -> None:
-        """Work out the time ranges in all records of a table anew, by the format that its time column has now.
+        """Recompute the time ranges in all records of a table by the current format of its time column.
 
-        Raises InvalidConfigError for a table without time column, or a value that is not of its format.
+        Raises InvalidConfigError for a table without a time column, or a value that does not match the format.
         """
         column = self.tables.get(table).time_column
         time_format = None if column is None else self.tables.schema_of(table).field(column).format
@@ -209,17 +210,18 @@ class SegmentManager:
             self._check_partition(table, info.name)
 
     def _check_partition(self, table: str, segment: str) -> None:
-        """Raise InvalidConfigError for a segment whose partition nobody consumes: its keys would be in another one, too."""
+        """Raise InvalidConfigError for a segment of a partition that is not consumed: its keys would also be in
+        another one."""
         consumed = sorted(latest_segments(self.context.registry.must_get_ideal_state(table)))
         partition = partition_of(segment)
         if partition is not None and consumed and partition not in consumed:
             raise InvalidConfigError(
-                f"segment {segment} is of partition {partition}, which {table} does not consume: rows of a key must lie in "
-                f"the partition that the stream has them in, one of {', '.join(map(str, consumed))}"
+                f"segment {segment} is of partition {partition}, which {table} does not consume: rows of a key must be in "
+                f"the same partition as in the stream, one of {', '.join(map(str, consumed))}"
             )
 
     def _own_copy(self, existing: SegmentRecord | None, info: SegmentMetadata) -> str | None:
-        """Return the URL of the deep store's copy of a segment that is pushed again as it is."""
+        """Return the URL of the deep store's copy of a segment that is pushed again unchanged, or None."""
         is_same = existing is not None and existing.crc == info.crc and self.context.deep_store.owns(existing.download_url)
         return existing.download_url if existing is not None and is_same else None
 
@@ -252,7 +254,7 @@ class SegmentManager:
             return record
 
     def _switch(self, table: str, existing: SegmentRecord | None, record: SegmentRecord) -> None:
-        """Write a record in place of the one that was checked. Raises ConflictError when another controller was quicker."""
+        """Replace the record that was checked. Raises ConflictError if another controller changed it meanwhile."""
 
         def switched(current: SegmentRecord | None) -> SegmentRecord:
             if current != existing:
@@ -264,13 +266,13 @@ class SegmentManager:
         self.context.registry.update_segment(table, record.name, switched)
 
     def _withdraw(self, table: str, record: SegmentRecord) -> None:
-        """Undo a push that failed after its record was written, unless another controller's has taken its place."""
+        """Undo a push that failed after its record was written, unless another controller has replaced the record."""
         registry = self.context.registry
         registry.update_segment(table, record.name, lambda current: None if current == record else current)
         self._discard_unless_named(table, record)
 
     def _discard_unless_named(self, table: str, record: SegmentRecord) -> None:
-        """Remove the copy of a push that failed, unless the segment's record names it: two pushes may share a copy."""
+        """Remove the copy of a failed push, unless the segment's record refers to it: two pushes may share a copy."""
         current, url = self.context.registry.get_segment(table, record.name), record.download_url
         if self.context.deep_store.owns(url) and (current is None or current.download_url != url):
             self.context.deep_store.discard(url, None)
@@ -309,8 +311,8 @@ class SegmentManager:
 
 
 def _millis(time_format: DateTimeFormat, raw: str) -> int:
-    """Return epoch milliseconds of the text that a record has of a time column's value; raises ValueError."""
-    is_number = raw.removeprefix("-").isdecimal()  # as a column of type TIMESTAMP holds them
+    """Return epoch milliseconds of a time column's value, as text in a record. Raises ValueError."""
+    is_number = raw.removeprefix("-").isdecimal()  # as of a column of type TIMESTAMP
     return time_format.to_millis(int(raw) if is_number and time_format.kind is DateTimeKind.TIMESTAMP else raw)
 
 
@@ -322,4 +324,4 @@ def _custom_map(existing: Mapping[str, str], options: PushOptions) -> Mapping[st
         return entries
     if mode == "UPDATE":
         return {**existing, **entries}
-    raise InvalidConfigError(f"mapModifyMode: '{mode}' is neither UPDATE nor REPLACE")
+    raise InvalidConfigError(f"mapModifyMode: '{mode}' must be UPDATE or REPLACE")

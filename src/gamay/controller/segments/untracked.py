@@ -1,6 +1,6 @@
-"""Copies in the deep store that no record refers to: uploads that were never committed, and what a crash left behind.
+"""Copies in the deep store that no record refers to: uploads that were never committed, and remains of a crash.
 
-They are set aside as deleted segments are, so that whoever misses one finds it there.
+They are set aside like deleted segments, so that they can be recovered.
 """
 
 import logging
@@ -27,8 +27,8 @@ def set_aside_untracked(
 ) -> int:
     """Set aside the copies of a table that are older than `untracked_ms` and that no record refers to; return how many.
 
-    until_ms: when they are to be gone; None removes them at once. of_any_age: and all of them, for nobody can be uploading.
-    Raises OSError when the deep store does not answer.
+    until_ms: when they are to be removed; None for at once. of_any_age: all of them, because no upload can be running.
+    Raises OSError if the deep store does not answer.
     """
     if not UNTRACKED_DELETION.flag(context.registry.cluster_config()):
         return 0
@@ -40,7 +40,7 @@ def set_aside_untracked(
         if not of_any_age and not 0 < store.modified_ms(url) < before_ms:
             continue
         if not of_any_age and done == most:
-            _log.info("table %s: more than %d copies belong to no segment; the rest goes with the next runs", table, most)
+            _log.info("table %s: more than %d copies belong to no segment; the next runs remove the rest", table, most)
             break
         _log.warning("table %s: the copy %s belongs to no segment, it is set aside", table, url)
         store.discard(url, until_ms)
@@ -49,10 +49,10 @@ def set_aside_untracked(
 
 
 def untracked_ms(config: TableConfig) -> int:
-    """Return how old a copy must be: what the table says, else 3 days, or its retention if that is less.
+    """Return the minimum age of a copy: the table's setting, or else 3 days, or its retention if that is less.
 
-    Uploads of consumed segments follow each other, so those of REALTIME tables are given an hour, and none gets less: what
-    was just uploaded is about to be committed.
+    REALTIME tables, which upload continuously, default to an hour, which is also the minimum: a fresh upload may be
+    about to be committed.
     """
     said = config.segments
     unit, value = said.untracked_segments_retention_time_unit, said.untracked_segments_retention_time_value
@@ -65,9 +65,9 @@ def untracked_ms(config: TableConfig) -> int:
 
 
 def _untracked(context: ControllerContext, table: str) -> Iterator[str]:
-    """Yield the copies without a record, and what uploads left unfinished.
+    """Yield the copies without a record, and unfinished uploads.
 
-    The copies are listed before the records are read, so that one which is committed meanwhile is none of them.
+    The copies are listed before the records are read, so that one committed meanwhile is not among them.
     """
     copies = list(context.deep_store.urls(table))
     unfinished = context.deep_store.unfinished(table)

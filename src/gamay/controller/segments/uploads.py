@@ -17,7 +17,7 @@ from gamay.segment.encode.metadata import SegmentMetadata, read_metadata
 from gamay.storage.archive import unpack
 from gamay.storage.files import full_disk_explained
 
-# the typed table that a segment goes to
+# returns the typed table that a segment goes to
 Target: TypeAlias = Callable[[SegmentMetadata], str]
 
 _BATCH_LIST = "all_segments_metadata"
@@ -25,16 +25,16 @@ _BATCH_LIST = "all_segments_metadata"
 
 @dataclass(frozen=True, slots=True)
 class UploadManager:
-    """Takes segments in. Whatever fails leaves nothing behind."""
+    """Manager of segment uploads. A failed upload leaves nothing behind."""
 
     context: ControllerContext
     segments: SegmentManager
 
     @contextmanager
     def scratch(self, purpose: str) -> Iterator[Path]:
-        """Give a folder for one upload, on the file system of the deep store; it is gone afterwards.
+        """Provide a folder for one upload, on the file system of the deep store; it is removed afterwards.
 
-        Raises DiskFullError, which says that what it was for ("add a segment …") cannot be done, when there is no room.
+        Raises DiskFullError, with a message that the purpose ("add a segment …") is not possible, if the disk is full.
         """
         folder = self.context.work_dir / self.context.ids.new()
         with full_disk_explained(f"cannot {purpose}", self.context.work_dir):
@@ -45,7 +45,7 @@ class UploadManager:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def archive(self, target: Target, archive: Path, scratch: Path, options: PushOptions) -> SegmentRecord:
-        """Add the segment in an archive, which must lie in `scratch`. Raises CorruptSegmentError and as a push does."""
+        """Add the segment in an archive in `scratch`. Raises CorruptSegmentError and the errors of a push."""
         named = with_archive_suffix(archive)
         segment = verify_archive(named, scratch / "unpacked")
         return self.segments.push(target(segment.info), segment, named, options)
@@ -53,7 +53,7 @@ class UploadManager:
     def uri(self, target: Target, uri: str, options: PushOptions, purpose: str, *, keep_url: bool = False) -> SegmentRecord:
         """Download an archive and add its segment; `keep_url` records the URI instead of a copy in the deep store.
 
-        purpose: as for `scratch`. Raises InvalidConfigError for what clients may not have opened,
+        purpose: as for `scratch`. Raises InvalidConfigError for a URI that clients may not use,
         NotFoundError, DiskFullError, OSError.
         """
         with self.scratch(purpose) as scratch:
@@ -85,8 +85,8 @@ class UploadManager:
     ) -> list[SegmentRecord]:
         """Add many segments by their metadata: a list of names and URIs, and `<name>.metadata.json` for each.
 
-        copy: as for a single one; all are fetched and verified before the first is added. Segments before one that fails
-        to be added stay. Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
+        copy: as in `metadata`; all segments are fetched and verified before the first is added. If adding one fails,
+        those before it stay. Raises CorruptSegmentError, InvalidConfigError, NotFoundError.
         """
         folder = scratch / "batch"
         unpack(with_archive_suffix(archive), folder)
@@ -117,7 +117,7 @@ class UploadManager:
         return [self.segments.push(table, segment, archive, options) for segment, archive in fetched]
 
     def _fetched(self, info: SegmentMetadata, uri: str, folder: Path) -> tuple[VerifiedSegment, Path]:
-        """Fetch the data of a segment into `folder`, and check that it is what the metadata says."""
+        """Fetch the data of a segment into `folder`, and check that it matches the metadata."""
         archive = folder / _file_name(uri)
         self.context.fetchers.fetch_named(uri, archive)
         archive = with_archive_suffix(archive)
@@ -141,7 +141,7 @@ def _file_name(uri: str) -> str:
 
 
 def with_archive_suffix(archive: Path) -> Path:
-    """Rename an archive so that its name says what its first bytes say."""
+    """Rename an archive so that its suffix matches its first bytes."""
     with archive.open("rb") as file:
         suffix = ".tar.zst" if file.read(4) == b"\x28\xb5\x2f\xfd" else ".tar.gz"
     if archive.name.endswith(suffix):

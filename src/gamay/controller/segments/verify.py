@@ -1,4 +1,4 @@
-"""Checking a segment before it becomes part of a table, and describing it for the cluster."""
+"""Verification of a segment before it becomes part of a table, and its description for the cluster."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,14 @@ _METADATA_FILE = "metadata.json"
 
 
 class SegmentTimeError(GamayError):
-    """A segment whose time range no retention and no time boundary could work with."""
+    """A segment with a time range that retention and the time boundary could not use."""
 
     http_status = 403
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedSegment:
-    """A segment that is what it says: every checksum was compared."""
+    """A verified segment: every checksum was compared."""
 
     info: SegmentMetadata
     folder: Path
@@ -42,7 +42,7 @@ def verify_archive(archive: Path, folder: Path) -> VerifiedSegment:
     unpacked = unpack(archive, folder)
     try:
         return verify_folder(unpacked)
-    except CorruptSegmentError as error:  # whoever sent the archive does not know the folder
+    except CorruptSegmentError as error:  # the client does not know the folder
         raise CorruptSegmentError(str(error).replace(f"{unpacked}/", "")) from error
 
 
@@ -82,7 +82,7 @@ def check_matches(info: SegmentMetadata, schema: Schema) -> None:
 
 
 def check_times(info: SegmentMetadata) -> None:
-    """Raise SegmentTimeError when the time range is missing or lies outside 1971 to 2071."""
+    """Raise SegmentTimeError if the time range is missing or outside 1971 to 2071."""
     if info.num_docs == 0:
         return
     for what, value in (("start", info.start_time_ms), ("end", info.end_time_ms)):

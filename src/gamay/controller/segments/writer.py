@@ -1,4 +1,4 @@
-"""Building segments in this process and adding them to a table: what `gamay.connect` and `/ingestFromFile` do.
+"""Writer that builds segments in this process and adds them to a table, for `gamay.connect` and `/ingestFromFile`.
 
 The life of appended rows: batches go through `gamay.ingest.transform.pipeline.Pipeline` into
 `gamay.segment.write.builder.SegmentBuilder`, a new one every `rows_per_segment` rows; the finished folders are moved into
@@ -33,7 +33,7 @@ Rows: TypeAlias = Callable[[Pipeline], Iterable[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class TableWriter:
-    """Writes rows to tables, durably and all or nothing."""
+    """Writer of rows to tables, durable and all or nothing."""
 
     context: ControllerContext
     tables: TableManager
@@ -48,9 +48,9 @@ class TableWriter:
     ) -> list[SegmentRecord]:
         """Append rows to a typed table; return the records of the new segments.
 
-        rows: yields conformed batches, made by the table's pipeline. name_of: the name of the n-th new segment. When this
-        returns, the rows are durable; when it raises, none was added.
-        Raises RecordError for a row that does not fit, ConflictError for a name that is taken, DiskFullError, NotFoundError.
+        rows: yields conformed batches of the table's pipeline. name_of: returns the name of the n-th new segment.
+        When this returns, the rows are durable; when it raises, none was added. Raises RecordError for a row that
+        does not conform, ConflictError for a name that is taken, DiskFullError, NotFoundError.
         """
         schema, config = self.tables.schema_of(table), self.tables.get(table)
         with self.built(schema, config, rows, name_of, rows_per_segment) as built:
@@ -65,7 +65,7 @@ class TableWriter:
         name_of: Callable[[int], str],
         rows_per_segment: int = ROWS_PER_SEGMENT,
     ) -> Iterator[list[VerifiedSegment]]:
-        """Build segments of rows, which are there until the body ends; arguments and errors as of `write`."""
+        """Build segments of rows, which exist until the body ends; arguments and errors as of `write`."""
         folder = self.context.work_dir / self.context.ids.new()
         with full_disk_explained(f"cannot add rows to table '{config.typed_name}'", self.context.work_dir):
             folder.mkdir(parents=True)

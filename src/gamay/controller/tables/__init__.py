@@ -1,1 +1,1 @@
-"""Schemas and tables: created, changed, switched on and off, deleted; their sizes and quotas."""
+"""Schemas and tables: created, changed, enabled, disabled, deleted; their sizes and quotas."""

@@ -1,4 +1,4 @@
-"""Databases: tables whose names begin alike, `sales.trips`; those without a dot are in the database `default`."""
+"""Databases: tables with a common name prefix, as in `sales.trips`; those without a dot are in the database `default`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from gamay.model.table.table_name import database_of
 
 @dataclass(frozen=True, slots=True)
 class DatabaseManager:
-    """The databases of the cluster."""
+    """Manager of the databases of the cluster."""
 
     tables: TableManager
 
@@ -26,9 +26,10 @@ class DatabaseManager:
         return [table for table in self.tables.names() if database_of(table) == name]
 
     def delete(self, name: str, *, dry_run: bool) -> dict[str, Any]:
-        """Delete all tables of a database, or tell which they would be. Raises NotFoundError.
+        """Delete all tables of a database, or only list them.
 
-        What cannot be deleted is told with the reason, and does not keep the others. Schemas stay.
+        Raises NotFoundError. A table that cannot be deleted is reported with the reason and does not affect the others.
+        Schemas stay.
         """
         if name not in (known := self.names()):
             raise NotFoundError(f"Database {name} does not exist.{nearest(name, known)}")

@@ -29,7 +29,7 @@ class TableDocument:
     unrecognized: Mapping[str, Any]
     suggestions: Mapping[str, str]
     warnings: Sequence[str]
-    """What whoever stores it is told: what has no effect, deprecated keys, and changes that servers follow late."""
+    """Warnings for the client: settings without effect, deprecated keys, and changes that servers apply late."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the document with every part in its full form."""
@@ -39,7 +39,7 @@ class TableDocument:
 
 @dataclass(frozen=True, slots=True)
 class TableDocuments:
-    """The documents of all tables."""
+    """Manager of the documents of all tables."""
 
     context: ControllerContext
     schemas: SchemaManager
@@ -91,7 +91,7 @@ class TableDocuments:
         return TableDocument(name, schema, configs, unrecognized, suggestions, warnings)
 
     def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> TableDocument:
-        """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also when a part exists."""
+        """Add a schema and its tables, all or nothing. Raises InvalidConfigError, also if a part already exists."""
         with self.schemas.lock:
             return self._add(document, skip, by)
 
@@ -154,7 +154,7 @@ class TableDocuments:
         return replace(parsed, warnings=warnings)
 
     def delete(self, name: str) -> bool:
-        """Delete the tables and the schema of a raw name; return whether there was anything."""
+        """Delete the tables and the schema of a raw name; return whether any existed."""
         _check_raw(name)
         with self.schemas.lock:
             found = [typed for t in TableType if (typed := typed_table_name(name, t)) in self.tables.names()]

@@ -1,4 +1,4 @@
-"""What a cluster sees to in every table config: replicas, and the size of tables that every server holds."""
+"""Rules that a cluster enforces in every table config: replicas, and the size of dimension tables."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,9 +10,10 @@ from gamay.model.units import parse_data_size
 
 
 def guarded(config: TableConfig, settings: Mapping[str, str]) -> TableConfig:
-    """Return the config with as many replicas as the cluster wants at least, and a dimension table's with a storage quota.
+    """Return the config with at least the cluster's minimum of replicas, and with a storage quota for a dimension table.
 
-    settings: of the cluster. Raises InvalidConfigError for a dimension table whose quota is larger than the cluster allows.
+    settings: the cluster's. Raises InvalidConfigError for a dimension table whose quota is larger than the cluster
+    allows.
     """
     return _of_bounded_size(_with_replicas(config, TABLE_MIN_REPLICAS.whole(settings)), settings)
 

@@ -1,4 +1,4 @@
-"""Fixing the time boundary of a hybrid table by hand, so that it stays while OFFLINE segments are pushed one by one."""
+"""Manually fixed time boundaries of hybrid tables, which stay while OFFLINE segments are pushed one by one."""
 
 from dataclasses import replace
 
@@ -11,12 +11,12 @@ from gamay.model.table.table_name import TableType, raw_table_name, typed_table_
 
 
 def fix_boundary(registry: Registry, table: str) -> TimeBoundary:
-    """Fix the boundary where the segments that are loaded now put it. Raises NotFoundError when that is nowhere."""
+    """Fix the boundary at its current value by the loaded segments. Raises NotFoundError if there is none."""
     offline = _offline_half(registry, table)
     boundary = _present_boundary(registry, offline)
     if boundary is None:
         raise NotFoundError(
-            f"table '{offline}' has no loaded segment with rows and a time, or no time column: nothing tells its boundary"
+            f"table '{offline}' has no loaded segment with rows and a time, or no time column: its boundary is unknown"
         )
     fixed = {IDEAL_STATE_KEY: str(boundary.millis)}
     registry.update_ideal_state(offline, lambda ideal: replace(ideal, simple={**ideal.simple, **fixed}))
@@ -24,7 +24,7 @@ def fix_boundary(registry: Registry, table: str) -> TimeBoundary:
 
 
 def release_boundary(registry: Registry, table: str) -> None:
-    """Let the boundary follow the segments again. Raises NotFoundError when the table is not hybrid."""
+    """Let the boundary follow the segments again. Raises NotFoundError if the table is not hybrid."""
     offline = _offline_half(registry, table)
 
     def released(ideal: Assignment) -> Assignment:
@@ -34,7 +34,7 @@ def release_boundary(registry: Registry, table: str) -> None:
 
 
 def present_boundary(registry: Registry, table: str) -> TimeBoundary | None:
-    """Return where queries of a hybrid table go over to its REALTIME half; None where that is nowhere."""
+    """Return the current time boundary of a hybrid table, or None if it has none."""
     raw = raw_table_name(table)
     offline = typed_table_name(raw, TableType.OFFLINE)
     ideal = registry.get_ideal_state(offline)
@@ -44,7 +44,7 @@ def present_boundary(registry: Registry, table: str) -> TimeBoundary | None:
 
 
 def boundary_ms(registry: Registry, table: str) -> int | None:
-    """Return the same in milliseconds."""
+    """Return the current time boundary in milliseconds, or None."""
     boundary = present_boundary(registry, table)
     return None if boundary is None else boundary.millis
 

@@ -1,4 +1,4 @@
-"""What servers tell of the primary keys of tables whose rows replace each other."""
+"""Reports of servers about the primary keys of upsert tables."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -12,21 +12,21 @@ _log = logging.getLogger(__name__)
 
 
 def told_keys(context: ControllerContext, server: str, table: str) -> Mapping[str, int]:
-    """Return how many primary keys a server holds of each partition; none when it does not answer."""
+    """Return the number of primary keys of a server by partition; empty if it does not answer."""
     try:
         return context.servers.upsert_keys(server, table)
     except NotFoundError as error:
-        _log.warning("%s does not say how many primary keys of %s it holds: %s", server, table, error)
+        _log.warning("%s does not report its primary keys of %s: %s", server, table, error)
         return {}
 
 
 def valid_doc_counts(
     context: ControllerContext, table: str, names: Collection[str], kind: str, batch: int
 ) -> list[Mapping[str, Any]]:
-    """Return how many rows of each segment count, as the first server says that knows, in the shape of its answer.
+    """Return the counts of valid rows of each segment, in the format of the first server that knows them.
 
-    names: of segments, empty for all of them; kind: a `validDocIdsType`; batch: how many segments a server is asked about
-    at a time. Segments of which no server knows are left out.
+    names: of segments, empty for all; kind: a `validDocIdsType`; batch: number of segments per request to a server.
+    Segments that no server knows are left out.
     """
     states = context.registry.must_get_ideal_state(table).states
     told: dict[str, Mapping[str, Any]] = {}
@@ -41,5 +41,5 @@ def valid_doc_counts(
                 answers = context.servers.valid_doc_counts(server, table, mine[start : start + batch], kind)
                 told |= {answer["segmentName"]: answer for answer in answers}
         except NotFoundError as error:
-            _log.warning("%s does not say which rows of %s count: %s", server, table, error)
+            _log.warning("%s does not report the valid rows of %s: %s", server, table, error)
     return [told[name] for name in sorted(told)]

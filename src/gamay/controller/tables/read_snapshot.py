@@ -1,4 +1,4 @@
-"""What whoever reads a whole table without a broker needs of the cluster's records, as they were at one moment."""
+"""A consistent snapshot of the cluster's records for clients that read a whole table without a broker."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,16 +17,15 @@ _MERGED = ".mergedSegments"
 
 
 def read_snapshot(context: ControllerContext, tables: Sequence[str]) -> dict[str, Any]:
-    """Return the schema, the time boundary, and of each typed table its config and the segments that queries see.
+    """Return the schema, the time boundary, and each typed table's config and visible segments.
 
-    tables: of one raw name. `hidden`: the segments of each that queries do not see. Of each other segment: `name`, `crc`,
-    `totalDocs`, `sizeInBytes`, `columns` (what its record tells of them, `gamay.cluster.records.column_stats`), `uri` of its
-    copy (null where there is none: its rows are on servers only), `servers`, the ids of those that have it, and
-    `mergedFrom`, the segments whose rows a task has put together in it. `replacements`: the segments, `from`, that others
-    replaced, `to`, as far as that is kept. `servers` beside: the URLs of all of these. `timeBoundary`: {column, value}, null
-    where there is
-    none: then of a hybrid table the REALTIME half alone has rows to read.
-    Raises NotFoundError for a table that is gone, ConflictError when records change faster than they are read.
+    tables: of one raw name. `hidden`: the segments of each that queries do not see. Each other segment has `name`, `crc`,
+    `totalDocs`, `sizeInBytes`, `columns` (statistics, see `gamay.cluster.records.column_stats`), `uri` of its copy
+    (null if there is none: its rows are on servers only), `servers` (the ids of those that have it), and `mergedFrom`
+    (the segments whose rows a task merged into it). `replacements`: the segments `from` that were replaced by those
+    in `to`, as far as that is recorded. The top-level `servers`: the URLs of all of these servers. `timeBoundary`:
+    {column, value}, or null if there is none: then only the REALTIME half of a hybrid table has rows to read.
+    Raises NotFoundError for a deleted table, ConflictError if records change faster than they are read.
     """
     for _ in range(_ATTEMPTS):
         before = _versions(context, tables)
@@ -45,12 +44,12 @@ def _versions(context: ControllerContext, tables: Sequence[str]) -> _Versions:
 
 
 def _document(context: ControllerContext, tables: Sequence[str], versions: _Versions) -> dict[str, Any] | None:
-    """Return the snapshot; None when a segment has no record: it is being added or removed."""
+    """Return the snapshot, or None if a segment without a record is being added or removed."""
     registry, raw = context.registry, raw_table_name(tables[0])
     schema = registry.get_schema(raw)
     configs = {table: registry.get_table_config(table) for table in tables}
     if schema is None or None in configs.values():
-        raise NotFoundError(f"table {raw} has no schema or no config any more")
+        raise NotFoundError(f"table {raw} no longer has a schema and a config")
     halves: list[dict[str, Any]] = []
     used: set[str] = set()
     for table in tables:
@@ -97,7 +96,7 @@ def _replacements(lineage: Lineage) -> list[dict[str, list[str]]]:
 
 
 def _is_off(states: Mapping[str, str]) -> bool:
-    """Whether a segment is switched off: queries do not see it."""
+    """Whether a segment is OFFLINE everywhere, so that queries do not see it."""
     return not {ONLINE, CONSUMING} & set(states.values())
 
 

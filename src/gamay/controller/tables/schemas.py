@@ -19,9 +19,9 @@ from gamay.sql.columns import columns_of
 
 @dataclass(frozen=True, slots=True)
 class SchemaManager:
-    """The schemas of the cluster.
+    """Manager of the schemas of the cluster.
 
-    lock: held while schemas, tables or segments are checked and changed, so that what was checked still holds.
+    lock: held while schemas, tables or segments are checked and changed, so that the checks still hold at the change.
     """
 
     registry: Registry
@@ -62,9 +62,10 @@ class SchemaManager:
     ) -> Parsed[Schema]:
         """Add a schema, or with `override` replace it by a compatible one.
 
-        replaced_tables: typed tables whose configs the caller replaces as well, so that those of now do not count.
-        Raises ConflictError when it exists and may not be replaced, InvalidConfigError when the document is invalid,
-        without `force` takes from queries what they may rely on, or leaves a table config without what that names.
+        replaced_tables: typed tables whose configs the caller replaces as well, so that their current ones are not
+        checked. Raises ConflictError if it exists and may not be replaced, InvalidConfigError if the document is
+        invalid, is incompatible with the present schema (without `force`), or lacks a column that a table config
+        names.
         """
         parsed = self.parse(document)
         name = parsed.value.name
@@ -82,7 +83,8 @@ class SchemaManager:
         return parsed
 
     def _check_keys(self, before: Schema, after: Schema, but: Collection[str]) -> None:
-        """Raise InvalidConfigError when the primary key of a table changes whose stored rows were chosen by it."""
+        """Raise InvalidConfigError if the primary key of an upsert or dedup table changes, since it determined the
+        stored rows."""
         if before.primary_key_columns == after.primary_key_columns:
             return
         for table, config in self._tables_of(after.name, but):
@@ -99,14 +101,14 @@ class SchemaManager:
                 yield table, TableConfig.from_json(document).value
 
     def _check_tables(self, before: Schema, after: Schema, but: Collection[str]) -> None:
-        """Raise InvalidConfigError when a table's config makes sense with the schema as it was, but not as it will be."""
+        """Raise InvalidConfigError if a table's config is valid with the old schema but not with the new one."""
         for table, config in self._tables_of(after.name, but):
             try:
                 validate_table_config(config, after, columns_of=columns_of)
             except InvalidConfigError as error:
                 if _is_valid(config, before):
                     raise InvalidConfigError(
-                        f"schema '{after.name}' does not fit the config of table {table}, change that first, or both with "
+                        f"schema '{after.name}' does not match the config of table {table}, change that first, or both with "
                         f"PUT /tableConfigs/{after.name}: {error}"
                     ) from error
 

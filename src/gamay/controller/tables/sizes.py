@@ -1,4 +1,4 @@
-"""How large tables are on their servers."""
+"""Sizes of tables on their servers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ UNKNOWN = -1
 def table_size(
     context: ControllerContext, tables: Sequence[str], *, verbose: bool = True, include_replaced: bool = True
 ) -> dict[str, Any]:
-    """Return the size document of typed tables of one raw name; sizes that no server tells are -1."""
+    """Return the size document of typed tables of one raw name; sizes that no server reports are -1."""
     halves = {table_type_of(table): _half(context, table, include_replaced) for table in tables}
     known = [half for half in halves.values() if half["reportedSizeInBytes"] != UNKNOWN]
 
@@ -55,7 +55,7 @@ def _half(context: ControllerContext, table: str, include_replaced: bool) -> dic
 
 
 def told_sizes(context: ControllerContext, server: str, table: str) -> Mapping[str, int]:
-    """Return the bytes of the segments that a server has loaded; none when it does not answer."""
+    """Return the sizes in bytes of a server's loaded segments; empty if it does not answer."""
     try:
         return context.servers.segment_sizes(server, table)
     except NotFoundError:
@@ -68,7 +68,7 @@ def _segment(name: str, states: Mapping[str, str], sizes: Mapping[str, Mapping[s
     largest = max(known, default=UNKNOWN)
     return {
         "reportedSizeInBytes": sum(known) if known else UNKNOWN,
-        # What the replicas that do not answer would add, if they were as large as the largest that does.
+        # replicas that do not answer are assumed to be as large as the largest reported one
         "estimatedSizeInBytes": sum(known) + largest * (len(told) - len(known)) if known else UNKNOWN,
         "maxReportedSizePerReplicaInBytes": largest,
         "serverInfo": {server: {"segmentName": name, "diskSizeInBytes": size} for server, size in told.items()},

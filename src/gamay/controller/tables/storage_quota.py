@@ -1,4 +1,4 @@
-"""How much a table may store: `quota.storage`, of one replica."""
+"""The storage quota of a table: `quota.storage`, for one replica."""
 
 from collections.abc import Mapping
 
@@ -9,16 +9,16 @@ from gamay.model.units import parse_data_size
 
 
 class StorageQuotaError(GamayError):
-    """Segments that would make a table store more than it may."""
+    """Segments with which a table would exceed its storage quota."""
 
     http_status = 403
 
 
 def excess(registry: Registry, config: TableConfig, coming: Mapping[str, int] | None = None) -> str | None:
-    """Return by how much a table exceeds its quota, in words; None when it does not.
+    """Return a sentence if a table exceeds its quota, or None.
 
-    coming: bytes of segments that are to be added, or to take the place of those of their names. Sizes are those of the
-    archives in the records, so what replicas need of them beside that does not count.
+    coming: name -> bytes of segments to be added or refreshed. Sizes are the archives' sizes in the records, so further
+    disk usage of replicas does not count.
     """
     if config.quota.storage is None:
         return None
@@ -30,12 +30,12 @@ def excess(registry: Registry, config: TableConfig, coming: Mapping[str, int] | 
 
 
 def stored_bytes(registry: Registry, table: str, coming: Mapping[str, int] | None = None) -> int:
-    """Return the bytes that one replica of a typed table has, as its records say, or would have with those `coming`."""
+    """Return the bytes of one replica of a typed table by its records, including `coming` segments."""
     sizes = {record.name: record.size_bytes for record in registry.segments(table)} | dict(coming or {})
     return sum(max(0, size) for size in sizes.values())
 
 
 def check_room(registry: Registry, config: TableConfig, coming: Mapping[str, int]) -> None:
-    """Raise StorageQuotaError when a table may not store these segments, name -> bytes, as well."""
+    """Raise StorageQuotaError if the table would exceed its quota with additional segments. coming: name -> bytes."""
     if problem := excess(registry, config, coming):
         raise StorageQuotaError(f"{problem}; delete segments, or raise the quota")

@@ -1,4 +1,4 @@
-"""Tables: create, change, switch on and off, delete.
+"""Tables: create, change, enable and disable, delete.
 
 The table config's record decides whether a table exists: it is written last on creation and deleted first on deletion, so
 that a crash in between leaves remains that `gamay.controller.health.repair` removes, never half a table.
@@ -55,20 +55,20 @@ _SKIPPABLE = frozenset({"ALL", "TASK", "UPSERT", "TENANT", "MINION_INSTANCES", "
 
 
 class TypeMismatchError(GamayError):
-    """The table type asked for contradicts the suffix of the table's name."""
+    """A requested table type that contradicts the suffix of the table's name."""
 
     http_status = 403
 
 
 class StreamUnavailableError(GamayError):
-    """The stream of a new table cannot be read, so nobody can say where to begin."""
+    """A stream of a new table that cannot be read, so that the start offsets are unknown."""
 
     http_status = 400
 
 
 @dataclass(frozen=True, slots=True)
 class TableManager:
-    """The tables of the cluster."""
+    """Manager of the tables of the cluster."""
 
     context: ControllerContext
     schemas: SchemaManager
@@ -78,9 +78,9 @@ class TableManager:
         return self.context.registry.table_names()
 
     def resolve(self, name: str, table_type: str | None = None) -> list[str]:
-        """Return the typed names of the existing tables that a raw or typed name means, OFFLINE first.
+        """Return the typed names of the existing tables with a raw or typed name, OFFLINE first.
 
-        Raises NotFoundError when there is none, InvalidConfigError for an unknown type, TypeMismatchError.
+        Raises NotFoundError if there is none, InvalidConfigError for an unknown type, TypeMismatchError.
         """
         wanted = parse_table_type(table_type)
         suffix = table_type_of(name)
@@ -97,10 +97,10 @@ class TableManager:
         return found
 
     def resolve_one(self, name: str, table_type: str | None = None) -> str:
-        """Return the one typed table that is meant. Raises as `resolve`, and InvalidConfigError when it could be two."""
+        """Return the only typed table with a name. Raises as `resolve`, and InvalidConfigError if there are two."""
         found = self.resolve(name, table_type)
         if len(found) > 1:
-            raise InvalidConfigError(f"Table {name} has both types: say which with the 'type' parameter")
+            raise InvalidConfigError(f"Table {name} has both types: choose one with the 'type' parameter")
         return found[0]
 
     def document(self, table: str) -> dict[str, Any]:
@@ -119,25 +119,25 @@ class TableManager:
         return self.schemas.get(raw_table_name(name))
 
     def notices(self, config: TableConfig, document: Mapping[str, Any], schema: Schema | None = None) -> list[str]:
-        """Return what whoever stores a config is told: what has no effect, and the deprecated keys of the document given.
+        """Return warnings about a config: settings without effect, and deprecated keys of its document.
 
-        schema: of the table, unless it is the stored one.
+        schema: the table's, unless it is the stored one.
         """
         known = self.known_schema(config) if schema is None else schema
         return [*_passed_over(config, known), *deprecated_keys(TableConfig.from_json(document).value)]
 
     def known_schema(self, config: TableConfig) -> Schema | None:
-        """Return the schema of a table, None where there is none."""
+        """Return the schema of a table, or None."""
         document = self.context.registry.get_schema(config.raw_name)
         return None if document is None else stored_schema(document)
 
     def parse(
         self, document: Mapping[str, Any], schema: Schema | None = None, skip: str = "", *, by: Principal
     ) -> Parsed[TableConfig]:
-        """Read a config, tune and validate it, against the schema of the same name unless one is given.
+        """Parse a config, tune it and validate it, against the schema of the same name unless one is given.
 
-        by: who sent it, for not everybody may name any broker. skip: comma-separated validations to leave out.
-        Raises InvalidConfigError.
+        by: the sender, which may not be allowed to name any broker. skip: comma-separated validations to skip. Raises
+        InvalidConfigError.
         """
         skipped = frozenset(part.strip().upper() for part in skip.split(",") if part.strip())
         if unknown := skipped - _SKIPPABLE:
@@ -184,7 +184,7 @@ class TableManager:
     def add(self, document: Mapping[str, Any], skip: str = "", *, by: Principal) -> Parsed[TableConfig]:
         """Create a table; the partitions of the stream of a REALTIME table are consumed from then on.
 
-        Raises ConflictError when it exists, InvalidConfigError, StreamUnavailableError.
+        Raises ConflictError if it exists, InvalidConfigError, StreamUnavailableError.
         """
         records, ideal = self._first_segments(self.parse(document, skip=skip, by=by).value)
         with self.schemas.lock:
@@ -195,14 +195,14 @@ class TableManager:
             if table in registry.table_names():
                 raise ConflictError(f"Table config for {table} already exists. If this is unexpected, use PUT to update it.")
             self._check_other_half(config)
-            # What a crashed creation or deletion left behind must not become part of the new table.
+            # remains of a crashed creation or deletion must not become part of the new table
             self.delete_remains(table)
             for record in records:
                 registry.create_segment(table, record)
             registry.create_ideal_state(ideal.created_at(self.context.clock.now_ms()))
             registry.create_table_config(table, config.to_json())
             if records:
-                # Servers that looked before there was a config look once more.
+                # servers that looked before the config existed look again
                 registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "HAS_CONFIG": "true"}))
             BrokerResource(registry).rebuild([table])
         _log_warnings(config, self.known_schema(config))
@@ -211,10 +211,10 @@ class TableManager:
     def replace(
         self, name: str, document: Mapping[str, Any], skip: str = "", *, by: Principal, force: bool = False
     ) -> tuple[Parsed[TableConfig], list[str]]:
-        """Change the config of an existing table; return it, and what is to be said of the change.
+        """Change the config of an existing table; return it, and warnings about the change.
 
-        force: also where stored rows were chosen by what changes: which row of a primary key counts. Raises NotFoundError,
-        InvalidConfigError.
+        force: allow changes of settings that determined the stored rows, such as which row of a primary key is valid.
+        Raises NotFoundError, InvalidConfigError.
         """
         parsed = TableConfig.from_json(document)
         table = parsed.value.typed_name
@@ -233,18 +233,18 @@ class TableManager:
         return parsed, followed_late(before, parsed.value)
 
     def delete(self, table: str, retention: str | None = None) -> None:
-        """Delete a typed table; its segments are set aside for as long as `kept_until` says. Raises NotFoundError."""
+        """Delete a typed table; its segments are set aside until `kept_until`. Raises NotFoundError."""
         with self.schemas.lock:
             until_ms = self.kept_until(self.document(table), retention)
             self.context.registry.delete_table_config(table)
             self._delete_remains(table, until_ms)
 
     def kept_until(self, document: Mapping[str, Any], retention: str | None) -> int | None:
-        """Return until when what is deleted from a table is kept; None: not at all.
+        """Return the time until which deleted segments of a table are kept, or None if they are not.
 
-        document: the table's config. What counts is the request's `retention`, else the config's
-        deletedSegmentsRetentionPeriod, else the cluster's `controller.deleted.segments.retentionInDays`, else 7 days.
-        Raises InvalidConfigError for a bad `retention`.
+        document: the table's config. The period is the request's `retention`, or else the config's
+        deletedSegmentsRetentionPeriod, or else the cluster's `controller.deleted.segments.retentionInDays`, or else 7
+        days. Raises InvalidConfigError for a bad `retention`.
         """
         keep_ms = parse_period(retention) if retention is not None else self._configured_retention_ms(document)
         return self.context.clock.now_ms() + keep_ms if keep_ms > 0 else None
@@ -254,8 +254,8 @@ class TableManager:
         if period is not None:
             try:
                 return parse_period(period)
-            except InvalidConfigError as error:  # stored without validation; that must not keep the table from going
-                _log.warning("segmentsConfig.deletedSegmentsRetentionPeriod: %s; the cluster's is taken", error)
+            except InvalidConfigError as error:  # stored without validation; that must not prevent the deletion of the table
+                _log.warning("segmentsConfig.deletedSegmentsRetentionPeriod: %s; the cluster's setting is used", error)
         return DELETED_SEGMENTS_RETENTION.whole(self.context.registry.cluster_config()) * _DAY_MS
 
     def is_enabled(self, table: str) -> bool:
@@ -263,18 +263,18 @@ class TableManager:
         return self.context.registry.must_get_ideal_state(table).enabled
 
     def set_enabled(self, table: str, enabled: bool) -> None:
-        """Switch a table on or off. Raises NotFoundError."""
+        """Enable or disable a table. Raises NotFoundError."""
         flag = "true" if enabled else "false"
         self.context.registry.update_ideal_state(table, lambda i: replace(i, simple={**i.simple, "HELIX_ENABLED": flag}))
 
     def remains(self) -> Iterator[str]:
-        """Yield the typed names of tables that no longer have a config, but still have something else."""
+        """Yield the typed names of tables without a config that still have other records."""
         registry = self.context.registry
         existing = set(registry.table_names())
         yield from sorted(set(registry.resources_with_state()) - existing)
 
     def delete_remains(self, table: str) -> None:
-        """Finish a deletion that was interrupted."""
+        """Complete an interrupted deletion."""
         with self.schemas.lock:
             self._delete_remains(table, self.kept_until({}, None))
 
@@ -291,11 +291,11 @@ class TableManager:
             self.context.deep_store.discard(url, until_ms)
         for name in self.context.deep_store.names(f"{UPSERT_SNAPSHOTS}/{table}"):
             self.context.deep_store.discard(f"{SCHEME}{UPSERT_SNAPSHOTS}/{table}/{name}", None)
-        # Last, because they are what tells that files may be left when a crash comes in between.
+        # last, because after a crash these records show that files may be left
         registry.delete_segments(table)
 
     def _delete_instance_partitions(self, table: str) -> None:
-        """Forget what is stored for this table alone; tiers are shared with the table of the other type."""
+        """Delete the instance partitions of this table only; tiers are shared with the table of the other type."""
         raw, store = raw_table_name(table), self.context.registry.store
         own = ("OFFLINE",) if table_type_of(table) is TableType.OFFLINE else ("CONSUMING", "COMPLETED")
         names = {f"{raw}_{kind}" for kind in own}
@@ -305,7 +305,8 @@ class TableManager:
             store.delete(paths.instance_partitions(name))
 
     def _first_segments(self, config: TableConfig) -> tuple[list[SegmentRecord], Assignment]:
-        """Return what a new table begins with: consuming segments when it has a stream, else nothing."""
+        """Return the first segments of a new table and its ideal state: consuming segments if it has a stream, or
+        none."""
         if config.table_type is not TableType.REALTIME:
             return [], Assignment.new_table(config.typed_name, config.replication)
         realtime = realtime_context(self.context, self.context.registry)
@@ -333,7 +334,7 @@ class TableManager:
     def _check_tenant(self, config: TableConfig) -> None:
         instances = self.context.registry.instances()
         tag_of_brokers, brokers = broker_tag(config.tenants.broker), [i for i in instances if i.role is Role.BROKER]
-        if brokers and not any(tag_of_brokers in broker.tags for broker in brokers):  # none has joined yet, or needs to
+        if brokers and not any(tag_of_brokers in broker.tags for broker in brokers):  # brokers may join later
             raise InvalidConfigError(
                 f"Failed to find instances with tag: {tag_of_brokers} for table: {config.typed_name}: tenants.broker is "
                 f"'{config.tenants.broker}', which no broker belongs to"
@@ -341,7 +342,7 @@ class TableManager:
         placement = PlacementManager(self.context, self)
         for kind in placement.kinds(config):
             if kind in config.effective_assignment:
-                placement.computed(config, kind)  # says what is missing
+                placement.computed(config, kind)  # raises an error about what is missing
                 continue
             tag = tag_of(config, kind)
             servers = tagged_instances(instances, tag)
@@ -368,7 +369,8 @@ def parse_table_type(text: str | None) -> TableType | None:
 
 
 def refuse_changes(table: str, changed: Sequence[str], flag: str = "force") -> None:
-    """Raise InvalidConfigError when what stored rows were chosen by changes. flag: the parameter that allows it."""
+    """Raise InvalidConfigError for changed settings that determined the stored rows. flag: the parameter that allows
+    them."""
     if changed:
         raise InvalidConfigError(
             f"Failed to update table '{table}': Cannot modify [{', '.join(changed)}] as it may lead to data "
@@ -377,9 +379,9 @@ def refuse_changes(table: str, changed: Sequence[str], flag: str = "force") -> N
 
 
 def _passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
-    """Return a sentence for each part of a config that has no effect, and for each value in whose place another is taken.
+    """Return a sentence for each setting without effect, and for each value that another one replaces.
 
-    schema: of the table, None where it is not known.
+    schema: the table's, or None if unknown.
     """
     found = without_effect(config)
     if schema is not None:
@@ -390,7 +392,7 @@ def _passed_over(config: TableConfig, schema: Schema | None) -> list[str]:
 
 
 def _check_star_trees(schema: Schema, config: TableConfig) -> None:
-    """Raise InvalidConfigError for a star-tree that could not be built, such as one of texts to be summed up."""
+    """Raise InvalidConfigError for a star-tree that cannot be built, such as one with a sum of strings."""
     if config.indexing.star_tree_configs:
         from gamay.query.startree.definition import tree_definitions  # which other tables do not need
 
@@ -408,7 +410,7 @@ def _check_index_types(schema: Schema, config: TableConfig) -> None:
 
 
 def _check_classes(config: TableConfig, schema: Schema) -> None:
-    """Raise InvalidConfigError for a class of the user's that cannot be loaded: servers could not consume without it."""
+    """Raise InvalidConfigError for a user's class that cannot be loaded, since servers could not consume without it."""
     if config.has_keys:
         from gamay.upsert.tables.plugins import check_classes  # which other tables do not need
 

@@ -1,1 +1,1 @@
-"""Maintenance tasks, as the controller deals with them: made by generators, by time or on demand, and looked after."""
+"""The controller's side of maintenance tasks: created by generators, by schedule or on demand, and supervised."""

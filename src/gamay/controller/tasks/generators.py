@@ -1,4 +1,4 @@
-"""The generators that there are, by task type: those of the modules of `gamay.controller.tasks.types`."""
+"""The task generators by task type: those of the modules of `gamay.controller.tasks.types`."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,7 +12,7 @@ from gamay.model.task_settings import declare_task_type
 
 @cache
 def generators() -> Mapping[str, TaskGenerator]:
-    """Return a generator for each task type, and make the types known to the rules for table configs."""
+    """Return the generator of each task type, and register the types with the validation of table configs."""
     found: dict[str, TaskGenerator] = {}
     for module in iter_modules(types.__path__):
         generator: TaskGenerator = import_module(f"{types.__name__}.{module.name}").GENERATOR

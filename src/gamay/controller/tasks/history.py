@@ -1,4 +1,4 @@
-"""What came of making the tasks of a type for a table, lately; in the metadata store, so that any controller can tell."""
+"""The recent history of task generation by type and table, in the metadata store, so that any controller can show it."""
 
 import logging
 from collections.abc import Callable
@@ -18,7 +18,8 @@ _REASON_MAX = 2000
 
 @dataclass(frozen=True, slots=True)
 class GeneratorHistory:
-    """The last runs. succeeded: milliseconds, oldest first; failed: (milliseconds, why); fired_ms: last time by schedule."""
+    """The last runs. succeeded: milliseconds, oldest first; failed: (milliseconds, reason); fired_ms: last run by
+    schedule."""
 
     succeeded: tuple[int, ...] = ()
     failed: tuple[tuple[int, str], ...] = ()
@@ -26,13 +27,13 @@ class GeneratorHistory:
 
 
 def read_history(store: MetadataStore, table: str, task_type: str) -> GeneratorHistory:
-    """Return what is known; nothing where that cannot be read."""
+    """Return the history; empty if there is none or it cannot be read."""
     node = store.get(_path(table, task_type))
     return GeneratorHistory() if node is None else _decode(table, task_type, node.value)
 
 
 def note_run(store: MetadataStore, table: str, task_type: str, now_ms: int, reason: str | None) -> None:
-    """Remember a run that succeeded, or the reason why it failed."""
+    """Record a successful run, or the reason for its failure."""
 
     def change(known: GeneratorHistory) -> GeneratorHistory:
         if reason is None:
@@ -44,12 +45,12 @@ def note_run(store: MetadataStore, table: str, task_type: str, now_ms: int, reas
 
 
 def note_fired(store: MetadataStore, table: str, task_type: str, now_ms: int) -> None:
-    """Remember that the schedule's time came."""
+    """Record a run by schedule."""
     _change(store, table, task_type, lambda known: GeneratorHistory(known.succeeded, known.failed, now_ms))
 
 
 def forget(store: MetadataStore, table: str) -> None:
-    """Remove what is remembered of a table."""
+    """Delete the history of a table."""
     store.delete(f"{paths.TASK_HISTORY}/{table}", recursive=True)
 
 
@@ -71,7 +72,7 @@ def _change(
 def _decode(table: str, task_type: str, value: bytes) -> GeneratorHistory:
     try:
         return read_record(_path(table, task_type), value, _history_of, _id(table, task_type))
-    except CorruptRecordError as error:  # no task depends on it: the next run writes it anew
+    except CorruptRecordError as error:  # no task depends on it: the next run replaces it
         _log.warning("%s", error)
         return GeneratorHistory()
 

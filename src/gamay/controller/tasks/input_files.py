@@ -1,4 +1,4 @@
-"""Which files a task may take rows from: those below what a config names, as far as the operator allows them."""
+"""The input files of a task: those below the URI in its config, as far as the operator allows them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from gamay.storage.filesystems import explained, scheme_of
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file. uri: as users know it; opened: what is read for it, which for a link is where that leads."""
+    """An input file. uri: as users know it; opened: the path that is read, which for a link is its target."""
 
     uri: str
     opened: str
@@ -25,11 +25,11 @@ class InputFile:
 def named_files(
     fetchers: Fetchers, key: str, uri: str, include: str | None = None, exclude: str | None = None
 ) -> list[InputFile]:
-    """Return the files below a folder, or the one that is named, by URI.
+    """Return the files below a folder, or the single file, at a URI.
 
-    key: that names it. include, exclude: `glob:…` or `regex:…` over whole paths; a file on a web server stands for itself
-    alone. Raises NotFoundError when there is nothing, OSError, and InvalidConfigError for what users may not have opened,
-    each file for itself, as a link among them may lead anywhere, and for what is no pattern.
+    key: the config key of the URI. include, exclude: `glob:…` or `regex:…` over whole paths; they do not apply to a file
+    on a web server. Raises NotFoundError if nothing exists, OSError, and InvalidConfigError for an invalid pattern or a
+    file that users may not read; every file is checked, since a link may lead anywhere.
     """
     fetchers.check_key(key, uri)
     if scheme_of(uri) in ("http", "https"):
@@ -44,13 +44,13 @@ def named_files(
 
 
 def _matches(pattern: str, paths: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return which paths match, in time linear in their lengths: Python's own patterns may hold up the whole process."""
+    """Return which paths match, in time linear in their lengths: Python's `re` could block the whole process."""
     kind, _, body = pattern.partition(":")
     expression = glob_regex(body) if kind == "glob" else body
     try:
         found = pc.match_substring_regex(pa.array(paths, pa.string()), rf"(?s)\A(?:{expression})\z")
     except pa.ArrowInvalid as error:
         raise InvalidConfigError(
-            f"the file name pattern {pattern!r} cannot be used: {error}; look-around and back references are not known"
+            f"the file name pattern {pattern!r} cannot be used: {error}; look-around and back references are not supported"
         ) from error
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)

@@ -1,4 +1,4 @@
-"""What the lead controller does for tasks: revokes what dead minions had, and makes tasks when their time has come."""
+"""The lead controller's work for tasks: it revokes the subtasks of dead minions, and creates tasks by schedule."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ from gamay.model.units import parse_period
 _log = logging.getLogger(__name__)
 
 _TEND_S = 5.0
-_TEND_LEAST_S = 0.2  # between two rounds, however much changes
+_TEND_LEAST_S = 0.2  # minimum between two rounds, however much changes
 _LOOK_S = 60.0
 
 
@@ -33,7 +33,7 @@ class _Entry:
 
 
 class TaskTimes:
-    """When which tasks are due. Pure: configs, settings and time are passed in; used by one thread."""
+    """The due times of tasks. Pure: configs, settings and time are passed in; not thread-safe."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], _Entry] = {}
@@ -41,7 +41,7 @@ class TaskTimes:
         self._frequency_ms = -1
 
     def update(self, schedules: Mapping[tuple[str, str], CronSchedule], frequency_ms: int, now_ms: int) -> None:
-        """Take over the schedules of (typed table, task type), and how often all tasks are made (0 or less: never)."""
+        """Set the schedules by (typed table, task type), and the period of rounds over all tasks (0 or less: never)."""
         entries = {}
         for key, schedule in schedules.items():
             known = self._entries.get(key)
@@ -55,9 +55,9 @@ class TaskTimes:
             self._round_due_ms = None if frequency_ms <= 0 else now_ms + frequency_ms
 
     def take_due(self, now_ms: int, late_ms: int | None) -> tuple[list[tuple[str, str]], bool]:
-        """Return the tables and types whose time has come, and whether all tasks are due; each is told once.
+        """Return the tables and types that are due, and whether a round over all tasks is; each is returned once.
 
-        late_ms: a time that passed longer ago is left out; None: never.
+        late_ms: due times longer ago are skipped; None for none.
         """
         due = []
         for key, entry in sorted(self._entries.items()):
@@ -76,7 +76,7 @@ class TaskTimes:
         return due, is_round
 
     def next_ms(self) -> int | None:
-        """Return when something is due next."""
+        """Return the next due time in milliseconds, or None."""
         times = [entry.due_ms for entry in self._entries.values()]
         if self._round_due_ms is not None:
             times.append(self._round_due_ms)
@@ -84,7 +84,7 @@ class TaskTimes:
 
 
 class TaskLead:
-    """Runs between `start` and `stop`, while this controller leads. queues, registry: that write only while it does."""
+    """Background work on the lead controller, between `start` and `stop`. queues, registry: fenced by the lead."""
 
     def __init__(
         self, queues: TaskQueues, registry: Registry, tables: TableManager, scheduler: TaskScheduler, clock: Clock
@@ -101,7 +101,7 @@ class TaskLead:
         self._cancels: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin."""
+        """Start the background threads."""
         self._stopped = False
         self._changed = self._configs_changed = True
         store = self._registry.store
@@ -115,7 +115,7 @@ class TaskLead:
             thread.start()
 
     def stop(self) -> None:
-        """End, once what is being done is done."""
+        """Stop after the current step."""
         for cancel in self._cancels:
             cancel()
         with self._wake:
@@ -144,9 +144,9 @@ class TaskLead:
             try:
                 self._queues.tend()
             except GamayError as error:
-                _log.warning("tasks cannot be looked after now: %s", error)
-            except Exception:  # noqa: BLE001 - one broken record must not keep the others from ending
-                _log.exception("tasks cannot be looked after")
+                _log.warning("tasks cannot be supervised now: %s", error)
+            except Exception:  # noqa: BLE001 - one broken record must not affect the other tasks
+                _log.exception("tasks cannot be supervised")
             with self._wake:
                 self._wake.wait_for(lambda: self._stopped, _TEND_LEAST_S)
 
@@ -156,8 +156,8 @@ class TaskLead:
             try:
                 self._update(times)
                 self._fire(times)
-            except Exception:  # noqa: BLE001 - the next time comes, whatever kept this one
-                _log.exception("the schedules of tasks cannot be followed")
+            except Exception:  # noqa: BLE001 - it is tried again at the next due time
+                _log.exception("the schedules of tasks cannot be processed")
             following = times.next_ms()
             wait_s = _LOOK_S if following is None else min(_LOOK_S, max(0.0, following - self._clock.now_ms()) / 1000)
             with self._wake:

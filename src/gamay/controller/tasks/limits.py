@@ -1,4 +1,4 @@
-"""How subtasks are run, as the cluster's settings say: `<Task>.timeoutMs` and the like, with `<Task>.<tag>.` before it."""
+"""Limits of subtasks by the cluster's settings: `<Task>.timeoutMs` etc., overridden by `<Task>.<tag>.timeoutMs` etc."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ _ATTEMPTS = "maxAttemptsPerTask"
 
 
 def limits_of(task_type: str, tag: str, settings: Mapping[str, str]) -> SubtaskLimits:
-    """Return the limits of a job of a type whose minions have a tag; what is no positive number counts as absent."""
+    """Return the limits of a job by its type and minion tag; a setting that is no positive number is ignored."""
     default = SubtaskLimits()
 
     def read(key: str, otherwise: int) -> int:

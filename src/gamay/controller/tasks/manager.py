@@ -1,4 +1,4 @@
-"""All that REST asks of tasks."""
+"""The task operations behind REST."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from gamay.controller.tasks.scheduling import TaskScheduler
 
 @dataclass(frozen=True, slots=True)
 class TaskManager:
-    """The tasks of the cluster."""
+    """Manager of the tasks of the cluster."""
 
     context: ControllerContext
     tables: TableManager
@@ -30,7 +30,7 @@ class TaskManager:
     minions: Minions
 
     def queue_state(self, task_type: str) -> str:
-        """Return where a queue is. Raises NotFoundError."""
+        """Return the state of a queue. Raises NotFoundError."""
         target = self.queues.target(task_type)
         if target is Target.START:
             return str(JobState.IN_PROGRESS.value)
@@ -39,20 +39,20 @@ class TaskManager:
         return str(state.value)
 
     def jobs(self, task_type: str, table: str | None = None) -> list[Job]:
-        """Return the jobs of a type, of one typed table or of all. Raises NotFoundError when there is no such queue."""
+        """Return the jobs of a type, of one typed table or of all. Raises NotFoundError if there is no such queue."""
         self.queues.target(task_type)
         return [job for job in self.queues.jobs(task_type) if table is None or table in job.tables]
 
     def unfinished(self, table: str) -> list[str]:
-        """Return the names of the jobs of a typed table that have not ended, of all types."""
+        """Return the names of a typed table's unfinished jobs, of all types."""
         return [job.name for task_type in self.queues.types() for job, _ in self.queues.unfinished(task_type, table)]
 
     def states(self, task_type: str, table: str | None = None) -> dict[str, str]:
-        """Return where the jobs of a type are. Raises NotFoundError."""
+        """Return the states of the jobs of a type. Raises NotFoundError."""
         return {job.name: self.queues.state(job).value for job in self.jobs(task_type, table)}
 
     def counts(self, task_type: str, states: Sequence[str], table: str | None) -> dict[str, dict[str, int]]:
-        """Return how many subtasks of each job are in which state; states: only jobs in these. Raises NotFoundError."""
+        """Return the number of subtasks of each job by state. states: only jobs in these. Raises NotFoundError."""
         found = {}
         for job in self.jobs(task_type, table):
             if not states or self.queues.state(job).value in states:
@@ -60,16 +60,16 @@ class TaskManager:
         return found
 
     def debug(self, job: Job, verbosity: int, table: str | None = None) -> dict[str, Any]:
-        """Return what is known of a job; table: only of this one's subtasks."""
+        """Return a job with its subtasks for debugging. table: only subtasks of this table."""
         subtasks = [s for s in self.queues.subtasks(job) if table is None or s.table == table]
         return views.debug_of(job, subtasks, self.queues.target(job.task_type), verbosity)
 
     def summary(self, tenant: str | None) -> dict[str, Any]:
-        """Return how much is under way."""
+        """Return the numbers of running and waiting subtasks."""
         return views.summary({kind: list(self.queues.unfinished(kind)) for kind in self.queues.types()}, tenant)
 
     def running_by_minion(self) -> dict[str, int]:
-        """Return how many subtasks each minion works on."""
+        """Return the number of running subtasks of each minion."""
         found: dict[str, int] = {}
         for task_type in self.queues.types():
             for _, subtasks in self.queues.unfinished(task_type):
@@ -79,25 +79,25 @@ class TaskManager:
         return found
 
     def metadata(self, table: str, task_type: str) -> dict[str, Any]:
-        """Return what a task type remembers of a typed table. Raises NotFoundError."""
+        """Return the metadata of a task type about a typed table. Raises NotFoundError."""
         node = self.context.registry.store.get(paths.task_metadata(table, task_type))
         if node is None:
             raise NotFoundError(f"No task metadata for task type: {task_type} from table: {table}")
         return decode(node.value).to_json()
 
     def delete_metadata(self, table: str, task_type: str) -> None:
-        """Forget what a task type remembers of a typed table."""
+        """Delete the metadata of a task type about a typed table."""
         self.context.registry.store.delete(paths.task_metadata(table, task_type))
 
     def release_lock(self, table: str) -> bool:
-        """Let others make tasks of a typed table; return whether somebody did."""
+        """Release the lock of a typed table's task generation; return whether it was held."""
         store = self.context.registry.store
         held = store.get(paths.task_lock(table)) is not None
         store.delete(paths.task_lock(table))
         return held
 
     def generator_debug(self, table: str, task_type: str) -> dict[str, Any]:
-        """Return when the tasks of a typed table were made, and why they could not be. Raises NotFoundError."""
+        """Return the recent successes and failures of a typed table's task generation. Raises NotFoundError."""
         known = read_history(self.context.registry.store, table, task_type)
         if not known.succeeded and not known.failed:
             raise NotFoundError(f"No generator information for table: {table}, task type: {task_type}")
@@ -116,7 +116,7 @@ class TaskManager:
             yield table, task_type, schedule.text, schedule.next_after(now_ms), None if fired < 0 else fired
 
     def progress(self, job: Job, names: Sequence[str]) -> dict[str, Any]:
-        """Return what minions have noted of a job's subtasks, of all or the named ones, by subtask."""
+        """Return the progress that minions reported for a job's subtasks (default: all), by subtask."""
         chosen = [s for s in self.queues.subtasks(job) if not names or s.name in names]
         asked: dict[str, list[Subtask]] = {}
         for subtask in chosen:
@@ -135,7 +135,7 @@ class TaskManager:
         return {s.name: found[s.name] for s in chosen}
 
     def worker_progress(self, state: str, workers: Sequence[str]) -> dict[str, Any]:
-        """Return what minions have noted of the subtasks in a state, by minion."""
+        """Return the progress that minions reported for subtasks in a state, by minion."""
         live = set(self.context.registry.live_instance_ids())
         known = [i.id for i in self.context.registry.instances() if i.role is Role.MINION and i.id in live]
         found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Asking minions how far they are, over their HTTP interfaces."""
+"""Client of the minions' HTTP interfaces, for the progress of subtasks."""
 
 import ssl
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,10 @@ _TIMEOUT_S = 10.0
 
 
 class Minions:
-    """The minions of the cluster. auth_token: the `Authorization` header that they want to see; empty is none.
+    """HTTP client of the cluster's minions.
 
-    tls: what their certificates are checked against.
+    auth_token: the `Authorization` header that they demand; empty for none. tls: the context that verifies their
+    certificates.
     """
 
     def __init__(self, registry: Registry, auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
@@ -22,11 +23,11 @@ class Minions:
         self._auth_token = auth_token
 
     def progress(self, minion: str, subtasks: Sequence[str]) -> dict[str, Any]:
-        """Return what a minion has noted of subtasks, by name. Raises NotFoundError when it does not answer."""
+        """Return the progress of a minion's subtasks, by name. Raises NotFoundError if it does not answer."""
         return self._ask(minion, "/tasks/subtask/progress", {"subtaskNames": ",".join(subtasks)})
 
     def all_progress(self, minion: str, state: str) -> dict[str, Any]:
-        """Return what a minion has noted of all subtasks that it works on, or has worked on. Raises NotFoundError."""
+        """Return the progress of all current and past subtasks of a minion. Raises NotFoundError."""
         return self._ask(minion, "/tasks/subtask/state/progress", {"subTaskState": state})
 
     def _ask(self, minion: str, path: str, params: Mapping[str, str]) -> dict[str, Any]:

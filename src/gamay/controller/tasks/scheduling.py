@@ -1,4 +1,4 @@
-"""Making tasks: for one type and table or for all, by time, on demand, or with settings that a user gives."""
+"""Creation of tasks: for one type and table or for all; by schedule, on demand, or with a user's settings."""
 
 import logging
 import traceback
@@ -25,14 +25,14 @@ _AT_ONCE = "0d"
 
 
 class NothingToDoError(GamayError):
-    """What a user asked for by name makes no task."""
+    """A task requested by a user for which there is nothing to do."""
 
     http_status = 400
 
 
 @dataclass(slots=True)
 class Scheduled:
-    """What came of a round: the new jobs by task type, and what went wrong while they were worked out or stored."""
+    """The result of a round: the new jobs by task type, and the errors of their generation and submission."""
 
     jobs: dict[str, list[str]] = field(default_factory=dict)
     generation_errors: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class TaskScheduler:
-    """Makes jobs. generators: by task type."""
+    """Scheduler of jobs. generators: by task type."""
 
     context: ControllerContext
     tables: TableManager
@@ -56,9 +56,10 @@ class TaskScheduler:
         tag: str | None = None,
         trigger: Trigger = Trigger.MANUAL,
     ) -> Scheduled:
-        """Make the tasks that tables ask for, of one type and typed table or of all; tag: whatever minions they say.
+        """Create the tasks that table configs demand, of one type and typed table or of all.
 
-        Raises NotFoundError for a type or table that does not exist, or a table that does not ask for the type.
+        tag: overrides the minion tag of the configs. Raises NotFoundError for an unknown type or table, or a table
+        without a task of the type.
         """
         done = Scheduled()
         if task_type is not None:
@@ -75,10 +76,10 @@ class TaskScheduler:
         return done
 
     def execute(self, task_type: str, table: str, name: str, given: Mapping[str, str]) -> str:
-        """Make a job of a typed table with settings in place of those in its config, and return its name.
+        """Create a job of a typed table with settings that override its config, and return the job's name.
 
-        name: the last part of the job's; empty makes one. Raises NotFoundError, ConflictError when there is one of this
-        name, NothingToDoError, InvalidConfigError.
+        name: the last part of the job's name; empty for a generated one. Raises NotFoundError, ConflictError if the name
+        is taken, NothingToDoError, InvalidConfigError.
         """
         config = self.tables.get(table)
         generator = self._generator(task_type)
@@ -103,9 +104,9 @@ class TaskScheduler:
             with self._locked(table):
                 try:
                     plan = self._plan(generator, table, given)
-                except Exception as error:  # noqa: BLE001 - the other tables' tasks are made all the same
+                except Exception as error:  # noqa: BLE001 - the tasks of the other tables are still created
                     done.generation_errors.append(f"{table}, {task_type}: {error}")
-                    _log.warning("tasks %s of %s cannot be worked out: %s", task_type, table, error)
+                    _log.warning("tasks %s of %s cannot be generated: %s", task_type, table, error)
                     note_run(store, table, task_type, now_ms, _reason(error))
                     return
                 note_run(store, table, task_type, now_ms, None)
@@ -114,10 +115,10 @@ class TaskScheduler:
                     done.jobs.setdefault(task_type, []).append(job)
         except GamayError as error:
             done.scheduling_errors.append(f"{table}, {task_type}: {error}")
-            _log.warning("tasks %s of %s cannot be made: %s", task_type, table, error)
+            _log.warning("tasks %s of %s cannot be submitted: %s", task_type, table, error)
 
     def _plan(self, generator: TaskGenerator, table: str, given: Mapping[str, str], *, is_adhoc: bool = False) -> TaskPlan:
-        """Work out what there is to do, and delete what there is to delete."""
+        """Generate the plan of a task, and delete the segments that it lists for deletion."""
         context = self.context
         working = [
             subtask.config
@@ -132,7 +133,7 @@ class TaskScheduler:
         plan = generator.plan(wanted)
         gone = _deletable(plan.deleted, [record.name for record in wanted.completed_segments()])
         if gone:
-            _log.info("%s: %d segments of %s hold no valid row; they go", generator.task_type, len(gone), table)
+            _log.info("%s: %d segments of %s have no valid rows and are deleted", generator.task_type, len(gone), table)
             self.segments.delete(table, gone, _AT_ONCE)
         most = TaskSettings(generator.task_type, given).whole("tableMaxNumTasks", generator.max_tasks)
         return plan if most <= 0 else replace(plan, subtasks=plan.subtasks[:most])
@@ -167,12 +168,12 @@ class TaskScheduler:
 
     @contextmanager
     def _locked(self, table: str) -> Iterator[None]:
-        """Let nobody else make tasks of a table meanwhile. Raises ConflictError when somebody does."""
+        """Hold the lock of a table's task generation. Raises ConflictError if it is taken."""
         store, path = self.queues.store, paths.task_lock(table)
         try:
             store.create(path, self.context.instance_id.encode(), ephemeral=True)
         except ConflictError:
-            raise ConflictError(f"Tasks of table {table} are being made by somebody else at this moment") from None
+            raise ConflictError(f"Tasks of table {table} are being created by another process now") from None
         try:
             yield
         finally:
@@ -180,7 +181,7 @@ class TaskScheduler:
 
 
 def _deletable(names: Iterable[str], completed: Iterable[str]) -> list[str]:
-    """Return the segments that may go: not the last one of a partition, which says where the stream goes on."""
+    """Return the segments that may be deleted: not the last one of a partition, whose end offset is needed."""
     last: dict[int, LlcName] = {}
     for name in completed:
         parsed = LlcName.parse(name)

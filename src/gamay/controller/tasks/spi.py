@@ -1,4 +1,4 @@
-"""What makes the tasks of one type."""
+"""The interface of task generators, one per task type."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from gamay.storage.fetchers import Fetchers
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What a generator wants done. subtasks: a config for each; deleted: segments that hold nothing which counts."""
+    """The plan of a generator. subtasks: a config for each; deleted: segments without valid rows."""
 
     subtasks: Sequence[Mapping[str, str]] = ()
     deleted: Sequence[str] = ()
@@ -26,9 +26,9 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorInput:
-    """What a generator may look at. given: the task's settings of the table. busy: whether a task of this type is under way
-    for the table. working: the subtasks of it that have not ended. fetchers: know which files users may have opened.
-    is_adhoc: whether a user asks for it, with settings of their own among `given`.
+    """The input of a generator. given: the task's settings of the table. working: the configs of the table's
+    unfinished subtasks of this type. fetchers: check which files users may read. is_adhoc: whether a user requested
+    the task, with own settings in `given`.
     """
 
     config: TableConfig
@@ -43,7 +43,7 @@ class GeneratorInput:
 
     @property
     def table(self) -> str:
-        """The typed name."""
+        """The typed name of the table."""
         return self.config.typed_name
 
     def schema(self) -> Schema:
@@ -54,7 +54,7 @@ class GeneratorInput:
         return stored_schema(document)
 
     def completed_segments(self) -> list[SegmentRecord]:
-        """Return the segments that are complete, named in the ideal state, and consumed by nobody, by name."""
+        """Return the complete, visible segments of the ideal state that no server consumes, by name."""
         ideal = self.registry.must_get_ideal_state(self.table)
         names = [name for name, states in ideal.states.items() if CONSUMING not in states.values()]
         hidden = self.registry.get_lineage(self.table).hidden_segments()
@@ -63,7 +63,7 @@ class GeneratorInput:
 
 
 def segment_config(table: str, record: SegmentRecord) -> dict[str, str]:
-    """Return what a subtask of one segment is told."""
+    """Return the config of a subtask on one segment."""
     return {
         "tableName": table,
         "segmentName": record.name,
@@ -75,8 +75,8 @@ def segment_config(table: str, record: SegmentRecord) -> dict[str, str]:
 class TaskGenerator(Protocol):
     """A generator of the tasks of one type.
 
-    keys: those of its settings in a table config, besides the common ones (`gamay.model.task_settings.COMMON_KEYS`).
-    max_tasks: subtasks of a table at a time unless it says otherwise; 0 is no bound.
+    keys: the keys of its settings in a table config, besides `gamay.model.task_settings.COMMON_KEYS`. max_tasks:
+    default limit of the subtasks of a table at a time; 0 for no limit.
     """
 
     task_type: str
@@ -84,5 +84,5 @@ class TaskGenerator(Protocol):
     max_tasks: int
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return what there is to do now. Raises GamayError when that cannot be found out."""
+        """Return the current plan. Raises GamayError if it cannot be determined."""
         ...

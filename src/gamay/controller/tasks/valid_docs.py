@@ -1,4 +1,4 @@
-"""How many rows of each segment count, as the servers agree."""
+"""Counts of valid rows of segments, as agreed by their servers."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DocCounts:
-    """Rows of a segment. size_bytes: on the server's disk, -1 when unknown."""
+    """The counts of a segment's rows. size_bytes: on the server's disk, -1 if unknown."""
 
     total: int
     valid: int
@@ -23,14 +23,14 @@ class DocCounts:
 
     @property
     def invalid(self) -> int:
-        """Invalid rows."""
+        """The number of invalid rows."""
         return self.total - self.valid
 
 
 def doc_counts(
     wanted: GeneratorInput, records: Sequence[SegmentRecord], kind: str, settings: ConsensusSettings
 ) -> dict[str, DocCounts]:
-    """Return what is agreed of each segment; those that servers do not agree about are left out, and logged."""
+    """Return the agreed counts by segment; segments without agreement are left out and logged."""
     ideal = wanted.registry.must_get_ideal_state(wanted.table)
     assigned = {
         record.name: sorted(s for s, state in ideal.states.get(record.name, {}).items() if state == ONLINE)
@@ -46,7 +46,7 @@ def doc_counts(
             try:
                 answers = wanted.servers.valid_doc_counts(server, wanted.table, batch, kind)
             except GamayError as error:
-                _log.warning("%s does not say which rows of %s count: %s", server, wanted.table, error)
+                _log.warning("%s does not report the valid rows of %s: %s", server, wanted.table, error)
                 break
             for answer in answers:
                 name, valid = str(answer["segmentName"]), int(answer["totalValidDocs"])

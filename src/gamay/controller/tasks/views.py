@@ -1,4 +1,4 @@
-"""Jobs and subtasks in the shapes that REST shows. Pure."""
+"""Jobs and subtasks as documents for REST. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,13 +22,13 @@ _SHOWN_BRIEFLY = (SubtaskState.RUNNING, SubtaskState.TASK_ERROR, SubtaskState.TI
 
 
 def counts_of(subtasks: Iterable[Subtask]) -> dict[str, int]:
-    """Return how many subtasks are in which state."""
+    """Return the number of subtasks by state."""
     found = Counter(_COUNTED[subtask.state] for subtask in subtasks)
     return {name: found.total() if name == "total" else found[name] for name in _COUNTS}
 
 
 def debug_of(job: Job, subtasks: Sequence[Subtask], target: Target, verbosity: int) -> dict[str, Any]:
-    """Return what is known of a job; verbosity 0 lists only subtasks that run or failed."""
+    """Return a job with its subtasks; verbosity 0 lists only subtasks that run or failed."""
     starts = [subtask.started_ms for subtask in subtasks if subtask.started_ms >= 0]
     return {
         "taskState": job_state(job, subtasks, target).value,
@@ -57,12 +57,12 @@ def _subtask_info(job: Job, subtask: Subtask) -> dict[str, Any]:
 
 
 def config_of(job: Job, subtask: Subtask) -> dict[str, Any]:
-    """Return what a subtask's minion is told."""
+    """Return the config that a subtask's minion gets."""
     return {"taskType": job.task_type, "configs": dict(subtask.config), "taskId": subtask.name, "tableName": subtask.table}
 
 
 def runtime_config(limits: SubtaskLimits) -> dict[str, str]:
-    """Return how the subtasks of a job are run."""
+    """Return the limits of a job's subtasks."""
     return {
         "ConcurrentTasksPerWorker": str(limits.per_minion),
         "TaskTimeoutPerTask": str(limits.timeout_ms),
@@ -72,7 +72,7 @@ def runtime_config(limits: SubtaskLimits) -> dict[str, str]:
 
 
 def summary(unfinished: Mapping[str, Iterable[tuple[Job, Sequence[Subtask]]]], tenant: str | None) -> dict[str, Any]:
-    """Return how many subtasks run and wait, by the tag of their minions and by type."""
+    """Return the numbers of running and waiting subtasks, by the tag of their minions and by type."""
     running: dict[str, Counter[str]] = {}
     waiting: dict[str, Counter[str]] = {}
     for task_type, jobs in unfinished.items():
@@ -103,5 +103,5 @@ def summary(unfinished: Mapping[str, Iterable[tuple[Job, Sequence[Subtask]]]], t
 
 
 def readable(at_ms: int) -> str | None:
-    """Return a moment as text, None for none."""
+    """Return a time as text; None for a negative one."""
     return None if at_ms < 0 else datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -14,12 +14,12 @@ def auth_router(access: AccessControl) -> GuardedRouter:
     """Return the routes; they need no log-in themselves."""
     router = GuardedRouter(tags=["Auth"])
 
-    @router.get("/auth/info", summary="Tell how users log in")
+    @router.get("/auth/info", summary="Show how users log in")
     def info() -> dict[str, str]:
         return {"workflow": "NONE" if access.is_open else "BASIC"}
 
-    @router.get("/auth/verify", summary="Tell whether a user may do something")
-    @router.get("/auth/verify/v2", summary="Tell whether a user may do something")
+    @router.get("/auth/verify", summary="Show whether a user may do something")
+    @router.get("/auth/verify/v2", summary="Show whether a user may do something")
     def verify(
         request: Request,
         table: Annotated[str | None, Query(alias="tableName")] = None,

@@ -1,4 +1,4 @@
-"""REST: instances, brokers, the cluster's settings, and a look into the metadata store."""
+"""REST: instances, brokers, the state of the cluster, and its settings."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
@@ -47,31 +47,31 @@ def cluster_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Cluster"])
     registry = services.context.registry
 
-    @router.get("/health", summary="Tell whether the cluster is ready", response_class=PlainTextResponse)
+    @router.get("/health", summary="Show whether the cluster is ready", response_class=PlainTextResponse)
     def health() -> Response:
         if services.is_ready():
             return PlainTextResponse("OK")
         return PlainTextResponse("Controller is not ready, status: STARTING", status_code=503)
 
-    router.get("/health/readiness", summary="Tell whether the cluster is ready", response_class=PlainTextResponse)(health)
+    router.get("/health/readiness", summary="Show whether the cluster is ready", response_class=PlainTextResponse)(health)
 
-    @router.get("/health/liveness", summary="Tell that the process answers", response_class=PlainTextResponse)
+    @router.get("/health/liveness", summary="Check that the process answers", response_class=PlainTextResponse)
     def liveness() -> str:
         return "OK"
 
-    @router.get("/pinot-controller/admin", summary="Tell that the controller runs", response_class=PlainTextResponse)
+    @router.get("/pinot-controller/admin", summary="Check that the controller runs", response_class=PlainTextResponse)
     def admin() -> str:
         return "GOOD"
 
-    @router.get("/version", summary="Tell the versions of all components")
+    @router.get("/version", summary="Show the versions of all components")
     def version() -> dict[str, str]:
         return dict.fromkeys(_COMPONENTS, VERSION)
 
-    @router.get("/cluster/info", summary="Tell the cluster's name")
+    @router.get("/cluster/info", summary="Show the cluster's name")
     def info() -> dict[str, str]:
         return {"clusterName": registry.cluster}
 
-    @router.get("/cluster/status", summary="Tell what is wrong with the cluster, in words")
+    @router.get("/cluster/status", summary="Describe what is wrong with the cluster")
     def diagnosis() -> dict[str, Any]:
         return cluster_status(services.context)
 
@@ -92,12 +92,12 @@ def cluster_router(services: Services) -> GuardedRouter:
         registry.update_cluster_config({}, frozenset({name}))
         return status(f"Deleted cluster config: {name}")
 
-    @router.get("/leader/tables", summary="Tell which controller leads which tables")
+    @router.get("/leader/tables", summary="Show which controller leads which tables")
     def leaders(request: Request) -> dict[str, Any]:
         tables = sorted({raw_table_name(table) for table in listed_for(request, services.tables.names())})
         return _leaders(registry, services.context.instance_id, range(_LEAD_PARTITIONS), tables)
 
-    @router.get("/leader/tables/{table}", summary="Tell which controller leads a table")
+    @router.get("/leader/tables/{table}", summary="Show which controller leads a table")
     def leader(table: str) -> dict[str, Any]:
         raw = raw_table_name(services.tables.resolve(table)[0])
         return _leaders(registry, services.context.instance_id, [_lead_partition(raw)], [raw])
@@ -133,7 +133,7 @@ def instance_router(services: Services) -> GuardedRouter:
     def live() -> dict[str, list[str]]:
         return {"instances": registry.live_instance_ids()}
 
-    @router.get("/minions/status", summary="Tell which minions there are, and whether they work")
+    @router.get("/minions/status", summary="List the minions and their states")
     def minions(
         state: Annotated[str | None, Query(alias="status", description=", ".join(_MINION_STATES))] = None,
         with_counts: Annotated[bool, Query(alias="includeTaskCounts")] = False,
@@ -174,7 +174,7 @@ def _broker_routes(router: GuardedRouter, services: Services) -> None:
     registry = services.context.registry
 
     def brokers(state: str | None) -> list[Instance]:
-        """Return the brokers that answer (ONLINE), those that do not (OFFLINE), or all that are not disabled."""
+        """Return the live brokers (ONLINE), those that are not live (OFFLINE), or all that are enabled (None)."""
         if state is not None and state.upper() not in ("ONLINE", "OFFLINE"):
             raise InvalidConfigError(f"Invalid state: '{state}', it must be ONLINE or OFFLINE")
         every = [i for i in registry.instances() if i.role is Role.BROKER]
@@ -188,7 +188,7 @@ def _broker_routes(router: GuardedRouter, services: Services) -> None:
         return {t: _shown(_of_tenant(found, Role.BROKER, t), described) for t in tenants_of(found, Role.BROKER)}
 
     def by_table(request: Request, state: str | None, described: bool) -> dict[str, list[Any]]:
-        """Return the brokers of each raw table name, as clients look them up; both halves of a hybrid table count."""
+        """Return the brokers of each raw table name, as clients look them up; a hybrid table has those of both halves."""
         found, ids = brokers(state), dict[str, set[str]]()
         assigned = BrokerResource(registry).ideal() or {}
         for table in listed_for(request, services.tables.names()):
@@ -222,11 +222,11 @@ def _broker_routes(router: GuardedRouter, services: Services) -> None:
 
 
 def live_broker_router(services: Services) -> GuardedRouter:
-    """Return the route that clients find brokers by; it must come before the routes of single tables."""
+    """Return the route by which clients find brokers; it must be added before the routes of single tables."""
     router = GuardedRouter(tags=["Broker"])
     registry = services.context.registry
 
-    @router.get("/tables/livebrokers", summary="List the brokers that answer for tables")
+    @router.get("/tables/livebrokers", summary="List the live brokers of tables")
     def live_brokers(
         request: Request, names: Annotated[list[str], Query(alias="tables", default_factory=list)]
     ) -> dict[str, list[Any]]:
@@ -241,12 +241,12 @@ def live_broker_router(services: Services) -> GuardedRouter:
 
 
 def _leaders(registry: Registry, instance_id: str, partitions: Iterable[int], tables: Iterable[str]) -> dict[str, Any]:
-    """Show who leads, as clients know it: by the partition of each table's name, though one controller leads them all.
+    """Return the leaders in the format of Pinot's clients, by table partition, though one controller leads all tables.
 
     instance_id: of this controller.
     """
     elects = registry.store.get(paths.EPOCH) is not None
-    leader = leader_of(registry.store) if elects else instance_id  # one that is alone is not elected
+    leader = leader_of(registry.store) if elects else instance_id  # a single controller is not elected
     names: dict[int, list[str]] = {partition: [] for partition in partitions}
     for table in tables:
         names[_lead_partition(table)].append(table)

@@ -1,4 +1,4 @@
-"""What a controller asks other instances for, in place of who cannot reach them."""
+"""Requests of a controller to other instances, on behalf of clients that cannot reach them."""
 
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import quote
@@ -24,8 +24,8 @@ class SilentInstanceError(GamayError):
 class Instances:
     """The instances of the cluster, asked over HTTP.
 
-    Brokers and controllers know those who use them, and are asked in their names; servers and minions are asked in that of
-    this controller, which has looked at who asks already.
+    Brokers and controllers check the client's own credentials, so these are passed on. Servers and minions are asked
+    with the credentials of this controller, which has authorised the client already.
     """
 
     def __init__(self, services: Services) -> None:
@@ -33,12 +33,12 @@ class Instances:
         self._client = role_client(services.context.tls, _TIMEOUT_S)
 
     async def ask(self, request: Request, name: str, path: str, params: Mapping[str, str]) -> Response:
-        """Return the answer of an instance as it is. Raises NotFoundError, SilentInstanceError."""
+        """Return the answer of an instance unchanged. Raises NotFoundError, SilentInstanceError."""
         answer = await self._sent(request, name, path, params, stream=False)
         return Response(answer.content, status_code=answer.status_code, media_type=answer.headers.get("content-type"))
 
     async def fetch(self, request: Request, name: str, path: str, params: Mapping[str, str]) -> Response:
-        """Return a large answer of an instance while it comes. Raises NotFoundError, SilentInstanceError."""
+        """Stream a large answer of an instance. Raises NotFoundError, SilentInstanceError."""
         answer = await self._sent(request, name, path, params, stream=True)
         kept = ("content-type", "content-disposition", "content-length")
         headers = {header: answer.headers[header] for header in kept if header in answer.headers}
@@ -56,8 +56,8 @@ class Instances:
         self, request: Request, name: str, path: str, params: Mapping[str, str], *, stream: bool
     ) -> httpx.Response:
         instance = self._services.instances.get(name)
-        if name not in self._services.context.registry.live_instance_ids():  # whatever listens there now is shown no log-in
-            raise SilentInstanceError(f"{name} is gone from the cluster")
+        if name not in self._services.context.registry.live_instance_ids():  # another process may listen there now
+            raise SilentInstanceError(f"{name} is not live: it has left the cluster or does not answer")
         own = self._services.context.auth_token if instance.role in (Role.SERVER, Role.MINION) else ""
         authorization = own or request.headers.get("authorization", "")
         headers = {"Authorization": authorization} if authorization else {}

@@ -43,7 +43,7 @@ def instance_change_router(services: Services) -> GuardedRouter:
         instances.set_state(name, state)
         return status(f"Request to {state} instance '{name}' is successful")
 
-    @router.post("/instances/{name}/state", summary="Switch an instance on or off, or drop it: the older form")
+    @router.post("/instances/{name}/state", summary="Switch an instance on or off, or drop it (older form)")
     async def post_state(name: str, request: Request) -> dict[str, Any]:
         word = (await request.body()).decode(errors="replace").strip()
         if word.upper() not in ("ENABLE", "DISABLE", "DROP"):
@@ -65,7 +65,7 @@ def instance_change_router(services: Services) -> GuardedRouter:
         instances.drop(name)
         return status("Successfully dropped instance")
 
-    @router.post("/brokers/instances/{name}/qps", tags=["Broker"], summary="Let a broker heed quotas of queries, or not")
+    @router.post("/brokers/instances/{name}/qps", tags=["Broker"], summary="Switch the query quotas of a broker on or off")
     def limit_rates(name: str, state: str) -> dict[str, Any]:
         instances.set_rate_limited(name, state)
         return status(f"Request to {state} query rate limiting for broker {name} is successful")
@@ -97,13 +97,13 @@ def _check_routes(router: GuardedRouter, services: Services) -> None:
             return status(f"Broker resource is not rebuilt because ideal state is the same for table: {typed}")
         return status(f"Successfully rebuilt brokerResource for table: {typed}")
 
-    @router.get("/instances/dropInstance/validate", summary="Tell which instances could be dropped")
+    @router.get("/instances/dropInstance/validate", summary="Show which instances could be dropped")
     def validate_drop(
         names: Annotated[list[str], Query(alias="instanceNames", default_factory=list)],
     ) -> list[dict[str, Any]]:
         return [_safety(name, instances.drop_problems(name)) for name in names]
 
-    @router.post("/instances/updateTags/validate", summary="Tell which instances could get other tags")
+    @router.post("/instances/updateTags/validate", summary="Show which instances could get other tags")
     async def validate_tags(request: Request) -> list[dict[str, Any]]:
         wanted = _tag_changes(load_json(await request.body(), "request body"))
         problems = instances.tag_problems(wanted)

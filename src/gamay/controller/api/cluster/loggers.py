@@ -1,4 +1,4 @@
-"""REST: what the process writes to its log, how much of it, and the files that it writes."""
+"""REST: the loggers of the process, their levels, and its log files."""
 
 import asyncio
 from typing import Annotated, Any

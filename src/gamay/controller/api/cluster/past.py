@@ -1,4 +1,4 @@
-"""REST: what this controller and, through it, the other instances measured and logged of late."""
+"""REST: recent metrics and log lines of this controller and, through it, of the other instances."""
 
 from typing import Annotated, Any
 
@@ -12,22 +12,22 @@ from gamay.controller.api.services import Services
 from gamay.web.process_routes import history_bounds, log_bounds
 
 _Minutes = Annotated[int, Query(description="How far back, up to six hours")]
-_Points = Annotated[int, Query(description="At most so many of each line of a chart; neighbours are put together")]
-_Level = Annotated[str, Query(description="Lines of this level and of worse ones")]
-_Lines = Annotated[int, Query(description="At most so many, the last ones")]
-_Contains = Annotated[str, Query(description="Only lines with this text, in whatever case")]
+_Points = Annotated[int, Query(description="Points per line of the chart at most; neighbouring ones are merged")]
+_Level = Annotated[str, Query(description="Lines of this level and of more severe ones")]
+_Lines = Annotated[int, Query(description="The number of lines at most; the last ones are returned")]
+_Contains = Annotated[str, Query(description="Only lines that contain this text, in upper or lower case")]
 
 
 def past_router(services: Services) -> GuardedRouter:
-    """Return the routes; the log of the process is kept from now on."""
+    """Return the routes, and start to keep the last lines of the process's log."""
     router = GuardedRouter(tags=["AppConfigs"])
     log, ask = remember_log(), Instances(services).ask
 
-    @router.get("/metrics/history", summary="Tell what the controller measured in the last minutes")
+    @router.get("/metrics/history", summary="Show the recent metrics of the controller")
     def history(minutes: _Minutes = 60, points: _Points = 240) -> dict[str, Any]:
         return services.history.told(*history_bounds(_texts(minutes=minutes, points=points)))
 
-    @router.get("/metrics/history/{name}", summary="Tell what an instance measured in the last minutes")
+    @router.get("/metrics/history/{name}", summary="Show the recent metrics of an instance")
     async def history_of(request: Request, name: str, minutes: _Minutes = 60, points: _Points = 240) -> Response:
         return await ask(request, name, "/metrics/history", _texts(minutes=minutes, points=points))
 

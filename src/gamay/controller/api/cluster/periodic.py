@@ -10,7 +10,7 @@ from gamay.controller.api.services import Services
 
 
 class AmbiguousTableError(GamayError):
-    """A name of two tables; Pinot's clients expect status 500."""
+    """A table name without type that stands for two tables; Pinot's clients expect status 500."""
 
     http_status = 500
 

@@ -1,4 +1,4 @@
-"""REST: what tenants there are, their instances and their tables."""
+"""REST: the tenants, their instances and their tables."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -48,7 +48,7 @@ def tenant_router(services: Services) -> GuardedRouter:
             raise NotFoundError(f"Failed to find instances for tenant: {name}")
         return {**shown, "tenantName": name}
 
-    @router.get("/tenants/{name}/metadata", summary="List the instances of a tenant by role, with the tags that make it")
+    @router.get("/tenants/{name}/metadata", summary="List the instances of a tenant by role, with its tags")
     def metadata(name: str, kind: TenantKind = None) -> dict[str, Any]:
         shown = tenant(name, kind)
         tags = {tag for i in instances.all() for tag in i.tags if tag.rpartition("_")[0] == name}

@@ -1,4 +1,4 @@
-"""REST: the users in the metadata store. Where principals come from a properties file, they change nothing yet."""
+"""REST: the users in the metadata store. They have no effect while principals come from a properties file."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -22,7 +22,8 @@ _Component: TypeAlias = Annotated[str, Query(description="CONTROLLER, BROKER, SE
 
 
 def user_router(services: Services, access: AccessControl) -> GuardedRouter:
-    """Return the routes; they are for administrators. access: of this controller, which follows its own changes at once."""
+    """Return the routes, which are for administrators. access: the controller's own, refreshed at once after each
+    change."""
     router = GuardedRouter(tags=["User"])
     users = Users(services.context.registry.store)
 

@@ -1,4 +1,4 @@
-"""REST: a look into the metadata store, and changes of it by administrators, in ZooKeeper's words."""
+"""REST: the metadata store, for inspection and for changes by administrators, in ZooKeeper's terms."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
@@ -18,7 +18,7 @@ from gamay.model.parse import load_json
 
 _PERSISTENT = 1
 _ANY_VERSION = -1
-# what everybody who may read at all may look at: consoles show which instances are alive by it
+# readable by every principal that may read at all: consoles show the live instances from it
 _OF_INSTANCES = (paths.LIVE_INSTANCES, paths.PARTICIPANT_CONFIGS)
 _PathParam: TypeAlias = Annotated[str, Query(alias="path")]
 _Data: TypeAlias = Annotated[str | None, Query(description="A record as JSON; else the request's body")]
@@ -94,7 +94,7 @@ def _change_routes(router: GuardedRouter, browser: "_Browser") -> None:
     ) -> dict[str, Any]:
         browser.check_settable(path, option)
         if ttl != -1:
-            raise InvalidConfigError("ttl: nodes that end by themselves are not created, leave it out")
+            raise InvalidConfigError("ttl: nodes that expire are not supported, leave it out")
         browser.create(path, await _given(request, data))
         return status(f"Successfully created node at path: {path}")
 
@@ -106,7 +106,7 @@ def _change_routes(router: GuardedRouter, browser: "_Browser") -> None:
 
 
 class _Browser:
-    """The metadata store under the names that users know: the cluster has its own."""
+    """The metadata store under the path names that users know, which differ from the stored ones."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -142,7 +142,7 @@ class _Browser:
         if version != _ANY_VERSION or not node.value:
             self._store.set(here, encode(record), None if version == _ANY_VERSION else version)
             return
-        # a record that is large lies in several nodes, which are replaced together
+        # a large record is split over several nodes, which are replaced together
         buckets.update(self._store, here, lambda _: record)
 
     def create(self, path: str, document: Any) -> None:
@@ -153,21 +153,21 @@ class _Browser:
         self._store.delete(self._here(path), recursive=True)
 
     def readable(self, request: Request, path: str) -> str:
-        """Return the path; raises ForbiddenError when its record tells what the one who asks may not know."""
+        """Return the path. Raises ForbiddenError if its record may reveal what the sender is not allowed to know."""
         principal, here = principal_of(request), self._here(path) + "/"
         if here == f"{paths.CLUSTER_SECRET}/":
-            raise ForbiddenError("Permission denied.Reason: the secret of the cluster is shown to nobody")
+            raise ForbiddenError("Permission denied.Reason: the secret of the cluster is never shown")
         if here.startswith(f"{paths.USERS}/"):
             principal.check_admin("read the records of users")
         is_of_instances = any(here.startswith(f"{folder}/") for folder in _OF_INSTANCES)
         if not principal.sees_all_tables and not is_of_instances:
             raise ForbiddenError(
-                f"Permission denied.Reason: {principal.name} may not use all tables, which {path} may tell of"
+                f"Permission denied.Reason: {principal.name} may not use all of the tables that {path} may reveal"
             )
         return path
 
     def check_writable(self, path: str, option: int) -> None:
-        """Raise InvalidConfigError for what is never changed like this."""
+        """Raise InvalidConfigError for a path or an option that cannot be written through this interface."""
         if option != _PERSISTENT:
             raise InvalidConfigError(f"accessOption: {option} is not possible, only {_PERSISTENT} is: a persistent node")
         if path.count("/") < 2:
@@ -176,11 +176,11 @@ class _Browser:
             )
 
     def check_settable(self, path: str, option: int) -> None:
-        """Do what `check_writable` does; the secret of the cluster may be deleted, but is not given."""
+        """Do what `check_writable` does, and reject the secret of the cluster, which may be deleted but not set."""
         self.check_writable(path, option)
         if self._here(path) == paths.CLUSTER_SECRET:
             raise ForbiddenError(
-                "Permission denied.Reason: the secret of the cluster is made by its processes; delete it and start them anew"
+                "Permission denied.Reason: the processes generate the secret of the cluster; delete it and restart them"
             )
 
     def _here(self, path: str) -> str:

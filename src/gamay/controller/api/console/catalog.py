@@ -1,4 +1,4 @@
-"""REST: what the query page completes: tables with their columns, functions, and options."""
+"""REST: what the query page offers for completion: tables with their columns, functions, and options."""
 
 from collections.abc import Iterable
 from typing import Any

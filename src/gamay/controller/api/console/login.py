@@ -26,7 +26,7 @@ def login_router(
 ) -> GuardedRouter:
     """Return the routes; they need no log-in themselves.
 
-    cookie: the name of the session's. is_open: everybody may do everything. tls: clients come by HTTPS.
+    cookie: the name of the session's cookie. is_open: whether there is no access control. tls: whether clients use HTTPS.
     """
     router = GuardedRouter(tags=["Auth"])
 
@@ -44,10 +44,10 @@ def login_router(
         headers = {"Set-Cookie": set_cookie(cookie, secret, secure=secure), "Cache-Control": "no-store"}
         return JSONResponse(document, headers=headers)
 
-    @router.get("/auth/session", summary="Tell who is logged in, and which calls it may make")
+    @router.get("/auth/session", summary="Show who is logged in, and which calls it may make")
     def show(request: Request) -> Response:
         sent, sender = session_of(request.scope), sender_of(request.scope)
-        if sent is not None and not sender.name:  # its user is gone, or has another password
+        if sent is not None and not sender.name:  # the user was deleted, or has another password by now
             sessions.end(sent.secret)
         session = sent.session if sent is not None and sender.name else None
         return JSONResponse(told(sender, session), headers={"Cache-Control": "no-store"})
@@ -59,9 +59,9 @@ def login_router(
     )
     async def log_in(request: Request, body: Annotated[dict[str, Any], Depends(json_body)]) -> Response:
         if is_open:
-            raise InvalidConfigError("there is no log-in: this cluster has no access control")
+            raise InvalidConfigError("log-in is not possible: this cluster has no access control")
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            # which forms of other sites cannot send
+            # the HTML forms of other sites cannot send this type
             raise InvalidConfigError("the content type of a log-in must be application/json")
         name, password = body.get("username"), body.get("password")
         if not isinstance(name, str) or not isinstance(password, str) or not name:
@@ -71,8 +71,8 @@ def login_router(
             if ":" in name:
                 raise UnauthorizedError("names have no ':'")
             sender = await logins.principal(authorization, address_of(request.scope), request.url.path)
-        except (UnauthorizedError, UnicodeEncodeError) as error:  # half a surrogate pair is in nobody's name
-            raise UnauthorizedError("There is no such name, or it has another password") from error
+        except (UnauthorizedError, UnicodeEncodeError) as error:  # no name contains half a surrogate pair
+            raise UnauthorizedError("The user name or the password is wrong") from error
         if (before := session_of(request.scope)) is not None:
             sessions.end(before.secret)
         secret, session = sessions.begin(authorization)
@@ -88,7 +88,7 @@ def login_router(
 
 
 def described(principal: Principal) -> dict[str, Any]:
-    """Return a principal as its user may see it; that is without the tables that it is not to know of."""
+    """Return a principal as its user may see it: without the tables that are excluded."""
     return {
         "name": principal.name,
         "role": principal.effective_role.value,
@@ -98,7 +98,7 @@ def described(principal: Principal) -> dict[str, Any]:
 
 
 def allowed_calls(principal: Principal) -> list[str]:
-    """Return the calls that a principal may make, `METHOD path` as in the table of rights, of tables that it may use."""
+    """Return the calls that a principal may make on the tables it may use, as `METHOD path` of the table of rights."""
     rights = CONTROLLER_RIGHTS.items()
     return [f"{method} {path}" for (method, path), right in rights if _is_allowed(principal, right, method)]
 

@@ -1,4 +1,4 @@
-"""The console's page and files, with headers that let it do only what it is meant to do."""
+"""The console's page and files, with headers that confine it to what it needs."""
 
 import secrets
 
@@ -9,7 +9,7 @@ from gamay.base.errors import NotFoundError
 from gamay.console.files import get_asset, page
 from gamay.controller.api.guarded_router import GuardedRouter
 
-_FOREVER = "public, max-age=31536000, immutable"  # another content has another name
+_FOREVER = "public, max-age=31536000, immutable"  # changed content has another name
 _NONCE_BYTES = 16
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -26,7 +26,7 @@ def page_router() -> GuardedRouter:
 
     @router.get("/", summary="Show the web console", include_in_schema=False)
     @router.get("/index.html", summary="Show the web console", include_in_schema=False)
-    @router.get("/query", summary="Show the web console", include_in_schema=False)  # where older versions have theirs
+    @router.get("/query", summary="Show the web console", include_in_schema=False)  # the path of older versions
     @router.get("/console", summary="Show the web console")
     def show() -> Response:
         nonce = secrets.token_urlsafe(_NONCE_BYTES)
@@ -50,7 +50,8 @@ def page_router() -> GuardedRouter:
 
 
 def policy(nonce: str) -> str:
-    """Return what the page may load: its own files, and style sheets that carry the nonce. It is in no frame."""
+    """Return the content security policy: the page loads its own files and style sheets with the nonce, and is never
+    framed."""
     return "; ".join(
         (
             "default-src 'none'",

@@ -1,4 +1,4 @@
-"""Queries that clients send to the controller: brokers are asked (`brokers`), and answers become files (`export`).
+"""Queries that clients send to the controller: they go to brokers (`brokers`), and answers become files (`export`).
 
-In come the requests of `gamay.controller.api.querying.queries`, out go what brokers answered. Start at `brokers`.
+The requests come from `gamay.controller.api.querying.queries`; the results are the brokers' answers. Start at `brokers`.
 """

@@ -1,4 +1,4 @@
-"""Brokers, asked in the name of who sent a request to the controller."""
+"""Requests to brokers, on behalf of the client of the controller."""
 
 import asyncio
 import itertools
@@ -29,13 +29,13 @@ class BrokerError(GamayError):
 
 
 class HungUpError(GamayError):
-    """A client that is gone before its query was answered; nobody reads this."""
+    """A client that disconnected before its query was answered, so that no client sees this error."""
 
     http_status = 499
 
 
 class Brokers:
-    """The brokers of the cluster."""
+    """The brokers of the cluster, asked over HTTP."""
 
     def __init__(self, services: Services) -> None:
         self._registry = services.context.registry
@@ -55,9 +55,10 @@ class Brokers:
         return brokers[name]
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> httpx.Response:
-        """Have a query answered by one of the brokers of its tables; it is cancelled when its client hangs up.
+        """Forward a query to one of the brokers of its tables; it is cancelled when its client disconnects.
 
-        body: with `sql`, as brokers take it. Raises QueryError when no broker answers, or none is for the statement.
+        body: a broker's request document, with `sql`. Raises QueryError if no broker answers, or no broker takes the
+        statement.
         """
         if not isinstance(body.get("sql"), str) or not body["sql"].strip():
             raise QueryError(ErrorCode.JSON_PARSING, "the request has no 'sql'")
@@ -76,7 +77,7 @@ class Brokers:
     async def ask(
         self, request: Request, method: str, broker: Instance, path: str, params: Mapping[str, str], timeout_ms: int
     ) -> httpx.Response:
-        """Ask a broker for something else. Raises BrokerError."""
+        """Send a broker a request other than a query. Raises BrokerError."""
         headers = _passed_on(request, "authorization")
         url = f"{broker.url}{path}"
         try:
@@ -92,7 +93,7 @@ def _passed_on(request: Request, *names: str) -> dict[str, str]:
 
 
 async def _unless_gone(request: Request, asked: Awaitable[_Answer]) -> _Answer:
-    """Wait for an answer, or hang up as well when the client does. Raises HungUpError."""
+    """Wait for an answer, and cancel the request when the client disconnects. Raises HungUpError."""
     answer = asyncio.ensure_future(asked)
     gone = asyncio.ensure_future(_disconnected(request))
     try:
@@ -106,13 +107,13 @@ async def _unless_gone(request: Request, asked: Awaitable[_Answer]) -> _Answer:
 
 
 async def _disconnected(request: Request) -> None:
-    """Wait until the client of a request that was read to its end is gone."""
+    """Wait until the client of a request disconnects; the request's body must have been read to its end."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _brokers_for(registry: Registry, sql: str, database: str | None) -> list[Instance]:
-    """Return the brokers that answer for all tables of a query; all that answer where it is unknown which ones that are.
+    """Return the live brokers that serve all tables of a query, or all live brokers if its tables are unknown.
 
     Raises QueryError 700 for a statement that defines a table.
     """
@@ -122,7 +123,7 @@ def _brokers_for(registry: Registry, sql: str, database: str | None) -> list[Ins
     except QueryError as error:
         if is_definition(sql):
             raise QueryError(ErrorCode.QUERY_VALIDATION, str(error)) from None
-        tables = ()  # a broker tells what is wrong
+        tables = ()  # the broker reports the error
     names = {name.lower() for table in tables for name in (table, f"{database}.{table}")}
     ideal = BrokerResource(registry).ideal() or {}
     own = [ids for table, ids in ideal.items() if {table.lower(), raw_table_name(table).lower()} & names]

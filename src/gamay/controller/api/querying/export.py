@@ -13,7 +13,7 @@ from gamay.client.results import ResultSet
 
 
 class FailedQueryError(GamayError):
-    """A query whose answer is not complete: a file cannot say so."""
+    """A query whose answer is incomplete, which a file could not express."""
 
     http_status = 400
 
@@ -37,7 +37,7 @@ FORMATS: Mapping[str, tuple[str, Callable[[pa.Table], bytes]]] = MappingProxyTyp
         "arrow": ("application/vnd.apache.arrow.file", _arrow),
     }
 )
-"""By the end of the file's name: content type, and what writes it."""
+"""Content type and writer by file extension."""
 
 
 def check_format(name: str) -> str:
@@ -48,13 +48,13 @@ def check_format(name: str) -> str:
 
 
 def as_file(answer: Mapping[str, Any], name: str) -> bytes:
-    """Return the rows of a broker's answer as a file. Names that occur twice get a number, as files need names of their own.
+    """Return the rows of a broker's answer as a file. Repeated column names get a number, as files need unique names.
 
     Raises FailedQueryError for an answer without rows, or with exceptions.
     """
     if answer.get("exceptions") or "resultTable" not in answer:
         told = [str(exception.get("message")) for exception in answer.get("exceptions", [])]
-        raise FailedQueryError("\n".join(told) or str(answer.get("error", "the query was answered without rows")))
+        raise FailedQueryError("\n".join(told) or str(answer.get("error", "the answer to the query has no rows")))
     schema = answer["resultTable"]["dataSchema"]
     rows = ResultSet(_distinct(schema["columnNames"]), schema["columnDataTypes"], answer["resultTable"]["rows"])
     return FORMATS[name][1](rows.to_arrow())

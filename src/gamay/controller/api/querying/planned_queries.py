@@ -1,4 +1,4 @@
-"""Queries of several tables planned against schemas, without asking anybody for rows."""
+"""Validation of queries over several tables: they are planned against schemas, without reading rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from gamay.relational.names import Frame, columns_of, map_values_of
 from gamay.sql.options.option_values import MULTI_STAGE, NULL_HANDLING, flag
 from gamay.sql.parser import parse_query
 
-_FORM = '{"sql": "SELECT …"} or {"sqls": ["SELECT …"]}, perhaps with "schemas" and "tableConfigs"'
+_FORM = '{"sql": "SELECT …"} or {"sqls": ["SELECT …"]}, optionally with "schemas" and "tableConfigs"'
 
 
 def validated(document: Any, registry: Registry, principal: Principal) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def _validated(sql: str, catalog: "_Catalog") -> dict[str, Any]:
 
 
 class _Catalog:
-    """Catalog of schemas, whatever tables there are."""
+    """Catalog of schemas, independent of the tables that exist."""
 
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas

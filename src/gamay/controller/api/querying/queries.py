@@ -44,7 +44,7 @@ def query_router(services: Services) -> GuardedRouter:
         request: Request, sql: str = "", trace: str = "false", options: Annotated[str, Query(alias="queryOptions")] = ""
     ) -> Response:
         try:
-            url_parameters(request.scope["query_string"])  # FastAPI has put a replacement where bytes are no text
+            url_parameters(request.scope["query_string"])  # FastAPI replaces bytes that are not valid text
         except InvalidConfigError as error:
             return _failed(request, QueryError(ErrorCode.JSON_PARSING, str(error)))
         return await forward(request, {"sql": sql, "trace": trace, "queryOptions": options})
@@ -62,7 +62,7 @@ def query_router(services: Services) -> GuardedRouter:
 
 
 def _answer_routes(router: GuardedRouter, brokers: Brokers) -> None:
-    """Add what is done with answers: files of them, and pages of those that brokers keep for cursors."""
+    """Add the routes for answers: export as files, and pages of the answers that brokers keep for cursors."""
 
     @router.post(
         "/sql/export",
@@ -95,7 +95,7 @@ def _answer_routes(router: GuardedRouter, brokers: Brokers) -> None:
         path = f"/responseStore/{quote(request_id, safe='')}/results"
         return _passed_on(await brokers.ask(request, "GET", brokers.must_get(broker), path, params, _PAGE_TIMEOUT_MS))
 
-    @router.delete("/responseStore/{broker}/{request_id}", summary="Forget an answer that a broker keeps for a cursor")
+    @router.delete("/responseStore/{broker}/{request_id}", summary="Delete an answer that a broker keeps for a cursor")
     async def forget(request: Request, broker: str, request_id: str) -> Response:
         path = f"/responseStore/{quote(request_id, safe='')}"
         return _passed_on(await brokers.ask(request, "DELETE", brokers.must_get(broker), path, {}, _RUNNING_TIMEOUT_MS))
@@ -112,7 +112,7 @@ def _running_routes(router: GuardedRouter, services: Services, brokers: Brokers)
             found[broker.id] = orjson.loads(answer.content)
         return found
 
-    @router.get("/queries/recent", summary="List the last queries with what they cost, by broker")
+    @router.get("/queries/recent", summary="List the last queries with their costs, by broker")
     async def recent(
         request: Request,
         table: Annotated[str | None, Query(description="Only queries of this one")] = None,
@@ -152,8 +152,8 @@ def _running_routes(router: GuardedRouter, services: Services, brokers: Brokers)
 
     @router.post(
         "/validateMultiStageQuery",
-        summary="Plan queries of several tables, and say what is wrong with them",
-        openapi_extra=body_docs("Queries, perhaps with schemas of their tables", {"sqls": ["SELECT 1"]}),
+        summary="Plan queries of several tables, and report what is wrong with them",
+        openapi_extra=body_docs("Queries, optionally with schemas of their tables", {"sqls": ["SELECT 1"]}),
     )
     async def validate(request: Request) -> list[dict[str, Any]]:
         return validated(load_json(await request.body(), "request body"), services.context.registry, principal_of(request))
@@ -178,7 +178,7 @@ def _passed_on(answer: httpx.Response) -> Response:
 
 
 def _failed(request: Request, error: QueryError) -> Response:
-    """Answer in a broker's shape, with all of its keys; there is no request id, for no broker was asked."""
+    """Answer in a broker's format, with all of its keys; the request id is missing because no broker was asked."""
     return Response(encode_short(BrokerResponse.of_error(error)), media_type=_media_type(request))
 
 

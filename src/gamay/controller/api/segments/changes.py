@@ -49,7 +49,7 @@ def segment_change_router(services: Services) -> GuardedRouter:
         segments.delete(typed, chosen)
         return status(_deleted(typed, chosen))
 
-    @router.post("/segments/{table}/updateZKTimeInterval", summary="Work out the time ranges of all segments anew")
+    @router.post("/segments/{table}/updateZKTimeInterval", summary="Recompute the time ranges of all segments")
     def update_times(table: str) -> dict[str, Any]:
         typed = tables.resolve_one(table)
         segments.update_times(typed)
@@ -90,7 +90,7 @@ def segment_change_router(services: Services) -> GuardedRouter:
 def _reload_routes(router: GuardedRouter, services: Services) -> None:
     tables = services.tables
 
-    @router.post("/segments/{table}/{segment}/reload", summary="Let servers load a segment again")
+    @router.post("/segments/{table}/{segment}/reload", summary="Reload a segment on its servers")
     def reload_one(
         table: str,
         segment: str,
@@ -107,7 +107,7 @@ def _reload_routes(router: GuardedRouter, services: Services) -> None:
             "Job meta ZK storage status: SUCCESS"
         )
 
-    @router.post("/segments/{table}/reload", summary="Let servers load all segments of a table again")
+    @router.post("/segments/{table}/reload", summary="Reload all segments of a table on their servers")
     def reload_all(
         table: str,
         table_type: TypeParam = None,
@@ -149,7 +149,9 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         table_type: RequiredType,
         body: Annotated[dict[str, Any], Depends(json_body)],
         force: Annotated[bool, Query(alias="forceCleanup")] = False,
-        of_table: Annotated[bool, Query(alias="replacesTable", description="The whole table is, whatever it has")] = False,
+        of_table: Annotated[
+            bool, Query(alias="replacesTable", description="Replace the whole table, whichever segments it has")
+        ] = False,
     ) -> dict[str, str]:
         typed = tables.resolve_one(table, table_type)
         sides, notes = [_text_list(body, key) for key in ("segmentsFrom", "segmentsTo")], _custom_map(body)
@@ -163,7 +165,7 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         table_type: RequiredType,
         entry: Annotated[str, Query(alias="segmentLineageEntryId")],
         body: Annotated[dict[str, Any], Depends(optional_json_body)],
-        clean_up: Annotated[bool, Query(alias="cleanup", description="Delete at once what is replaced")] = False,
+        clean_up: Annotated[bool, Query(alias="cleanup", description="Delete the replaced segments at once")] = False,
     ) -> Response:
         typed, notes = tables.resolve_one(table, table_type), _custom_map(body)
         replacements.end(typed, entry, _text_list(body, "segmentsTo"), _REPLACE_TIMEOUT_S, services.sleep)
@@ -187,7 +189,9 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
         entry: Annotated[str, Query(alias="segmentLineageEntryId")],
         body: Annotated[dict[str, Any], Depends(optional_json_body)],
         force: Annotated[bool, Query(alias="forceRevert")] = False,
-        unless_ended: Annotated[bool, Query(alias="unlessEnded", description="Refuse to revert one that has ended")] = False,
+        unless_ended: Annotated[
+            bool, Query(alias="unlessEnded", description="Refuse to revert a replacement that has ended")
+        ] = False,
     ) -> Response:
         typed, notes = tables.resolve_one(table, table_type), _custom_map(body)
         replacements.revert(typed, entry, force=force, unless_ended=unless_ended)
@@ -196,7 +200,8 @@ def _replace_routes(router: GuardedRouter, services: Services) -> None:
 
 
 def _batch(body: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Return the streaming writer and the number of its batch, None where a request says none. Raises InvalidConfigError."""
+    """Return the streaming writer and the number of its batch, or None if the request has no `batch`. Raises
+    InvalidConfigError."""
     given = body.get("batch")
     if given is None:
         return None
@@ -207,7 +212,7 @@ def _batch(body: Mapping[str, Any]) -> tuple[str, int] | None:
 
 
 def _by_instance(text: str) -> Mapping[str, list[str]] | None:
-    """Return the segments to reload by instance, None where a request says none. Raises InvalidConfigError."""
+    """Return the segments to reload by instance, or None if the request has none. Raises InvalidConfigError."""
     if not text:
         return None
     given = load_json(text, "instanceToSegmentsMap")
@@ -223,7 +228,7 @@ def _deleted(table: str, names: list[str]) -> str:
 
 
 def _custom_map(body: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a request notes beside the lineage. Raises InvalidConfigError."""
+    """Return the custom notes of a request, kept with the lineage. Raises InvalidConfigError."""
     given = body.get("customMap") or {}
     if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
         raise InvalidConfigError("'customMap' must be an object of texts")

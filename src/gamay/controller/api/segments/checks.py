@@ -1,4 +1,4 @@
-"""REST: segments that are not as the table config wants them, and jobs that load segments again."""
+"""REST: segments that differ from what the table config demands, and jobs that reload segments."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTI
 Target = Annotated[str, Query(alias="targetInstance")]
 JobTypes = Annotated[str, Query(alias="jobTypes", description="By commas; RELOAD_SEGMENT, FORCE_COMMIT")]
 
-_STALE = "stored with other encodings or indexes than the table config asks for now"
+_STALE = "stored with other encodings or indexes than the table config demands now"
 
 
 def segment_check_router(services: Services) -> GuardedRouter:
@@ -25,13 +25,13 @@ def segment_check_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Segment"])
     tables = services.tables
 
-    @router.get("/segments/{table}/needReload", summary="Tell whether a reload would change how segments are stored")
+    @router.get("/segments/{table}/needReload", summary="Show whether a reload would change how segments are stored")
     def need_reload(table: str, verbose: bool = False) -> dict[str, Any]:
         stale = {server: bool(names) for server, names in _stale(services, tables.resolve_one(table)).items()}
         shown = {server: {"needReload": flag, "instanceId": server} for server, flag in stale.items()}
         return {"needReload": any(stale.values()), "serverToSegmentsCheckReloadList": shown if verbose else {}}
 
-    @router.get("/segments/{table}/isStale", summary="List the segments that are not stored as the table config asks for")
+    @router.get("/segments/{table}/isStale", summary="List the segments that are not stored as the table config demands")
     def is_stale(table: str) -> dict[str, Any]:
         return {
             server: {
@@ -42,32 +42,32 @@ def segment_check_router(services: Services) -> GuardedRouter:
             for server, names in _stale(services, tables.resolve_one(table)).items()
         }
 
-    @router.get("/segments/{table}/tiers", summary="Tell on which tiers the segments of a table are")
+    @router.get("/segments/{table}/tiers", summary="Show the tiers of a table's segments")
     def tiers(table: str, table_type: RequiredType) -> dict[str, Any]:
         typed = tables.resolve_one(table, table_type)
         return _tiers(services, typed, services.segments.names(typed))
 
-    @router.get("/segments/{table}/{segment}/tiers", summary="Tell on which tier a segment is")
+    @router.get("/segments/{table}/{segment}/tiers", summary="Show the tier of a segment")
     def tiers_of_one(table: str, segment: str, table_type: RequiredType) -> dict[str, Any]:
         typed = tables.resolve_one(table, table_type)
         return _tiers(services, typed, [services.segments.record(typed, segment).name])
 
     @router.get(
         "/segments/{table}/invalidPartitionMetadata",
-        summary="List the segments that are not of one partition by the table config",
+        summary="List the segments whose rows are not of a single partition by the table config",
     )
     def invalid_partitions(
         table: str, table_type: TypeParam = None, column: Annotated[str | None, Query(alias="partitionColumn")] = None
     ) -> dict[str, str]:
         return _invalid_partitions(services, tables.resolve_one(table, table_type), column)
 
-    @router.post("/segments/{table}/{segment}/reset", summary="Load a segment again that could not be loaded, or anew")
+    @router.post("/segments/{table}/{segment}/reset", summary="Load a segment again, whether it failed to load or not")
     def reset_one(table: str, segment: str, target: Target = "") -> dict[str, Any]:
         typed = tables.resolve_one(table)
         services.reloads.submit(typed, [segment], target=target, commit=False)
         return status(f"Successfully reset segment: {segment} of table: {typed}")
 
-    @router.post("/segments/{table}/reset", summary="Load segments again that could not be loaded, or all")
+    @router.post("/segments/{table}/reset", summary="Load all segments of a table again, or those that failed to load")
     def reset_all(
         table: str, errors_only: Annotated[bool, Query(alias="errorSegmentsOnly")] = False, target: Target = ""
     ) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def segment_check_router(services: Services) -> GuardedRouter:
 
 
 def _jobs(services: Services, table: str, kinds: Collection[str]) -> dict[str, Any]:
-    """Return a table's jobs of some kinds, of all kinds when none is named."""
+    """Return a table's jobs of the given kinds, or of all kinds if none is given."""
     managers = {
         "RELOAD_SEGMENT": services.reloads.jobs,
         "FORCE_COMMIT": services.realtime.consumption.jobs,
@@ -109,9 +109,9 @@ def _stale(services: Services, table: str) -> dict[str, list[str] | None]:
 
 
 def _tiers(services: Services, table: str, segments: Sequence[str]) -> dict[str, Any]:
-    """Return the tier of each segment by server, and the one that the last rebalance found it to belong to; null is no tier.
+    """Return the tier of each segment by server, and the target tier that the last rebalance found; null means no tier.
 
-    A segment is on its tier on the servers of that tier; others have it until it is moved, or stored it when it was young.
+    A server of the target tier has the segment on that tier; other servers hold it until it is moved.
     """
     registry = services.context.registry
     states = registry.must_get_ideal_state(table).states
@@ -147,7 +147,7 @@ def _invalid_partitions(services: Services, table: str, column: str | None) -> d
 
 def _partition_problem(partition: Mapping[str, Any] | None, wanted: PartitionConfig) -> str | None:
     if partition is None:
-        return "it does not say to which partition it belongs"
+        return "its partition is not recorded"
     if (partition["functionName"], partition["numPartitions"]) != (wanted.function_name, wanted.num_partitions):
         return f"it was partitioned by {partition['functionName']} into {partition['numPartitions']}"
     found = partition["partitions"]

@@ -1,4 +1,4 @@
-"""REST: what servers ask while they complete the segments that they consume. Answers are always HTTP 200."""
+"""REST: the calls of servers that commit their consuming segments. The HTTP status of the answers is always 200."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -15,15 +15,15 @@ from gamay.controller.api.segments.multipart import stream_single
 from gamay.controller.api.services import Services, file_docs
 
 _SUMMARIES = {
-    Call.CONSUMED: "Say that a replica has consumed a segment to its end criterion",
-    Call.STOPPED_CONSUMING: "Say that a replica cannot consume a segment any more",
+    Call.CONSUMED: "Report that a replica has consumed a segment to its end criterion",
+    Call.STOPPED_CONSUMING: "Report that a replica cannot continue to consume a segment",
     Call.EXTEND_BUILD_TIME: "Ask for more time to build a segment",
     Call.COMMIT_START: "Begin to commit a segment",
     Call.UPLOAD: "Upload a segment that is to be committed",
     Call.COMMIT_END: "Commit a segment that was uploaded",
     Call.COMMIT_END_WITH_METADATA: "Commit a segment that was uploaded, with its metadata",
     Call.COMMIT: "Upload and commit a segment in one step",
-    Call.BUILD_FAILURE: "Say that no segment can be built from so many rows",
+    Call.BUILD_FAILURE: "Report that no segment can be built from the consumed rows",
 }
 _FAILED = CompletionResponse(Status.FAILED)
 
@@ -72,7 +72,7 @@ def _read(call: Call, request: Request) -> CompletionRequest | None:
 async def _take(services: Services, call: Call, asked: CompletionRequest, request: Request) -> CompletionResponse:
     realtime = services.realtime
     try:
-        with services.uploads.scratch(f"take in segment '{asked.segment}'") as scratch:
+        with services.uploads.scratch(f"receive segment '{asked.segment}'") as scratch:
             path: Path | None = None
             if call is not Call.COMMIT_END:
                 path = (await stream_single(request, scratch)).path

@@ -1,4 +1,4 @@
-"""REST: what is in a file or a topic that is to become a table. Nothing is stored."""
+"""REST: the schema and sample rows of a file or a topic that is to become a table. Nothing is stored."""
 
 from typing import Annotated, Any
 
@@ -18,9 +18,11 @@ from gamay.web.guarded import sender_of
 
 INSPECTED_BYTES_MAX = 64 << 20
 
-_Table = Annotated[str, Query(alias="tableName", description="What the table is to be called")]
-_Format = Annotated[str, Query(alias="inputFormat", description="As of batchConfigMapStr; empty: by the name of the file")]
-_Time = Annotated[str, Query(alias="timeColumn", description="Which column tells the time; empty for none")]
+_Table = Annotated[str, Query(alias="tableName", description="Name of the new table")]
+_Format = Annotated[
+    str, Query(alias="inputFormat", description="As in batchConfigMapStr; empty: by the extension of the file")
+]
+_Time = Annotated[str, Query(alias="timeColumn", description="The time column; empty for none")]
 
 
 def inspection_router(services: Services) -> GuardedRouter:
@@ -38,23 +40,23 @@ def inspection_router(services: Services) -> GuardedRouter:
 
     @router.post(
         "/inspectFile",
-        summary="Propose a schema for a file, with what its first rows have",
-        openapi_extra=file_docs("The file, or the first rows of one, of 64 MiB at most"),
+        summary="Propose a schema for a file, with a summary of its first rows",
+        openapi_extra=file_docs("The file, or the first rows of one, 64 MiB at most"),
     )
     async def file(request: Request, table: _Table, data_format: _Format = "", time_column: _Time = "") -> dict[str, Any]:
         length = request.headers.get("content-length", "")
         if not length.isdecimal() or int(length) > INSPECTED_BYTES_MAX + 10_000:
             raise InvalidConfigError(
-                f"a file of more than {INSPECTED_BYTES_MAX >> 20} MiB is not looked at: send its first rows, or use a job"
+                f"a file of more than {INSPECTED_BYTES_MAX >> 20} MiB cannot be inspected: send its first rows, or use a job"
             )
         with services.uploads.scratch("look at a file") as scratch:
             part = await stream_single(request, scratch)
             return await run_in_threadpool(inspected, table, str(part.path), part.file_name, data_format, time_column)
 
-    @router.post("/inspectURI", summary="Propose a schema for a file elsewhere, with what its first rows have")
+    @router.post("/inspectURI", summary="Propose a schema for a file at a URI, with a summary of its first rows")
     def uri(
         table: _Table,
-        source: Annotated[str, Query(alias="sourceURIStr", description="One that gamay.ingest.allowed_uris allows")],
+        source: Annotated[str, Query(alias="sourceURIStr", description="A URI that gamay.ingest.allowed_uris allows")],
         data_format: _Format = "",
         time_column: _Time = "",
     ) -> dict[str, Any]:
@@ -65,9 +67,9 @@ def inspection_router(services: Services) -> GuardedRouter:
 
     @router.post(
         "/inspectTopic",
-        summary="Propose a schema for a topic, with what its first messages have",
+        summary="Propose a schema for a topic, with a summary of its first messages",
         openapi_extra=body_docs(
-            "A topic, as one of streamConfigMaps has it",
+            "A topic, written as in streamConfigMaps",
             {"streamType": "log", "stream.log.topic.name": "trips", "stream.log.decoder.class.name": "json"},
         ),
     )
@@ -78,7 +80,7 @@ def inspection_router(services: Services) -> GuardedRouter:
         streams = services.context.streams
         try:
             found = await run_in_threadpool(inspect_topic, table, config, streams, time_column or None)
-        except PermanentStreamError as error:  # whoever asks has named a topic that is not there, or may not be read
+        except PermanentStreamError as error:  # the request names a topic that does not exist or cannot be read
             raise InvalidConfigError(str(error)) from error
         return found.to_json()
 

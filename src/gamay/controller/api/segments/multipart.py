@@ -1,4 +1,4 @@
-"""Reading an upload straight to disk, whatever its size."""
+"""Streaming of an upload to disk, independent of its size."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ class Part:
 
 
 async def stream_parts(request: Request, folder: Path) -> list[Part]:
-    """Write each part of a multipart request to a file of its own in `folder`. Raises InvalidConfigError."""
+    """Write each part of a multipart request to its own file in `folder`. Raises InvalidConfigError."""
     content_type, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
     if content_type != b"multipart/form-data" or not boundary:
@@ -52,7 +52,7 @@ async def stream_single(request: Request, folder: Path) -> Part:
 
 
 class _Sink:
-    """Receives the parser's events."""
+    """Receiver of the parser's events."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

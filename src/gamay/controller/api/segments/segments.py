@@ -30,7 +30,7 @@ ExcludeReplaced = Annotated[bool, Query(alias="excludeReplacedSegments")]
 
 
 def segment_read_router(services: Services) -> GuardedRouter:
-    """Return the routes that read. More specific paths come first: a segment may have any name."""
+    """Return the routes that read segments. More specific paths come first, since a segment may have any name."""
     router = GuardedRouter(tags=["Segment"])
     tables = services.tables
 
@@ -50,12 +50,12 @@ def segment_read_router(services: Services) -> GuardedRouter:
     router.get("/segments/{table}", summary="List the segments of a table")(select)
     router.get("/segments/{table}/select", summary="List the segments of a table within a time range")(select)
 
-    @router.get("/segments/segmentReloadStatus/{job_id}", summary="Tell how far a reload is")
+    @router.get("/segments/segmentReloadStatus/{job_id}", summary="Show the progress of a reload")
     def reload_status(request: Request, job_id: str) -> dict[str, Any]:
         principal_of(request).check_table(services.reloads.table_of(job_id))
         return services.reloads.status(job_id)
 
-    @router.get("/segments/{table}/servers", summary="Tell which server holds which segments")
+    @router.get("/segments/{table}/servers", summary="Show which server holds which segments")
     def servers(table: str, table_type: TypeParam = None, verbose: bool = True) -> list[dict[str, Any]]:
         return [_servers(services, typed, verbose) for typed in tables.resolve(table, table_type)]
 
@@ -80,7 +80,7 @@ def segment_read_router(services: Services) -> GuardedRouter:
 def _detail_routes(router: GuardedRouter, services: Services) -> None:
     tables = services.tables
 
-    @router.get("/segments/{table}/metadata", summary="Show what servers tell of segments")
+    @router.get("/segments/{table}/metadata", summary="Show the segment metadata of servers")
     def all_metadata(
         table: str,
         names: Names,
@@ -116,7 +116,8 @@ def _detail_routes(router: GuardedRouter, services: Services) -> None:
 
 
 def public_record(services: Services, table: str, record: SegmentRecord) -> dict[str, str]:
-    """Return a segment's record as clients see it: all texts, with a URL that they can download from."""
+    """Return a segment's record as clients see it: all values are strings, and the URL is one that they can download
+    from."""
     shown = record.to_record().simple
     shown.pop("gamay.segment.columns", None)
     if services.context.deep_store.owns(record.download_url):
@@ -160,7 +161,7 @@ def _servers(services: Services, table: str, verbose: bool) -> dict[str, Any]:
 
 
 def _details(services: Services, table: str, segment: str, columns: list[str]) -> dict[str, Any] | None:
-    """Return what a server knows of a segment; None where none has loaded it, as while it is consumed."""
+    """Return a server's metadata of a segment, or None if no server has loaded it, as while it is consumed."""
     ideal = services.context.registry.must_get_ideal_state(table)
     for server in sorted(ideal.states.get(segment, {})):
         try:

@@ -77,7 +77,7 @@ def ingest_router(services: Services) -> GuardedRouter:
             name = await run_in_threadpool(ingest_file, services.writer, table, part.path, part.file_name, config)
         return status(f"Successfully ingested file into table: {table} as segment: {name}")
 
-    @router.post("/ingestFromURI", summary="Build a segment from a file elsewhere and add it")
+    @router.post("/ingestFromURI", summary="Build a segment from a file at a URI and add it")
     def from_uri(
         table: Annotated[str, Query(alias="tableNameWithType")],
         config_text: Annotated[str, Query(alias="batchConfigMapStr")],
@@ -91,9 +91,9 @@ def ingest_router(services: Services) -> GuardedRouter:
 
 
 class _Target:
-    """The table of an upload: the one that the request names, else the one that the segment was built for.
+    """The table of an upload: the one that the request names, or else the one that the segment was built for.
 
-    table: its name with type; empty until the segment is known, when the request names none.
+    table: its name with type; empty until the segment is known if the request names none.
     Raises NotFoundError, and ForbiddenError for a segment of a table that its sender may not use.
     """
 

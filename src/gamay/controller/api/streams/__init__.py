@@ -1,1 +1,1 @@
-"""REST: how consumption goes; pausing, resuming, forcing commits."""
+"""REST: the state of consumption; pausing, resuming, forcing commits."""

@@ -17,7 +17,7 @@ Comment = Annotated[str | None, Query(description="Shown in the pause status")]
 BatchSize = Annotated[int, Query(alias="batchSize", description="Segments that commit at once")]
 CheckInterval = Annotated[int, Query(alias="batchStatusCheckIntervalSec")]
 CheckTimeout = Annotated[int, Query(alias="batchStatusCheckTimeoutSec", description="Longest wait for a batch")]
-Topics = Annotated[str, Query(alias="topicIndices", description="By commas, from 0")]
+Topics = Annotated[str, Query(alias="topicIndices", description="Separated by commas, from 0")]
 
 _ALL = 2**31 - 1
 
@@ -30,7 +30,7 @@ def consumption_router(services: Services) -> GuardedRouter:
     def typed(table: str) -> str:
         return _typed(services, table)
 
-    @router.post("/tables/{table}/pauseConsumption", summary="Commit what is consumed, and stop consuming")
+    @router.post("/tables/{table}/pauseConsumption", summary="Commit the consuming segments, and stop consuming")
     def pause(
         table: str, comment: Comment = None, batch_size: BatchSize = _ALL, interval: CheckInterval = 5,
         timeout: CheckTimeout = 180,
@@ -39,7 +39,7 @@ def consumption_router(services: Services) -> GuardedRouter:
         consumption.pause(name, comment, Batches(batch_size, interval, timeout))
         return consumption.status(name)
 
-    @router.post("/tables/{table}/resumeConsumption", summary="Go on consuming")
+    @router.post("/tables/{table}/resumeConsumption", summary="Resume consumption")
     def resume(
         table: str,
         comment: Comment = None,
@@ -57,7 +57,7 @@ def consumption_router(services: Services) -> GuardedRouter:
         consumption.set_topics_paused(name, _numbers("topicIndices", topics), True)
         return consumption.status(name)
 
-    @router.post("/tables/{table}/resumeTopicConsumption", summary="Go on consuming some topics of a table")
+    @router.post("/tables/{table}/resumeTopicConsumption", summary="Resume consumption of some topics of a table")
     def resume_topics(table: str, topics: Topics) -> dict[str, Any]:
         name = typed(table)
         consumption.set_topics_paused(name, _numbers("topicIndices", topics), False)
@@ -79,8 +79,8 @@ def _add_force_commit(router: GuardedRouter, services: Services) -> None:
     @router.post("/tables/{table}/forceCommit", summary="Commit consuming segments with the rows that they have")
     def force_commit(
         table: str,
-        partitions: Annotated[str | None, Query(description="By commas")] = None,
-        segments: Annotated[str | None, Query(description="By commas")] = None,
+        partitions: Annotated[str | None, Query(description="Separated by commas")] = None,
+        segments: Annotated[str | None, Query(description="Separated by commas")] = None,
         batch_size: BatchSize = _ALL,
         interval: CheckInterval = 5,
         timeout: CheckTimeout = 180,
@@ -95,7 +95,7 @@ def _add_force_commit(router: GuardedRouter, services: Services) -> None:
         )
         return {"forceCommitStatus": "SUCCESS", "jobMetaZKWriteStatus": "SUCCESS", "forceCommitJobId": job_id}
 
-    @router.get("/tables/forceCommitStatus/{job_id}", summary="Show which segments a forced commit has yet to commit")
+    @router.get("/tables/forceCommitStatus/{job_id}", summary="Show which segments a forced commit has not committed yet")
     def force_commit_status(request: Request, job_id: str) -> dict[str, Any]:
         found = consumption.force_commit_status(job_id)
         principal_of(request).check_table(found["tableName"])
@@ -113,7 +113,7 @@ def _add_records(router: GuardedRouter, services: Services) -> None:
             "segmentsWithoutDownloadUrl": [r.name for r in records if r.status == DONE and not r.download_url],
         }
 
-    @router.get("/tables/{table}/lostOffsets", summary="List what the stream had lost before it was consumed")
+    @router.get("/tables/{table}/lostOffsets", summary="List the offsets that the stream deleted before they were consumed")
     def lost_offsets(table: str) -> dict[str, Any]:
         gaps = []
         for record in services.context.registry.segments(_typed(services, table)):
@@ -128,11 +128,13 @@ def _add_records(router: GuardedRouter, services: Services) -> None:
 
 
 def _add_repairs(router: GuardedRouter, services: Services) -> None:
-    @router.delete("/deleteSegmentsFromSequenceNum/{table}", summary="Delete the segments of partitions from a sequence on")
+    @router.delete(
+        "/deleteSegmentsFromSequenceNum/{table}", summary="Delete the segments of partitions from a sequence number on"
+    )
     def cut_back(
         table: str,
-        segments: Annotated[str, Query(description="By commas; the first one to go of each partition")],
-        dry_run: Annotated[bool, Query(alias="dryRun", description="Only tell which segments would go")] = False,
+        segments: Annotated[str, Query(description="Separated by commas; the first segment to delete of each partition")],
+        dry_run: Annotated[bool, Query(alias="dryRun", description="Only list the segments that would be deleted")] = False,
         force: Annotated[bool, Query(description="Also while the table is not paused")] = False,
     ) -> dict[str, Any]:
         typed = _typed(services, table)
@@ -144,18 +146,18 @@ def _add_repairs(router: GuardedRouter, services: Services) -> None:
         paused = services.realtime.consumption.status(typed)
         if not force and not (paused["pauseFlag"] and set(names).isdisjoint(paused["consumingSegments"])):
             raise ConflictError(
-                f"Table {typed} must be paused, and its segments be committed, before some are deleted; force=true deletes "
-                "them nevertheless"
+                f"Table {typed} must be paused and its segments committed before segments are deleted; force=true deletes "
+                "them regardless"
             )
         services.segments.delete(typed, names)
         return {**status(f"Deleted {len(names)} segments from table: {typed}"), **told}
 
     @router.post(
-        "/segments/{table}/uploadFromServerToDeepstore", summary="Bring segments without a copy in the deep store there"
+        "/segments/{table}/uploadFromServerToDeepstore", summary="Copy segments to the deep store that it has no copy of"
     )
     def store_copies(
         table: str,
-        names: Annotated[str | None, Query(alias="segmentNames", description="By commas; all without them")] = None,
+        names: Annotated[str | None, Query(alias="segmentNames", description="Separated by commas; default: all")] = None,
         force: Annotated[bool, Query(alias="forceMode", description="Also those that have a copy")] = False,
     ) -> dict[str, Any]:
         typed = _typed(services, table)

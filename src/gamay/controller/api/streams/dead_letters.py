@@ -1,4 +1,4 @@
-"""REST: messages of streams that are no rows of their tables, and writing them to the streams again."""
+"""REST: dead letters, the messages of streams that did not become rows, and their replay to the streams."""
 
 from typing import Annotated, Any
 
@@ -15,20 +15,22 @@ from gamay.model.parse import load_json
 from gamay.model.table.table_name import TableType
 
 _Limit = Annotated[int, Query(ge=0, le=10_000, description="How many entries to show, the last ones")]
-_All = Annotated[bool, Query(alias="all", description="Those that can be replayed and were not, the oldest first; no body")]
-_Again = Annotated[bool, Query(description="Also those of the body that were replayed already")]
+_All = Annotated[
+    bool, Query(alias="all", description="All that can be replayed and were not yet, the oldest first; no body")
+]
+_Again = Annotated[bool, Query(description="Also messages of the body that were replayed already")]
 
 _EXAMPLE = [{"partition": 0, "offset": "17"}]
 _BODY = {
     "requestBody": {
-        "description": "Where the messages are, as listed; none with all=true",
+        "description": "The places of the messages, as listed; no body with all=true",
         "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}, "example": _EXAMPLE}},
     }
 }
 
 
 def _places(body: bytes) -> list[Place]:
-    """Return the places in a request's body, none without a body. Raises InvalidConfigError."""
+    """Return the places in a request's body, or none without a body. Raises InvalidConfigError."""
     document = load_json(body, "request body") if body.strip() else []
     if not isinstance(document, list) or len(document) > REPLAYED_AT_ONCE:
         raise InvalidConfigError(f"the request body must be a JSON list of at most {REPLAYED_AT_ONCE:,} messages")
@@ -48,7 +50,9 @@ def dead_letters_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Realtime"])
     registry, servers = services.context.registry, services.context.servers
 
-    @router.get("/tables/{table}/deadLetters", summary="List messages of the stream that are no rows of the table")
+    @router.get(
+        "/tables/{table}/deadLetters", summary="List the messages of the stream that did not become rows of the table"
+    )
     def dead_letters(table: str, limit: _Limit = 100) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         ideal = registry.must_get_ideal_state(typed)
@@ -69,7 +73,7 @@ def dead_letters_router(services: Services) -> GuardedRouter:
     async def replay(request: Request, table: str, every: _All = False, again: _Again = False) -> dict[str, Any]:
         places = _places(await request.body())
         if every and (places or again):
-            raise InvalidConfigError("all=true goes with neither messages in the body nor again=true")
+            raise InvalidConfigError("all=true cannot be combined with messages in the body or again=true")
         if not every and not places:
             raise InvalidConfigError(
                 'say what to replay: a JSON list such as [{"partition": 0, "offset": "17"}] in the body, or all=true'

@@ -1,4 +1,4 @@
-"""REST: how the consumption of a stream goes, gathered from all servers that consume it."""
+"""REST: the state of a stream's consumption, gathered from all servers that consume it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,9 @@ def realtime_status_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Realtime"])
     registry, servers = services.context.registry, services.context.servers
 
-    @router.get("/tables/{table}/consumingSegmentsInfo", summary="Show how far the consuming segments of a table are")
+    @router.get(
+        "/tables/{table}/consumingSegmentsInfo", summary="Show the offsets and states of a table's consuming segments"
+    )
     def consuming_segments(table: str) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         found = consuming_info(services.context, typed)
@@ -28,7 +30,7 @@ def realtime_status_router(services: Services) -> GuardedRouter:
             "_segmentToConsumingInfoMap": found.segments,
         }
 
-    @router.get("/tables/{table}/realtimeStatus", summary="Show all that is known of the consumption of a table")
+    @router.get("/tables/{table}/realtimeStatus", summary="Show the complete state of a table's consumption")
     def realtime_status(table: str) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         ideal = registry.must_get_ideal_state(typed)
@@ -49,7 +51,10 @@ def realtime_status_router(services: Services) -> GuardedRouter:
 def _partition_routes(router: GuardedRouter, services: Services) -> None:
     registry = services.context.registry
 
-    @router.get("/tables/{table}/badLLCSegmentsPerPartition", summary="List the segments that are not where they should be")
+    @router.get(
+        "/tables/{table}/badLLCSegmentsPerPartition",
+        summary="List the segments whose external view differs from the ideal state",
+    )
     def bad_segments(table: str) -> dict[str, list[str]]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         ideal, view = registry.must_get_ideal_state(typed), registry.get_external_view(typed)
@@ -62,7 +67,10 @@ def _partition_routes(router: GuardedRouter, services: Services) -> None:
                 found.setdefault(str(name.partition), []).append(segment)
         return found
 
-    @router.get("/tables/{table}/consumerWatermarks", summary="Tell where each partition of the stream would go on")
+    @router.get(
+        "/tables/{table}/consumerWatermarks",
+        summary="Show the offset from which each partition of the stream would continue",
+    )
     def watermarks(table: str) -> dict[str, Any]:
         typed = services.tables.resolve_one(table, TableType.REALTIME.value)
         latest = latest_segments(registry.must_get_ideal_state(typed))
@@ -77,7 +85,7 @@ def _watermark(name: LlcName, record: SegmentRecord) -> dict[str, Any]:
 
 
 def _segment(record: SegmentRecord, ideal: Assignment, answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the records and each replica say of a segment that is not complete."""
+    """Return the state of an incomplete segment by its record and by each replica."""
     replicas = {
         server: consumer
         for server, answer in answers.items()
@@ -98,7 +106,7 @@ def _segment(record: SegmentRecord, ideal: Assignment, answers: Mapping[str, Any
 
 
 def _completed(records: list[SegmentRecord]) -> dict[str, Any]:
-    """Return how many segments are complete, and how large they are on average."""
+    """Return the number and the mean size of the complete segments."""
     done = [record for record in records if record.complete]
     sizes = [record.size_bytes for record in done if record.size_bytes >= 0]
     rows = [record.total_docs for record in done]

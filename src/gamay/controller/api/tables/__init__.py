@@ -1,1 +1,1 @@
-"""REST: tables, schemas, databases, and what is told of a table as a whole."""
+"""REST: tables, schemas, databases, and the state of a table as a whole."""

@@ -1,4 +1,4 @@
-"""REST: databases, quotas of databases and applications, and the header that says which database a request is about."""
+"""REST: databases, quotas of databases and applications, and the `database` header of requests."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import pairwise
@@ -24,11 +24,11 @@ from gamay.controller.tables.databases import DatabaseManager
 from gamay.model.table.table_name import in_database
 
 _Rate: TypeAlias = Annotated[
-    str | None, Query(alias="maxQueriesPerSecond", description="At each broker; without it the quota is removed")
+    str | None, Query(alias="maxQueriesPerSecond", description="Per broker; without it the quota is removed")
 ]
 # parameters that name tables
 _NAMING = frozenset({"tableName", "tableNameWithType", "tables"})
-# the part behind these is a table, with or without its type, or a schema, which is named like its table, but for these paths
+# path segments that a table (with or without its type) or a schema follows, except for the paths below
 _TABLE_AFTER = frozenset({"tables", "table", "segments", "tableConfigs", "schemas", "deleteSegmentsFromSequenceNum"})
 _OF_NO_TABLE = (
     "/tables/validate",
@@ -56,7 +56,7 @@ def database_router(services: Services) -> GuardedRouter:
         may_use = principal_of(request).may_use
         return [name for name in databases.names() if any(map(may_use, databases.tables_of(name)))]
 
-    @router.delete("/databases/{name}", summary="Delete all tables of a database, or tell which they would be")
+    @router.delete("/databases/{name}", summary="Delete all tables of a database, or list them (dryRun)")
     def delete(request: Request, name: str, dry_run: Annotated[bool, Query(alias="dryRun")]) -> dict[str, Any]:
         for table in databases.tables_of(name):
             principal_of(request).check_table(table)
@@ -90,9 +90,10 @@ def database_router(services: Services) -> GuardedRouter:
 
 
 class DatabaseHeader:
-    """Completes the names of tables and schemas in paths and parameters by the database that a request's header names.
+    """ASGI middleware that prefixes table and schema names in paths and parameters with the database of the request's
+    header.
 
-    Names in bodies are completed by `gamay.controller.api.services.json_body`.
+    `gamay.controller.api.services.json_body` does the same for request bodies.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -127,7 +128,7 @@ def _completed(scope: Mapping[str, Any], database: str) -> MutableMapping[str, A
 
 
 def _table_position(parts: Sequence[str]) -> int | None:
-    """Return where the parts of a path name a table or a schema, None when they name none."""
+    """Return the index of the path segment that names a table or a schema, or None."""
     path = "/".join(parts)
     if any(path == known or path.startswith(f"{known}/") for known in _OF_NO_TABLE):
         return None

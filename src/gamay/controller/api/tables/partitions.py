@@ -1,4 +1,4 @@
-"""REST: instance partitions, which say what servers hold what parts of a table."""
+"""REST: instance partitions, which map the partitions of a table to servers."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,7 +33,7 @@ def partition_router(services: Services) -> GuardedRouter:
 
     @router.put(
         "/tables/{table}/instancePartitions",
-        summary="Say which servers hold which partitions; a rebalance moves what is elsewhere",
+        summary="Set which servers hold which partitions; a rebalance moves the segments",
         openapi_extra=body_docs("Instance partitions", _EXAMPLE),
     )
     def put(table: str, document: Annotated[dict[str, Any], Depends(json_body)]) -> dict[str, Any]:
@@ -45,7 +45,9 @@ def partition_router(services: Services) -> GuardedRouter:
         names = [partitions_name(config, name) for config, name in _kinds(services, table, None)]
         raise InvalidConfigError(f"Table {table} has the instance partitions {', '.join(names)}, not '{given.name}'")
 
-    @router.delete("/tables/{table}/instancePartitions", summary="Forget stored partitions: they follow from tags again")
+    @router.delete(
+        "/tables/{table}/instancePartitions", summary="Delete stored instance partitions: they follow from tags again"
+    )
     def remove(table: str, kind: PartitionKind = None) -> dict[str, str]:
         for config, name in _kinds(services, table, kind):
             placement.remove(config, name)
@@ -59,7 +61,7 @@ def partition_router(services: Services) -> GuardedRouter:
 def _choice_routes(router: GuardedRouter, services: Services) -> None:
     placement = services.placement
 
-    @router.post("/tables/{table}/assignInstances", summary="Choose the servers of a table anew, as its config asks")
+    @router.post("/tables/{table}/assignInstances", summary="Choose the servers of a table again, as its config demands")
     def assign(
         table: str, kind: PartitionKind = None, dry_run: Annotated[bool, Query(alias="dryRun")] = False
     ) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def _choice_routes(router: GuardedRouter, services: Services) -> None:
                 placement.store(found[name])
         return {name: _shown(partitions) for name, partitions in found.items()}
 
-    @router.post("/tables/{table}/replaceInstance", summary="Put one server in the place of another in stored partitions")
+    @router.post("/tables/{table}/replaceInstance", summary="Replace one server by another in stored instance partitions")
     def replace_instance(
         table: str,
         old: Annotated[str, Query(alias="oldInstanceId")],
@@ -97,7 +99,7 @@ def _choice_routes(router: GuardedRouter, services: Services) -> None:
 def _tenant_routes(router: GuardedRouter, services: Services) -> None:
     placement = services.placement
 
-    @router.get("/tenants/{name}/instancePartitions", tags=["Tenant"], summary="Show which servers of a tenant hold what")
+    @router.get("/tenants/{name}/instancePartitions", tags=["Tenant"], summary="Show the instance partitions of a tenant")
     def of_tenant(name: str, kind: Annotated[str, Query(alias="instancePartitionType")]) -> dict[str, Any]:
         stored = placement.stored(f"{name}_{kind.upper()}")
         if stored is not None:
@@ -126,7 +128,7 @@ def _tenant_routes(router: GuardedRouter, services: Services) -> None:
 
 
 def _kinds(services: Services, table: str, kind: str | None) -> Iterator[tuple[TableConfig, str]]:
-    """Yield the configs of a table and the kinds of partitions that each has; raises NotFoundError when there are none."""
+    """Yield each config of a table with each kind of its instance partitions. Raises NotFoundError if there are none."""
     found = False
     for typed in services.tables.resolve(table):
         config = services.tables.get(typed)
@@ -146,7 +148,7 @@ def _kinds(services: Services, table: str, kind: str | None) -> Iterator[tuple[T
 
 def _replaced(partitions: InstancePartitions, old: str, new: str) -> InstancePartitions:
     if new in partitions.instances:
-        raise InvalidConfigError(f"{new} is in the instance partitions {partitions.name} already")
+        raise InvalidConfigError(f"{new} is already in the instance partitions {partitions.name}")
     groups = tuple(
         tuple(tuple(new if instance == old else instance for instance in group) for group in part)
         for part in partitions.groups

@@ -10,10 +10,10 @@ from gamay.controller.api.services import Services, body_docs, optional_json_bod
 from gamay.controller.rebalance.options import RebalanceOptions
 
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
-Tables = Annotated[str, Query(description="Typed names, by commas")]
+Tables = Annotated[str, Query(description="Typed names, separated by commas")]
 _TABLE_LISTS = ("includeTables", "excludeTables", "parallelWhitelist", "parallelBlacklist")
 _TENANT_PARAMETERS = (*_TABLE_LISTS, "degreeOfParallelism", "verboseResult")
-_OPTIONS_HELP = "Options beside type: " + ", ".join(RebalanceOptions().to_json())
+_OPTIONS_HELP = "Options besides type: " + ", ".join(RebalanceOptions().to_json())
 
 
 def rebalance_router(services: Services) -> GuardedRouter:
@@ -21,17 +21,21 @@ def rebalance_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Rebalance"])
     tables, rebalances = services.tables, services.rebalances
 
-    @router.post("/tables/{table}/rebalance", summary="Move segments to where they should be", description=_OPTIONS_HELP)
+    @router.post(
+        "/tables/{table}/rebalance",
+        summary="Move segments to the servers that the table config demands",
+        description=_OPTIONS_HELP,
+    )
     def rebalance(request: Request, table: str, table_type: RequiredType) -> dict[str, Any]:
         given = {name: value for name, value in request.query_params.items() if name != "type"}
         options = RebalanceOptions.parse(given)
         return rebalances.rebalance(tables.resolve_one(table, table_type), options).to_json()
 
-    @router.delete("/tables/{table}/rebalance", summary="End the rebalances of a table after their present step")
+    @router.delete("/tables/{table}/rebalance", summary="Cancel the rebalances of a table after their current step")
     def cancel(table: str, table_type: RequiredType) -> list[str]:
         return rebalances.cancel(tables.resolve_one(table, table_type))
 
-    @router.get("/rebalanceStatus/{job_id}", summary="Tell how far a rebalance is")
+    @router.get("/rebalanceStatus/{job_id}", summary="Show the progress of a rebalance")
     def status(request: Request, job_id: str) -> dict[str, Any]:
         principal_of(request).check_table(rebalances.table_of(job_id))
         return rebalances.status(job_id)
@@ -43,11 +47,11 @@ def rebalance_router(services: Services) -> GuardedRouter:
 def _tenant_routes(router: GuardedRouter, services: Services) -> None:
     tables = services.tables
 
-    @router.get("/tenants/rebalanceStatus/{job_id}", summary="Tell how far the rebalance of a tenant is")
+    @router.get("/tenants/rebalanceStatus/{job_id}", summary="Show the progress of a tenant's rebalance")
     def tenant_status(job_id: str) -> dict[str, Any]:
         return services.tenant_rebalances.status(job_id)
 
-    @router.delete("/tenants/rebalance/{job_id}", summary="End the rebalance of a tenant")
+    @router.delete("/tenants/rebalance/{job_id}", summary="Cancel the rebalance of a tenant")
     def cancel_tenant(job_id: str) -> dict[str, Any]:
         services.tenant_rebalances.cancel(job_id)
         return {"status": f"Successfully cancelled tenant rebalance job: {job_id}"}
@@ -69,10 +73,12 @@ def _tenant_routes(router: GuardedRouter, services: Services) -> None:
         name: str,
         document: Annotated[dict[str, Any], Depends(optional_json_body)],
         _parallel: Annotated[int, Query(alias="degreeOfParallelism", ge=1)] = 1,
-        _include: Annotated[str, Query(alias="includeTables", description="Typed names, by commas")] = "",
-        _exclude: Annotated[str, Query(alias="excludeTables", description="Typed names, by commas")] = "",
-        _beside: Annotated[str, Query(alias="parallelWhitelist", description="Those that may run beside others")] = "",
-        _alone: Annotated[str, Query(alias="parallelBlacklist", description="Those that may not")] = "",
+        _include: Annotated[str, Query(alias="includeTables", description="Typed names, separated by commas")] = "",
+        _exclude: Annotated[str, Query(alias="excludeTables", description="Typed names, separated by commas")] = "",
+        _beside: Annotated[
+            str, Query(alias="parallelWhitelist", description="Tables that may be rebalanced in parallel")
+        ] = "",
+        _alone: Annotated[str, Query(alias="parallelBlacklist", description="Tables that are rebalanced alone")] = "",
         _verbose: Annotated[bool, Query(alias="verboseResult")] = False,
     ) -> dict[str, Any]:
         given = {**document, **request.query_params}
@@ -95,7 +101,7 @@ def _tenant_routes(router: GuardedRouter, services: Services) -> None:
 
 
 def _names(key: str, value: Any) -> list[str]:
-    """Return table names that are given as a list, or by commas. Raises InvalidConfigError."""
+    """Return table names that are given as a list, or as a comma-separated string. Raises InvalidConfigError."""
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidConfigError(f"{key}: must be a list of typed table names, not {value!r}")

@@ -1,4 +1,4 @@
-"""REST: indexes recommended for queries, from a schema and cardinalities."""
+"""REST: recommended indexes for queries, given a schema and cardinalities."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ _EXAMPLE = {
 
 
 def recommender_router() -> GuardedRouter:
-    """Return the route; it comes before that which could take its path for the name of a table."""
+    """Return the route; it must be added before the routes that would match its path as a table name."""
     router = GuardedRouter(tags=["Table"])
 
     @router.put(
         "/tables/recommender",
-        summary="Recommend indexes for queries, from a schema and cardinalities",
+        summary="Recommend indexes for queries, given a schema and cardinalities",
         openapi_extra=body_docs("A schema, whose field specs may have a cardinality, and queries with weights", _EXAMPLE),
     )
     async def recommended(request: Request) -> dict[str, Any]:

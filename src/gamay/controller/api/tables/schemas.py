@@ -45,7 +45,7 @@ def schema_router(services: Services) -> GuardedRouter:
             "uncachedSchemas": [],
         }
 
-    @router.get("/schemas/fieldSpec", summary="List the types that a column can have, with their default nulls by role")
+    @router.get("/schemas/fieldSpec", summary="List the column types with their default null values, by role")
     def field_spec() -> dict[str, Any]:
         return _field_spec()
 
@@ -72,7 +72,7 @@ def schema_router(services: Services) -> GuardedRouter:
         name: str, body: Annotated[dict[str, Any], Depends(schema_body)], reload: bool = False, force: bool = False
     ) -> dict[str, Any]:
         users = _users(services, name) if reload else []
-        services.reloads.check(users)  # before anything is stored
+        services.reloads.check(users)  # checked before anything is stored
         parsed = schemas.replace(name, body, force=force)
         services.reloads.follow(users)
         return {**status(f"{name} successfully added"), **told_of(parsed)}
@@ -113,7 +113,7 @@ def _users(services: Services, name: str) -> list[str]:
 
 
 def _field_spec() -> dict[str, Any]:
-    """Return roles and types as editors of schemas need them."""
+    """Return the roles and types of columns, for schema editors."""
     roles = {}
     for role in (FieldRole.DIMENSION, FieldRole.METRIC, FieldRole.DATE_TIME):
         allowed = METRIC_TYPES if role is FieldRole.METRIC else COLUMN_TYPES

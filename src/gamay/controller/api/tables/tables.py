@@ -24,12 +24,12 @@ _TASK_TYPES = "taskTypeConfigsMap"
 Body = Annotated[dict[str, Any], Depends(json_body)]
 TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
 RequiredType = Annotated[str, Query(alias="type", description="OFFLINE or REALTIME")]
-IgnoreTasks = Annotated[bool, Query(alias="ignoreActiveTasks", description="Cancel tasks that are under way")]
-Skip = Annotated[str, Query(alias="validationTypesToSkip", description="ALL, TASK, UPSERT, TENANT, … by commas")]
+IgnoreTasks = Annotated[bool, Query(alias="ignoreActiveTasks", description="Cancel running tasks")]
+Skip = Annotated[str, Query(alias="validationTypesToSkip", description="ALL, TASK, UPSERT, TENANT, …, separated by commas")]
 
 
 class _WrappedError(GamayError):
-    """A refusal that clients of this endpoint know as status 500."""
+    """An error that clients of this endpoint expect with status 500."""
 
     http_status = 500
 
@@ -39,11 +39,11 @@ def table_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Table"])
     tables = services.tables
 
-    @router.get("/tables", summary="List tables: raw names, or typed ones when a type is asked for")
+    @router.get("/tables", summary="List tables: raw names, or typed names if a type is given")
     def list_tables(
         request: Request,
         table_type: TypeParam = None,
-        task_type: Annotated[str | None, Query(alias="taskType", description="Only those with such tasks")] = None,
+        task_type: Annotated[str | None, Query(alias="taskType", description="Only tables with tasks of this type")] = None,
         sort_type: Annotated[str, Query(alias="sortType")] = "",
         sort_asc: Annotated[bool, Query(alias="sortAsc")] = True,
     ) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def table_router(services: Services) -> GuardedRouter:
         tables.set_enabled(typed, state.lower() == "enable")
         return status(f"Request to {state} table '{typed}' is successful")
 
-    @router.get("/tables/{table}/state", summary="Tell whether a table is switched on")
+    @router.get("/tables/{table}/state", summary="Show whether a table is switched on")
     def get_state(table: str, table_type: RequiredType) -> dict[str, Any]:
         return {"state": "enabled" if tables.is_enabled(tables.resolve_one(table, table_type)) else "disabled"}
 
@@ -123,7 +123,7 @@ def table_documents_router(services: Services) -> GuardedRouter:
 
     @router.post(
         "/tableConfigs/tune",
-        summary="Show what the tuners that the table configs name would change",
+        summary="Show the changes of the tuners that the table configs name",
         openapi_extra=body_docs("Schema and table configs"),
     )
     def tune_document(request: Request, body: Body) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _type_name(table: str) -> str:
 
 
 def _check_tasks(services: Services, tables: Iterable[str]) -> None:
-    """Raise the error of a table that has tasks under way."""
+    """Raise _WrappedError for a table with running tasks."""
     for table in tables:
         if active := services.tasks.unfinished(table):
             raise _WrappedError(

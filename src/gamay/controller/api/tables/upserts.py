@@ -1,4 +1,4 @@
-"""REST: planning tables with primary keys, and which of their rows are valid."""
+"""REST: memory estimates of tables with primary keys, and counts of their valid rows."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -18,17 +18,17 @@ from gamay.web.guarded import sender_of
 _EXAMPLE = {"schema": {"schemaName": "orders"}, "tableConfig": {"tableName": "orders", "upsertConfig": {"mode": "FULL"}}}
 _BYTES_MAX = 2**20
 Body = Annotated[dict[str, Any], Depends(json_body)]
-Cardinality = Annotated[int, Query(ge=0, description="How many primary keys one replica holds")]
+Cardinality = Annotated[int, Query(ge=0, description="Number of primary keys of one replica")]
 KeySize = Annotated[
     float, Query(alias="primaryKeySize", ge=0, le=_BYTES_MAX, description="Mean bytes of a key that is not hashed")
 ]
-Partitions = Annotated[int, Query(alias="numPartitions", ge=1, description="Over how many partitions keys are spread")]
+Partitions = Annotated[int, Query(alias="numPartitions", ge=1, description="Number of partitions of the keys")]
 TypeParam = Annotated[str | None, Query(alias="type", description="REALTIME")]
-SegmentNames = Annotated[list[str], Query(alias="segmentNames", default_factory=list, description="By commas, or repeated")]
-ValidDocKind = Annotated[str, Query(alias="validDocIdsType", description=", ".join(VALID_DOC_KINDS))]
-Batch = Annotated[
-    int, Query(alias="serverRequestBatchSize", ge=1, description="Segments that a server is asked about at a time")
+SegmentNames = Annotated[
+    list[str], Query(alias="segmentNames", default_factory=list, description="Separated by commas, or repeated")
 ]
+ValidDocKind = Annotated[str, Query(alias="validDocIdsType", description=", ".join(VALID_DOC_KINDS))]
+Batch = Annotated[int, Query(alias="serverRequestBatchSize", ge=1, description="Segments per request to a server")]
 
 
 def upsert_router(services: Services) -> GuardedRouter:
@@ -52,7 +52,7 @@ def upsert_router(services: Services) -> GuardedRouter:
         config = services.tables.parse(body["tableConfig"], schema, by=sender_of(request.scope)).value
         found = estimate(schema, config, cardinality, key_size)
         if found is None:
-            raise InvalidConfigError("the table has neither upsertConfig nor dedupConfig: it looks no keys up")
+            raise InvalidConfigError("the table has neither upsertConfig nor dedupConfig: it has no primary-key index")
         keys, values = round(cardinality * found.key_bytes), round(cardinality * found.entry_bytes)
         return {
             "bytesPerKey": found.key_bytes,
@@ -72,10 +72,10 @@ def upsert_router(services: Services) -> GuardedRouter:
             raise InvalidConfigError(
                 f"validDocIdsType: '{kind}' is not among {', '.join(VALID_DOC_KINDS)}.{nearest(kind, VALID_DOC_KINDS)}"
             )
-        only_realtime = f"Which rows are valid is told for REALTIME tables only, not for the OFFLINE table {table}"
+        only_realtime = f"Valid rows are known for REALTIME tables only, not for the OFFLINE table {table}"
         if parse_table_type(table_type) is TableType.OFFLINE:
             raise NotOfferedError(only_realtime)
-        typed = services.tables.resolve(table, table_type)[-1]  # of a hybrid table the REALTIME half
+        typed = services.tables.resolve(table, table_type)[-1]  # the REALTIME half of a hybrid table
         if table_type_of(typed) is TableType.OFFLINE:
             raise NotOfferedError(only_realtime)
         wanted = {name.strip() for part in names for name in part.split(",") if name.strip()}

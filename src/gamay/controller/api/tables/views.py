@@ -1,4 +1,4 @@
-"""REST: how tables are assigned, loaded, and how large they are."""
+"""REST: the assignment, loading state and size of tables."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from gamay.model.table.table_name import TableType, table_type_of
 
 TypeParam = Annotated[str | None, Query(alias="type", description="OFFLINE or REALTIME")]
 TableTypeParam = Annotated[str | None, Query(alias="tableType", description="OFFLINE or REALTIME")]
-SegmentNames = Annotated[str, Query(alias="segmentNames", description="By commas")]
+SegmentNames = Annotated[str, Query(alias="segmentNames", description="Separated by commas")]
 Columns = Annotated[list[str], Query(alias="columns", default_factory=list, description="Names, or * for all")]
 
 
@@ -32,17 +32,17 @@ def view_router(services: Services) -> GuardedRouter:
     router = GuardedRouter(tags=["Table"])
     tables, registry = services.tables, services.context.registry
 
-    @router.get("/tables/{table}/idealstate", summary="Show where segments should be")
+    @router.get("/tables/{table}/idealstate", summary="Show the ideal state")
     def ideal_state(table: str, table_type: TableTypeParam = None, names: SegmentNames = "") -> dict[str, Any]:
         found = tables.resolve(table, table_type)
         return _by_type({typed: registry.get_ideal_state(typed) for typed in found}, names)
 
-    @router.get("/tables/{table}/externalview", summary="Show where segments are")
+    @router.get("/tables/{table}/externalview", summary="Show the external view")
     def external_view(table: str, table_type: TableTypeParam = None, names: SegmentNames = "") -> dict[str, Any]:
         found = tables.resolve(table, table_type)
         return _by_type({typed: registry.get_external_view(typed) or Assignment(typed, {}) for typed in found}, names)
 
-    @router.get("/tables/{table}/segmentsStatus", summary="Compare where segments are with where they should be")
+    @router.get("/tables/{table}/segmentsStatus", summary="Compare the external view of segments with the ideal state")
     def segments_status(
         table: str,
         table_type: TableTypeParam = None,
@@ -52,18 +52,18 @@ def view_router(services: Services) -> GuardedRouter:
             entry for typed in tables.resolve(table, table_type) for entry in _statuses(services, typed, include_replaced)
         ]
 
-    @router.get("/tables/{table}/size", summary="Tell the size of a table on its servers")
+    @router.get("/tables/{table}/size", summary="Show the size of a table on its servers")
     def size(
         table: str, verbose: bool = True, include_replaced: Annotated[bool, Query(alias="includeReplacedSegments")] = True
     ) -> dict[str, Any]:
         return table_size(services.context, tables.resolve(table), verbose=verbose, include_replaced=include_replaced)
 
-    @router.get("/tables/{table}/stats", summary="Tell when a table was created")
+    @router.get("/tables/{table}/stats", summary="Show when a table was created")
     def stats(table: str, table_type: TypeParam = None) -> dict[str, Any]:
         found = tables.resolve(table, table_type)
         return {_slot(t): {"creationTime": _iso_time(registry.table_times(t)[0])} for t in found}
 
-    @router.get("/tables/{table}/status", summary="Tell whether ingestion works")
+    @router.get("/tables/{table}/status", summary="Show whether ingestion works")
     def status(table: str, table_type: Annotated[str, Query(alias="type")]) -> dict[str, Any]:
         return {"ingestionStatus": _ingestion_status(services, tables.resolve_one(table, table_type))}
 
@@ -76,11 +76,11 @@ def view_router(services: Services) -> GuardedRouter:
             "server": [{"tableType": _slot(t).lower(), "instances": _servers_of(services, t)} for t in found],
         }
 
-    @router.get("/tables/{table}/readSnapshot", summary="Tell what a reader of all rows needs, as of one moment")
+    @router.get("/tables/{table}/readSnapshot", summary="Show a consistent snapshot of a table for readers of all rows")
     def snapshot(table: str, table_type: TypeParam = None) -> dict[str, Any]:
         return read_snapshot(services.context, tables.resolve(table, table_type))
 
-    @router.post("/tables/{table}/timeBoundary", summary="Fix where the OFFLINE half of a hybrid table ends")
+    @router.post("/tables/{table}/timeBoundary", summary="Fix the time boundary of a hybrid table")
     def fix_time_boundary(table: str) -> dict[str, str]:
         boundary = fix_boundary(registry, table)
         return {"status": f"Time boundary of table {table} fixed at {boundary.column} = {boundary.value}"}
@@ -126,12 +126,12 @@ def _content_routes(router: GuardedRouter, services: Services) -> None:
                     known[index] += flag == "YES"
         return {"totalOnlineSegments": online, "columnToIndexesCount": counts}
 
-    @router.get("/tables/{table}/metadata", summary="Add up what servers tell of a table's segments")
-    @router.get("/tables/{table}/aggregateMetadata", summary="Add up what servers tell of a table's segments: the old name")
+    @router.get("/tables/{table}/metadata", summary="Aggregate the metadata of a table's segments")
+    @router.get("/tables/{table}/aggregateMetadata", summary="Aggregate the metadata of a table's segments (older form)")
     def metadata(table: str, columns: Columns, table_type: TypeParam = None) -> dict[str, Any]:
         typed = tables.resolve(table, table_type)[0]
         if typed.endswith("_REALTIME"):
-            raise NotOfferedError(f"The metadata of a table is told for OFFLINE tables only, not for {typed}")
+            raise NotOfferedError(f"Aggregated metadata exists for OFFLINE tables only, not for {typed}")
         return _aggregate(services, typed, columns)
 
 
@@ -176,7 +176,7 @@ def _all_details(services: Services, table: str) -> Iterator[dict[str, Any]]:
 
 
 def _aggregate(services: Services, table: str, columns: list[str]) -> dict[str, Any]:
-    """Return the size and rows of a table, and means over its segments for the columns asked for (`*`: all)."""
+    """Return the size and rows of a table, and per-segment means of the requested columns (`*`: all)."""
     size = rows = segments = 0
     chosen: dict[str, list[dict[str, Any]]] = {}
     sizes: dict[str, dict[str, int]] = {}
@@ -212,7 +212,7 @@ def _aggregate(services: Services, table: str, columns: list[str]) -> dict[str, 
 
 
 def _upsert_keys(services: Services, table: str) -> dict[str, dict[str, int]]:
-    """Return the primary keys that servers hold of each partition, for a table with upsertConfig."""
+    """Return the number of primary keys by partition and server, for a table with upsertConfig."""
     found: dict[str, dict[str, int]] = {}
     if services.tables.get(table).active_upsert is not None:
         for server in _servers_of(services, table):

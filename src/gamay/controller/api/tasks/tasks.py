@@ -1,4 +1,4 @@
-"""REST: what maintenance tasks there are, and how far they have come."""
+"""REST: maintenance tasks and their progress."""
 
 from typing import Annotated, Any
 
@@ -10,12 +10,12 @@ from gamay.controller.api.guarded_router import GuardedRouter
 from gamay.controller.api.services import Services, principal_of
 from gamay.controller.tasks import views
 
-Verbosity = Annotated[int, Query(description="Above 0 lists all subtasks, else those that run or failed")]
-SubtaskNames = Annotated[str, Query(alias="subtaskNames", description="By commas; all unless given")]
+Verbosity = Annotated[int, Query(description="Above 0: all subtasks; otherwise those that run or failed")]
+SubtaskNames = Annotated[str, Query(alias="subtaskNames", description="Separated by commas; default: all")]
 
 
 def task_router(services: Services) -> GuardedRouter:
-    """Return the routes. Those with words in place of a task type come first."""
+    """Return the routes. Routes with a fixed word in place of a task type come first."""
     router = GuardedRouter(tags=["Task"])
     tasks = services.tasks
 
@@ -23,7 +23,7 @@ def task_router(services: Services) -> GuardedRouter:
     def types() -> list[str]:
         return tasks.queues.types()
 
-    @router.get("/tasks/summary", summary="Tell how many subtasks run and wait")
+    @router.get("/tasks/summary", summary="Count the running and the waiting subtasks")
     def summary(tenant: Annotated[str | None, Query(description="Tag of the minions")] = None) -> dict[str, Any]:
         return tasks.summary(tenant)
 
@@ -67,7 +67,7 @@ def _add_scheduler(router: GuardedRouter, services: Services) -> None:
                 return _schedule_of(*entry)
         raise NotFoundError(f"Unable to find job detail for table name - {table}, task type - {task_type}")
 
-    @router.get("/tasks/generator/{table}/{task_type}/debug", summary="Show when a table's tasks were made, and failures")
+    @router.get("/tasks/generator/{table}/{task_type}/debug", summary="Show when a table's tasks were generated, and errors")
     def generator(table: str, task_type: str) -> list[dict[str, Any]]:
         return [tasks.generator_debug(table, task_type)]
 
@@ -94,16 +94,18 @@ def _schedule_of(
 def _add_task(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
-    @router.get("/tasks/task/{name}/state", summary="Tell where a task is")
+    @router.get("/tasks/task/{name}/state", summary="Show the state of a task")
     def state(request: Request, name: str) -> str:
         return str(tasks.queues.state(_found(services, request, name)).value)
 
-    @router.get("/tasks/task/{name}/config", summary="List what the subtasks of a task are told")
+    @router.get("/tasks/task/{name}/config", summary="List the configs of a task's subtasks")
     def config(request: Request, name: str) -> list[dict[str, Any]]:
         job = _found(services, request, name)
         return [views.config_of(job, subtask) for subtask in tasks.queues.subtasks(job)]
 
-    @router.get("/tasks/task/{name}/runtime/config", summary="Show how the subtasks of a task are run")
+    @router.get(
+        "/tasks/task/{name}/runtime/config", summary="Show the limits and settings under which a task's subtasks run"
+    )
     def runtime_config(request: Request, name: str) -> dict[str, str]:
         return views.runtime_config(_found(services, request, name).limits)
 
@@ -124,24 +126,24 @@ def _add_subtask(router: GuardedRouter, services: Services) -> None:
         job, wanted = _found(services, request, name), _names(names)
         return [(job, s) for s in tasks.queues.subtasks(job) if not wanted or s.name in wanted]
 
-    @router.get("/tasks/subtask/workers/progress", summary="Show how far the subtasks of minions are, by minion")
+    @router.get("/tasks/subtask/workers/progress", summary="Show the progress of the minions' subtasks, by minion")
     def workers(
         state: Annotated[
-            str, Query(alias="subTaskState", description="IN_PROGRESS, or UNKNOWN for the others")
+            str, Query(alias="subTaskState", description="IN_PROGRESS, or UNKNOWN for all other states")
         ] = "IN_PROGRESS",
-        minions: Annotated[str, Query(alias="minionWorkerIds", description="By commas; all unless given")] = "",
+        minions: Annotated[str, Query(alias="minionWorkerIds", description="Separated by commas; default: all")] = "",
     ) -> dict[str, Any]:
         return tasks.worker_progress(state, _names(minions))
 
-    @router.get("/tasks/subtask/{name}/state", summary="Tell where the subtasks of a task are")
+    @router.get("/tasks/subtask/{name}/state", summary="Show the states of a task's subtasks")
     def state(request: Request, name: str, subtasks: SubtaskNames = "") -> dict[str, str]:
         return {s.name: s.state.value for _, s in chosen(request, name, subtasks)}
 
-    @router.get("/tasks/subtask/{name}/config", summary="Show what subtasks are told")
+    @router.get("/tasks/subtask/{name}/config", summary="Show the configs of subtasks")
     def config(request: Request, name: str, subtasks: SubtaskNames = "") -> dict[str, Any]:
         return {s.name: views.config_of(job, s) for job, s in chosen(request, name, subtasks)}
 
-    @router.get("/tasks/subtask/{name}/progress", summary="Show what minions have noted of subtasks")
+    @router.get("/tasks/subtask/{name}/progress", summary="Show the progress that minions reported for subtasks")
     def progress(request: Request, name: str, subtasks: SubtaskNames = "") -> dict[str, Any]:
         return tasks.progress(_found(services, request, name), _names(subtasks))
 
@@ -149,7 +151,7 @@ def _add_subtask(router: GuardedRouter, services: Services) -> None:
 def _add_queue(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
-    @router.get("/tasks/{task_type}/state", summary="Tell where the queue of a type is")
+    @router.get("/tasks/{task_type}/state", summary="Show the state of the queue of a type")
     def state(task_type: str) -> str:
         return tasks.queue_state(task_type)
 
@@ -161,14 +163,14 @@ def _add_queue(router: GuardedRouter, services: Services) -> None:
     def count(task_type: str) -> int:
         return len(tasks.jobs(task_type))
 
-    @router.get("/tasks/{task_type}/taskstates", summary="Tell where the tasks of a type are")
+    @router.get("/tasks/{task_type}/taskstates", summary="Show the states of the tasks of a type")
     def states(task_type: str) -> dict[str, str]:
         return tasks.states(task_type)
 
     @router.get("/tasks/{task_type}/taskcounts", summary="Count the subtasks of each task of a type, by state")
     def counts(
         task_type: str,
-        state: Annotated[str, Query(description="Of tasks, by commas")] = "",
+        state: Annotated[str, Query(description="States of tasks, separated by commas")] = "",
         table: Annotated[str | None, Query(description="Typed name")] = None,
     ) -> dict[str, Any]:
         return tasks.counts(task_type, [one.upper() for one in _names(state)], table)
@@ -181,7 +183,7 @@ def _add_queue(router: GuardedRouter, services: Services) -> None:
 def _add_table(router: GuardedRouter, services: Services) -> None:
     tasks = services.tasks
 
-    @router.get("/tasks/{task_type}/{table}/state", summary="Tell where a table's tasks of a type are")
+    @router.get("/tasks/{task_type}/{table}/state", summary="Show the states of a table's tasks of a type")
     def state(task_type: str, table: str) -> dict[str, str]:
         return tasks.states(task_type, table)
 
@@ -189,13 +191,13 @@ def _add_table(router: GuardedRouter, services: Services) -> None:
     def debug(task_type: str, table: str, verbosity: Verbosity = 0) -> dict[str, Any]:
         return {job.name: tasks.debug(job, verbosity, table) for job in tasks.jobs(task_type, table)}
 
-    @router.get("/tasks/{task_type}/{table}/metadata", summary="Show what a task type remembers of a table")
+    @router.get("/tasks/{task_type}/{table}/metadata", summary="Show the metadata of a task type about a table")
     def metadata(task_type: str, table: str) -> dict[str, Any]:
         return tasks.metadata(table, task_type)
 
 
 def _found(services: Services, request: Request, name: str) -> Job:
-    """Return a task. Raises NotFoundError, and ForbiddenError for a table of it that the sender may not use."""
+    """Return a task. Raises NotFoundError, and ForbiddenError if the sender may not use one of its tables."""
     job = services.tasks.queues.find(name)
     for table in job.tables:
         principal_of(request).check_table(table)

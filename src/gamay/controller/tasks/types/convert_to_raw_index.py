@@ -1,4 +1,4 @@
-"""`ConvertToRawIndexTask`: columns that the table's config stores without dictionary lose those that segments have."""
+"""`ConvertToRawIndexTask`: segments drop the dictionaries of columns that the table config stores without one."""
 
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
 from gamay.model.segment_task_settings import columns_to_convert
@@ -8,7 +8,7 @@ _COLUMNS = f"{CONVERT_TO_RAW}.columns"
 
 
 class ConvertToRawIndexGenerator:
-    """Makes a subtask for each segment whose columns were not converted yet."""
+    """Generator of a subtask for each segment whose columns were not converted yet."""
 
     task_type = CONVERT_TO_RAW
     keys = known_task_keys(CONVERT_TO_RAW)

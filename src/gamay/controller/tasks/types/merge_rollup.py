@@ -1,7 +1,7 @@
-"""`MergeRollupTask`: the segments of a bucket of time become few, level by level, from short buckets to long ones.
+"""`MergeRollupTask`: the segments of a time bucket are merged into few, level by level, from short buckets to long ones.
 
-Of each level the buckets are done in their order. What is written before its tasks are made, the start of the first bucket
-that they are about, is where the next run begins: a bucket whose tasks failed is looked at again.
+The buckets of a level are merged in time order. The watermark of a level, written before its tasks are created, is the
+start of the first bucket that they merge; the next run begins there, so a bucket whose tasks failed is tried again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ from gamay.model.task_settings import MERGE_ROLLUP, known_task_keys
 LEVEL_KEY = f"{MERGE_ROLLUP}.mergeLevel"
 _KEPT_APART = "shouldNotMerge"
 _PREFIX = "merged_"
-_SEGMENTS_MAX = 4000  # of a subtask, whose record has their names
+_SEGMENTS_MAX = 4000  # per subtask, since its record lists their names
 Partitions: TypeAlias = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A stretch of time, and the segments with rows in it. spilled: whether one has rows outside, too."""
+    """A time bucket, and the segments with rows in it. spilled: whether one of them also has rows outside."""
 
     start_ms: int
     records: tuple[SegmentRecord, ...]
@@ -37,7 +37,7 @@ class Bucket:
 
 
 class MergeRollupGenerator:
-    """Makes the subtasks of all levels that have none under way."""
+    """Generator of the subtasks of all levels without unfinished ones."""
 
     task_type = MERGE_ROLLUP
     keys = known_task_keys(MERGE_ROLLUP)
@@ -55,7 +55,7 @@ class MergeRollupGenerator:
         busy = {config.get("mergeLevel") for config in wanted.working}
         ranks = {level.name: rank for rank, level in enumerate(settings.levels)}
         subtasks: list[Mapping[str, str]] = []
-        done_until: int | None = None  # what the level before has merged; None: it was the first
+        done_until: int | None = None  # the end of what the previous level has merged; None for the first level
         after = memory
         for rank, level in enumerate(settings.levels):
             start = _first_bucket(level, records, None if settings.process_all else memory.levels.get(level.name))
@@ -99,7 +99,7 @@ def candidates(wanted: GeneratorInput, settings: MergeRollupSettings, now_ms: in
 
 
 def being_replaced(lineage: Lineage) -> set[str]:
-    """Return the segments that somebody else is about to replace; what dead attempts at merges left open does not count."""
+    """Return the segments that other clients are replacing; entries left open by failed merge attempts do not count."""
     return {
         name
         for entry in lineage.entries.values()
@@ -133,7 +133,7 @@ def _next_buckets(
 
 
 def _at_once(buckets: Sequence[Bucket], most: int) -> Sequence[Bucket]:
-    """Return the first buckets, one that spills over the last of them: the next shares a segment with it."""
+    """Return the first buckets, up to the first spilled one, since the next bucket shares a segment with it."""
     spilled = next((n for n, bucket in enumerate(buckets) if bucket.spilled), len(buckets))
     return buckets[: min(most, spilled + 1)]
 
@@ -156,7 +156,7 @@ def _subtasks(config: TableConfig, level: MergeLevel, buckets: Sequence[Bucket],
 
 
 def by_partition(config: TableConfig, records: Sequence[SegmentRecord]) -> dict[Partitions, list[SegmentRecord]]:
-    """Return segments by the one partition that they hold of each column; None: those that hold several, or say nothing."""
+    """Return segments by their single partition of each column; None for those with several or unknown partitions."""
     partitions = config.indexing.segment_partition
     columns = [] if partitions is None else sorted(partitions.columns)
     groups: dict[Partitions, list[SegmentRecord]] = {}
@@ -172,7 +172,8 @@ def _partitions_of(record: SegmentRecord, columns: Sequence[str]) -> Partitions:
 
 
 def _cut(records: Sequence[SegmentRecord], rows_max: int) -> Iterator[list[SegmentRecord]]:
-    """Yield groups of which each but the last has so many rows, or just got there, or as many segments as it may name."""
+    """Yield groups that end with the segment that reaches `rows_max` rows, or with the maximum of segments per
+    subtask."""
     group: list[SegmentRecord] = []
     rows = 0
     for record in records:

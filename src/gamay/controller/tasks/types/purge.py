@@ -1,4 +1,4 @@
-"""`PurgeTask`: rows that are to go, by what purgers on minions say or by a list of values, are removed from segments."""
+"""`PurgeTask`: removes rows from segments, selected by purgers on minions or by a list of values."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,14 +13,14 @@ _STAMP = f"{PURGE}.time"
 
 
 class PurgeGenerator:
-    """Makes a subtask for each segment that was not purged for a while; segments without rows go at once."""
+    """Generator of a subtask for each segment whose last purge is old enough; segments without rows are deleted."""
 
     task_type = PURGE
     keys = known_task_keys(PURGE)
     max_tasks = 0
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return segments that were never purged first, then those whose last time is longest ago."""
+        """Return segments by their last purge: those never purged first, then the oldest."""
         settings = PurgeSettings.of(wanted.given)
         told = _told(wanted, settings)
         busy = {subtask["segmentName"] for subtask in wanted.working}
@@ -37,10 +37,10 @@ class PurgeGenerator:
 
 
 def _check_all(wanted: GeneratorInput, records: Sequence[SegmentRecord]) -> None:
-    """Raise InvalidConfigError unless rows can be deleted from all segments: a request that is done by half is none."""
+    """Raise InvalidConfigError unless rows can be deleted from all segments: a request must not be executed partially."""
     if away := [record.name for record in records if not record.download_url]:
         raise InvalidConfigError(
-            f"{len(away)} segments of {wanted.table} have no copy in the deep store yet, {away[0]} among them; ask again "
+            f"{len(away)} segments of {wanted.table} have no copy in the deep store yet, {away[0]} among them; try again "
             "once they have"
         )
     most = TaskSettings(PURGE, wanted.given).whole("tableMaxNumTasks", 0)
@@ -56,7 +56,7 @@ def _stamp(record: SegmentRecord) -> int:
 
 
 def _told(wanted: GeneratorInput, settings: PurgeSettings) -> Mapping[str, str]:
-    """Return what subtasks are told of the list of values. Raises InvalidConfigError for one that cannot be."""
+    """Return the settings of subtasks for the list of values. Raises InvalidConfigError for an invalid list."""
     if settings.column is None:
         return {}
     schema = wanted.schema()

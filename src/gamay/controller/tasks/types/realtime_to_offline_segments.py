@@ -1,4 +1,5 @@
-"""`RealtimeToOfflineSegmentsTask`: the rows of one bucket of time after the other go into the OFFLINE half of a table."""
+"""`RealtimeToOfflineSegmentsTask`: moves the rows of a hybrid table to its OFFLINE half, one time bucket after the
+other."""
 
 from collections.abc import Sequence
 
@@ -14,21 +15,21 @@ from gamay.model.task_settings import REALTIME_TO_OFFLINE, known_task_keys
 
 
 class RealtimeToOfflineGenerator:
-    """Makes one subtask for a table, of the bucket after the watermark; none while one is under way."""
+    """Generator of one subtask for the bucket after a table's watermark; none while one is unfinished."""
 
     task_type = REALTIME_TO_OFFLINE
     keys = known_task_keys(REALTIME_TO_OFFLINE)
     max_tasks = 1
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the next bucket that has rows, once all of them are in completed segments."""
+        """Return the next bucket with rows, once all of them are in completed segments."""
         check_merge_task(wanted.config, wanted.schema(), REALTIME_TO_OFFLINE, wanted.given)
         settings = RealtimeToOfflineSettings.of(wanted.given)
         if wanted.working:
             return TaskPlan()
         offline = typed_table_name(wanted.config.raw_name, TableType.OFFLINE)
         if wanted.registry.get_table_config(offline) is None:
-            raise InvalidConfigError(f"{REALTIME_TO_OFFLINE} needs the table {offline}, where the rows go: create it")
+            raise InvalidConfigError(f"{REALTIME_TO_OFFLINE} needs the table {offline} for the rows: create it")
         records = [record for record in wanted.completed_segments() if record.total_docs > 0 and record.start_time_ms >= 0]
         if not records:
             return TaskPlan()
@@ -52,10 +53,10 @@ class RealtimeToOfflineGenerator:
 def next_window(
     records: Sequence[SegmentRecord], start_ms: int, bucket_ms: int, until_ms: int
 ) -> tuple[int, list[SegmentRecord]] | None:
-    """Return the first bucket from `start_ms` on with rows: its start and segments. None where it is not over yet.
+    """Return start and segments of the first bucket with rows from `start_ms` on; None if it is not complete yet.
 
-    until_ms: it must end by then. It is not over while it overlaps the last completed segment of a stream's partition and
-    that one ends before it: more of its rows may be consumed at this moment.
+    until_ms: the bucket must end by then. It is incomplete while it overlaps the last completed segment of a stream
+    partition and this segment ends before the bucket: more of its rows may still be consumed.
     """
     last = last_completed(records)
     while start_ms + bucket_ms <= until_ms:
@@ -73,7 +74,7 @@ def next_window(
 
 
 def _watermark(wanted: GeneratorInput, offline: str, records: Sequence[SegmentRecord], bucket_ms: int) -> int:
-    """Return where to go on; the first time where the rows begin, or where those that OFFLINE shows end."""
+    """Return the watermark; initially the start of the rows, or the end of those that the OFFLINE half already has."""
     store = wanted.registry.store
     known = read_memory(store, wanted.table, REALTIME_TO_OFFLINE)
     if known.whole is not None:

@@ -1,4 +1,4 @@
-"""`RefreshSegmentTask`: segments are stored as the table's schema and config say, after one of these was changed."""
+"""`RefreshSegmentTask`: rebuilds segments after a change of the table's schema or config."""
 
 from gamay.cluster.records.records import SegmentRecord
 from gamay.controller.tasks.spi import GeneratorInput, TaskPlan, segment_config
@@ -8,14 +8,14 @@ _STAMP = f"{REFRESH_SEGMENT}.time"
 
 
 class RefreshSegmentGenerator:
-    """Makes a subtask for each segment that has not been looked at since the last change."""
+    """Generator of a subtask for each segment that was not refreshed since the last change."""
 
     task_type = REFRESH_SEGMENT
     keys = known_task_keys(REFRESH_SEGMENT)
     max_tasks = 20
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the segments whose stamp is older than schema or config, those of the oldest first."""
+        """Return the segments whose stamp is older than the schema or config, the oldest first."""
         changed_ms = wanted.registry.definition_changed_ms(wanted.table)
         busy = {subtask["segmentName"] for subtask in wanted.working}
         records = [r for r in wanted.completed_segments() if _stamp(r) < changed_ms and r.name not in busy]

@@ -1,7 +1,7 @@
 """`SegmentGenerationAndPushTask`: segments of the files in the folders that a table's `batchConfigMaps` name.
 
-A file that some segment was made of already is left out where rows are appended; where they are refreshed, all files are
-taken anew each time. Users may have other files taken in, once, with settings of their own.
+An APPEND table skips files from which a segment was already built; a REFRESH table ingests all files each time. Users
+may ingest other files once, with their own settings.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,16 +24,16 @@ _GIVEN = "taskConfigs"
 
 
 class SegmentGenerationGenerator:
-    """Makes a subtask for each file; one for all of them where `consistentDataPush` has them appear together."""
+    """Generator of a subtask for each file, or of a single one if `consistentDataPush` makes them visible together."""
 
     task_type = SEGMENT_GENERATION
     keys = known_task_keys(SEGMENT_GENERATION)
     max_tasks = 0
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the files that are to be taken in, by map and URI."""
+        """Return the files to ingest, by map and URI."""
         if wanted.config.table_type is not TableType.OFFLINE:
-            raise InvalidConfigError(f"{SEGMENT_GENERATION} is for OFFLINE tables, and {wanted.table} is none")
+            raise InvalidConfigError(f"{SEGMENT_GENERATION} is for OFFLINE tables, which {wanted.table} is not")
         given = {key: text for key, text in wanted.given.items() if key not in COMMON_KEYS or key == "push.mode"}
         if wanted.is_adhoc and given:
             return TaskPlan(list(_asked_for(wanted, given)))
@@ -56,7 +56,7 @@ class SegmentGenerationGenerator:
 
 
 def _asked_for(wanted: GeneratorInput, given: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """Yield the subtasks of what a user asks for once: all files, whatever was taken in before."""
+    """Yield the subtasks of a user's one-time request: all files, whether they were ingested before or not."""
     for key in given:
         if not is_batch_key(key):
             raise InvalidConfigError(f"unknown key '{key}' in {_GIVEN}.{nearest_batch_key(key)}")
@@ -71,7 +71,7 @@ def _asked_for(wanted: GeneratorInput, given: Mapping[str, str]) -> Iterator[Map
 
 
 def _files(wanted: GeneratorInput, settings: BatchSettings, where: str) -> list[InputFile]:
-    """List the files of a map, once it is certain that segments can be made of them."""
+    """List the files of a map, after checking that segments can be built from them."""
     if settings.output_uri is not None:
         if _is_local(settings.output_uri):
             raise InvalidConfigError(
@@ -90,7 +90,7 @@ def _is_local(uri: str) -> bool:
     try:
         return local_path(uri) is not None
     except ValueError:
-        return False  # it is no URI, as the check of those that are allowed says
+        return False  # not a URI; the check of allowed URIs reports it
 
 
 def _format_of(settings: BatchSettings, file: InputFile) -> str:
@@ -103,7 +103,7 @@ def _format_of(settings: BatchSettings, file: InputFile) -> str:
 
 
 def _taken(wanted: GeneratorInput) -> set[str]:
-    """Return the files that are left out: those being worked on, and where rows are appended those in segments."""
+    """Return the files to skip: those of unfinished subtasks and, for APPEND tables, those already in segments."""
     working: set[str] = set()
     for subtask in wanted.working:
         working |= set(inputs_of(subtask))
@@ -119,12 +119,12 @@ def _visible(wanted: GeneratorInput) -> Collection[SegmentRecord]:
 
 
 def files_in(records: Collection[SegmentRecord]) -> set[str]:
-    """Return the files that segments were made of, as far as they say."""
+    """Return the files from which segments were built, as far as recorded."""
     return {record.custom[INPUT_FILE] for record in records if INPUT_FILE in record.custom}
 
 
 def inputs_of(subtask: Mapping[str, str]) -> Sequence[str]:
-    """Return the files that a subtask takes in."""
+    """Return the files that a subtask ingests."""
     if "subtasks" in subtask:
         return [config[INPUT_FILE] for config in orjson.loads(subtask["subtasks"])]
     return [subtask[INPUT_FILE]]
@@ -145,7 +145,7 @@ def _config(
 
 
 def _together(wanted: GeneratorInput, subtasks: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """Return one subtask that does others, whose segments appear together."""
+    """Return one subtask that executes others, so that their segments become visible together."""
     return {"tableName": wanted.table, "subtasks": orjson.dumps(list(subtasks)).decode()}
 
 

@@ -1,7 +1,7 @@
-"""`UpsertCompactMergeTask`: the valid rows of several small segments of a partition, in one new segment.
+"""`UpsertCompactMergeTask`: merges the valid rows of several small segments of a partition into one.
 
-The new segment is younger than its inputs, so every tie falls to it; the inputs then hold no valid row, and a later
-run deletes them.
+The new segment has a later creation time than its inputs, so it wins every tie; the inputs then have no valid rows, and a
+later run deletes them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,21 +23,21 @@ _PREFIX = "compacted"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Segments of one partition that become one."""
+    """Segments of one partition to be merged. invalid: their invalid rows."""
 
     records: tuple[SegmentRecord, ...]
     invalid: int
 
 
 class UpsertMergeGenerator:
-    """Makes one subtask for each partition at most."""
+    """Generator of at most one subtask for each partition."""
 
     task_type = UPSERT_COMPACT_MERGE
     keys = known_task_keys(UPSERT_COMPACT_MERGE)
     max_tasks = 1
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the partitions with most invalid rows first; nothing while such a task of the table goes on."""
+        """Return the partitions with the most invalid rows first; nothing while a task of the table is unfinished."""
         settings = MergeSettings.of(wanted.given)
         if wanted.working:
             return TaskPlan()
@@ -60,14 +60,14 @@ class UpsertMergeGenerator:
 
 
 def already_merged(records: Collection[SegmentRecord]) -> set[str]:
-    """Return the segments whose rows are in another one already."""
+    """Return the segments whose rows are already in another one."""
     return {name for record in records for name in record.custom.get(MERGED_KEY, "").split(",") if name}
 
 
 def choose_groups(
     records: Sequence[SegmentRecord], counts: Mapping[str, DocCounts], settings: MergeSettings
 ) -> dict[int, Group]:
-    """Return for each partition the group that is most worth merging: with most invalid rows, then segments."""
+    """Return the best group of each partition: the one with the most invalid rows, then the most segments."""
     partitions: dict[int, list[SegmentRecord]] = {}
     for record in records:
         partition, found = partition_of(record.name), counts.get(record.name)
@@ -113,7 +113,7 @@ def _packed(records: Sequence[SegmentRecord], counts: Mapping[str, DocCounts], s
 
 
 def _retained_from(config: TableConfig, settings: MergeSettings, now_ms: int) -> int:
-    """Return before which time segments are left to retention."""
+    """Return the time before which segments are left to retention, -1 for none."""
     unit, value = config.segments.retention_time_unit, config.segments.retention_time_value
     if settings.retention_buffer_ms is None or not unit or not value:
         return -1
@@ -128,7 +128,7 @@ def _config(config: TableConfig, partition: int, group: Group, settings: MergeSe
         "segmentName": ",".join(names),
         "crc": ",".join(str(record.crc) for record in group.records),
         "outputSegmentName": f"{_PREFIX}__{config.raw_name}__{partition}__{time}__{now_ms}",
-        # after all of them, so that every tie falls to the output
+        # later than all inputs, so that the output wins every tie
         "creationTime": str(max(record.creation_time_ms for record in group.records) + 1),
         "validDocIdsConsensusMode": settings.consensus.mode,
         "ignoreCrcMismatch": str(settings.consensus.ignore_crc).lower(),

@@ -1,4 +1,4 @@
-"""`UpsertCompactionTask`: segments in which many rows are invalid are built anew without these."""
+"""`UpsertCompactionTask`: rebuilds segments with many invalid rows without these."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,14 +9,14 @@ from gamay.model.task_settings import UPSERT_COMPACTION, CompactionSettings, kno
 
 
 class UpsertCompactionGenerator:
-    """Makes a subtask for each segment that is worth it."""
+    """Generator of a subtask for each segment with enough invalid rows."""
 
     task_type = UPSERT_COMPACTION
     keys = known_task_keys(UPSERT_COMPACTION)
     max_tasks = 0
 
     def plan(self, wanted: GeneratorInput) -> TaskPlan:
-        """Return the segments with most invalid rows first; nothing while such a task of the table goes on."""
+        """Return the segments with the most invalid rows first; nothing while a task of the table is unfinished."""
         settings = CompactionSettings.of(wanted.given)
         if wanted.working:
             return TaskPlan()
@@ -31,7 +31,7 @@ class UpsertCompactionGenerator:
 def choose(
     records: Sequence[SegmentRecord], counts: Mapping[str, DocCounts], percent: float, count: int
 ) -> tuple[list[SegmentRecord], list[str]]:
-    """Return the segments to be compacted, most invalid rows first, and those in which no row is valid."""
+    """Return the segments to compact, most invalid rows first, and the segments without valid rows."""
     deleted = [name for name, found in counts.items() if found.valid == 0]
     worth = [
         record
