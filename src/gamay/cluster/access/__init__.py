@@ -1,1 +1,1 @@
-"""Who may do what: principals, rights, passwords, log-ins, users in the store, and the log of changes."""
+"""Access control: principals, rights, passwords, log-ins, users in the store, and the audit log."""

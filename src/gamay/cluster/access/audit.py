@@ -1,9 +1,9 @@
-"""The log of who changed what, from where, and with which outcome: logger `gamay.audit`.
+"""The audit log of changes, with their sender, address and outcome: logger `gamay.audit`.
 
     INFO  gamay.audit change by 'clerk' from 10.0.0.7: DeleteSegment of trips_OFFLINE, DELETE '/segments/trips_OFFLINE': 200
     WARN  gamay.audit log-in as 'root' from 10.0.0.9 failed at '/tables', failures in a row: 6
 
-Parameters and bodies are not written, for they may hold what is secret. What instances tell each other is not in it.
+Parameters and bodies are not logged, since they may contain secrets. Requests between instances are not logged.
 """
 
 import logging
@@ -26,7 +26,7 @@ _CHANGES = frozenset({Level.WRITE, Level.OPERATE, Level.ADMINISTER})
 
 @dataclass(slots=True)
 class _Note:
-    """What a route knows of the request that it takes; None until one has."""
+    """The audit data of a request. right: None until a route has handled the request."""
 
     right: Right | None = None
     sender: str = ""
@@ -34,18 +34,18 @@ class _Note:
 
 
 class Audited:
-    """An ASGI application in front of one whose routes `note` what they do."""
+    """An ASGI middleware in front of an application whose routes call `note`."""
 
     def __init__(self, app: _App) -> None:
         self._app = app
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: _Send) -> None:
-        """Handle one request, and log it once its outcome is known, if it is one for a change."""
+        """Handle one request, and log it with its outcome if it is a change."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         note = scope[_NOTE] = _Note()
-        status = 500  # of one that ends without an answer
+        status = 500  # if it ends without an answer
 
         async def watched(message: _Message) -> None:
             nonlocal status
@@ -61,18 +61,18 @@ class Audited:
 
 
 def note(scope: MutableMapping[str, Any], right: Right, sender: Principal, tables: list[str]) -> None:
-    """Tell what a request is for, before it is decided whether its sender may."""
+    """Record the purpose of a request, before its sender is authorised."""
     if (kept := scope.get(_NOTE)) is not None:
         kept.right, kept.sender, kept.tables = right, sender.name, tables
 
 
 def log_failed_login(name: str, address: str, path: str, count: int) -> None:
-    """Log that somebody could not log in; count: how often in a row."""
+    """Log a failed log-in. count: failures in a row."""
     _log.warning("log-in as %r from %s failed at %r, failures in a row: %d", name, address, path, count)
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str:
-    """Return from where a request comes."""
+    """Return the client's address of a request."""
     client = scope.get("client")
     return client[0] if client else "unknown"
 

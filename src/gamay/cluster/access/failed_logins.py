@@ -1,9 +1,9 @@
-"""Who fails to log in has to wait: passwords cannot be guessed by trying many of one name, nor one of many names."""
+"""Delays after failed log-ins, against guessing many passwords of one name, or one password of many names."""
 
 from gamay.base.errors import GamayError
 
-_FREE = 5  # failures of a name before it has to wait
-_FREE_NAMES = 20  # names of an address that fail before all its log-ins have to wait
+_FREE = 5  # failures of a name before its log-ins are delayed
+_FREE_NAMES = 20  # failed names of an address before all of its log-ins are delayed
 _FIRST_S, _LONGEST_S = 0.25, 5.0  # the wait doubles with each failure
 _WAIT_MAX_S = 10.0
 _FORGOTTEN_S = 900.0
@@ -11,23 +11,23 @@ _REMEMBERED_MAX = 10_000
 
 
 class TooManyLoginsError(GamayError):
-    """A log-in while many others of the same name and address wait that failed before."""
+    """A log-in while too many of the same name or address are already delayed."""
 
     http_status = 429
 
 
 class FailedLogins:
-    """Counts failures by address and name. Times are in seconds of one steady clock; its users call one at a time."""
+    """Counters of failures by address and name. Times are in seconds of a monotonic clock. Not thread-safe."""
 
     def __init__(self) -> None:
-        # of an address and no name: how many of its names failed
+        # (address, None): the number of names of the address that failed
         self._failures: dict[tuple[str, str | None], tuple[int, float]] = {}
         self._free_at: dict[tuple[str, str | None], float] = {}
 
     def wait_s(self, address: str, name: str, now_s: float) -> float:
-        """Return for how long an attempt has to wait before it is looked at; attempts at once wait for each other.
+        """Return the delay before an attempt is verified; concurrent attempts queue up.
 
-        Raises TooManyLoginsError when that would be too long.
+        Raises TooManyLoginsError if the delay would be too long.
         """
         return max(
             self._wait_s((address, name), _FREE, now_s, "log-ins of this name"),
@@ -35,13 +35,13 @@ class FailedLogins:
         )
 
     def failed(self, address: str, name: str, now_s: float) -> int:
-        """Note a failure; return how many of the name there were without a success between."""
+        """Record a failure; return the number of the name's failures since its last success."""
         if (address, name) not in self._failures:
             self._count((address, None), now_s)
         return self._count((address, name), now_s)
 
     def succeeded(self, address: str, name: str) -> None:
-        """Forget the failures of a name."""
+        """Reset the failures of a name."""
         self._forget((address, name))
 
     def _wait_s(self, who: tuple[str, str | None], free: int, now_s: float, what: str) -> float:

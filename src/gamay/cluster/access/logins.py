@@ -1,4 +1,4 @@
-"""Who logs in: principals by their `Authorization` header, and a pause for who gets it wrong again and again."""
+"""Log-ins: principals by their `Authorization` header, with a delay after repeated failures."""
 
 import asyncio
 import re
@@ -17,7 +17,7 @@ _PEER = re.compile(r"ipv[46]:(.*):\d+")
 
 
 class Logins:
-    """The log-ins at all ports of a role. However they come, failures of a name and address are counted together."""
+    """The log-ins at all ports of a role. Failures of a name and address are counted together across protocols."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Logins:
         pause: Callable[[float], None] = time.sleep,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """access: who may log in. sleep, pause: wait for so many seconds, on an event loop and on a thread."""
+        """Create it. access: verifies log-ins. sleep, pause: wait for seconds, on an event loop and on a thread."""
         self.access = access
         self._sleep = sleep
         self._pause = pause
@@ -35,7 +35,7 @@ class Logins:
         self._lock = threading.Lock()
 
     async def principal(self, authorization: str | None, address: str, path: str) -> Principal:
-        """Return who sent a request with this header, from an address, to a path.
+        """Return the sender of a request with this header, from an address, to a path.
 
         Raises UnauthorizedError, TooManyLoginsError.
         """
@@ -48,7 +48,7 @@ class Logins:
         return await asyncio.to_thread(self._verified, authorization, address, path)
 
     def principal_of_call(self, authorization: str | None, address: str, path: str) -> Principal:
-        """Do the same on the thread of a caller, which may wait."""
+        """Do what `principal` does on the caller's thread, which may block."""
         if authorization is None:
             return self.access.principal(None)
         if (known := self.access.verified(authorization)) is not None:
@@ -76,9 +76,9 @@ class Logins:
 
 
 def address_of_peer(peer: str, untold: str) -> str:
-    """Return the address of gRPC's name for a client, `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`, as HTTP has it.
+    """Return the address in gRPC's name of a client, `ipv4:10.0.0.7:51234` or `ipv6:%5B::1%5D:51234`, in HTTP's form.
 
-    untold: is returned where the name has none.
+    untold: the result for a name without an address.
     """
     found = _PEER.fullmatch(unquote(peer))
     return untold if found is None else found[1].strip("[]")

@@ -1,18 +1,18 @@
-"""Passwords as they are stored, and as requests carry them: scrypt hashes (RFC 7914), and HTTP basic authentication."""
+"""Stored passwords (scrypt hashes, RFC 7914) and passwords in requests (HTTP basic authentication)."""
 
 import base64
 import hashlib
 import hmac
 import os
 
-# 8 MiB and about 20 ms each
+# 8 MiB and about 20 ms per hash
 _COST, _BLOCK, _PARALLEL = 1 << 13, 8, 1
 _COST_MAX = 1 << 17
 _SCHEME = "scrypt"
 
 
 def hashed_password(password: str, salt: bytes | None = None) -> str:
-    """Return what is stored of a password: `scrypt$n$r$p$salt$hash`, the last two in base64."""
+    """Return the hash of a password for storage: `scrypt$n$r$p$salt$hash`, the last two in base64."""
     chosen = os.urandom(16) if salt is None else salt
     made = hashlib.scrypt(password.encode(), salt=chosen, n=_COST, r=_BLOCK, p=_PARALLEL)
     return f"{_SCHEME}${_COST}${_BLOCK}${_PARALLEL}${_base64(chosen)}${_base64(made)}"
@@ -31,7 +31,7 @@ def is_hash(text: str) -> bool:
 
 
 def matches(password: str, hashed: str) -> bool:
-    """Whether a password is the one that was hashed; False for another program's hash, which has to be set anew."""
+    """Whether a password matches a hash; False for another program's hash, so such a password has to be set again."""
     if not is_hash(hashed):
         return False
     _, cost, block, parallel, salt, wanted = hashed.split("$")
@@ -46,7 +46,7 @@ def basic_token(name: str, password: str) -> str:
 
 
 def credentials(authorization: str) -> tuple[str, str]:
-    """Return name and password, empty where the header is none of basic authentication, whose name may be of any case."""
+    """Return name and password of a basic authentication header (scheme in any case); both empty for any other header."""
     scheme, _, token = authorization.strip().partition(" ")
     try:
         text = base64.b64decode(token.strip(), validate=True).decode() if scheme.lower() == "basic" else ""
@@ -57,7 +57,8 @@ def credentials(authorization: str) -> tuple[str, str]:
 
 
 def digest(authorization: str) -> bytes:
-    """Return by what a header is remembered that was verified once, for the hash of a password is made to be slow."""
+    """Return the cache key of a verified header. Verified headers are cached because password hashes are slow by
+    design."""
     return hashlib.sha256(authorization.strip().encode("utf-8", "surrogateescape")).digest()
 
 
@@ -65,5 +66,5 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-# of nobody: who is not there takes as long as who is
+# matches no password: an unknown user takes as long to refuse as a known one
 NO_HASH = f"{_SCHEME}${_COST}${_BLOCK}${_PARALLEL}${_base64(bytes(16))}${_base64(bytes(64))}"

@@ -1,4 +1,4 @@
-"""Who may do what: principals with basic authentication, as the properties file of a role lists them. Pure functions.
+"""Principals with basic authentication, as the properties file of a role lists them. Pure functions.
 
     controller.admin.access.control.factory.class=BasicAuthAccessControlFactory
     controller.admin.access.control.principals=admin,guest
@@ -7,8 +7,9 @@
     controller.admin.access.control.principals.guest.tables=trips
     controller.admin.access.control.principals.guest.permissions=READ
 
-Brokers have the same under `pinot.broker.access.control`, servers under `pinot.server.admin.access.control`. Brokers also
-keep rows away: `….principals.guest.trips.rls=city = 'Oslo'` (`gamay.broker.answer.row_filters`). With the class
+Brokers have the same keys under `pinot.broker.access.control`, servers under `pinot.server.admin.access.control`.
+Brokers also filter rows: `….principals.guest.trips.rls=city = 'Oslo'` (`gamay.broker.answer.row_filters`). With the
+class
 `ZkBasicAuthAccessControlFactory` the users are those in the metadata store: `gamay.cluster.access.users`.
 """
 
@@ -40,7 +41,7 @@ _PREFIXES = {
 
 
 class Permission(Enum):
-    """What a principal may do."""
+    """The kinds of requests that a principal may make."""
 
     READ = "READ"
     CREATE = "CREATE"
@@ -49,7 +50,7 @@ class Permission(Enum):
 
 
 class PrincipalRole(Enum):
-    """How far the rights of a principal go, on the tables that it may use: `gamay.cluster.access.rights.LEVELS`."""
+    """The level of a principal's rights on the tables that it may use: `gamay.cluster.access.rights.LEVELS`."""
 
     READER = "reader"
     WRITER = "writer"
@@ -65,18 +66,19 @@ class UnauthorizedError(GamayError):
 
 
 class ForbiddenError(GamayError):
-    """A request for something that its principal may not have."""
+    """A request that its principal is not authorised to make."""
 
     http_status = 403
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """tables, permissions: None is all. excluded: tables that are not to be seen, whatever `tables` says.
+    """A user or client with its rights.
 
-    row_filters: of tables, by raw name, the conditions of WHERE for the rows that are to be seen.
-    password: plain or hashed, empty for who is known otherwise. role: None where it follows from the others.
-    An empty name is nobody: a request without a log-in.
+    tables, permissions: None for all. excluded: hidden tables, whatever `tables` says.
+    row_filters: raw table name -> the WHERE conditions of the visible rows.
+    password: plain or hashed, empty for a principal verified otherwise. role: None if it follows from the other fields.
+    A principal with an empty name is anonymous: a request without a log-in.
     """
 
     name: str
@@ -94,7 +96,7 @@ class Principal:
 
     @property
     def effective_role(self) -> PrincipalRole:
-        """The role that was given, else that of an administrator where nothing is kept away, of an operator elsewhere."""
+        """The given role, or else administrator for a principal without restrictions, operator for any other."""
         if self.role is not None:
             return self.role
         unlimited = self.sees_all_tables and self.permissions is None
@@ -102,7 +104,7 @@ class Principal:
 
     @property
     def sees_all_tables(self) -> bool:
-        """Whether no table is kept away."""
+        """Whether all tables are visible."""
         return self.tables is None and not self.excluded
 
     def may_use(self, table: str) -> bool:
@@ -111,11 +113,11 @@ class Principal:
         return raw not in self.excluded and (self.tables is None or raw in self.tables)
 
     def sees_rows_of(self, table: str) -> bool:
-        """Whether a table, with or without its type, may be used, and no rows of it are kept away."""
+        """Whether a table, with or without its type, may be used, without row filters."""
         return self.may_use(table) and not (self.row_filters and raw_table_name(table) in self.row_filters)
 
     def may(self, permission: Permission) -> bool:
-        """Whether something of the kind may be done."""
+        """Whether requests of a kind are permitted."""
         return self.permissions is None or permission in self.permissions
 
     def check_table(self, table: str) -> None:
@@ -126,7 +128,7 @@ class Principal:
     def check_admin(self, what: str) -> None:
         """Raise ForbiddenError unless this is an administrator."""
         if not self.is_admin:
-            raise ForbiddenError(f"Permission denied.Reason: {self.name} is no administrator, who alone may {what}")
+            raise ForbiddenError(f"Permission denied.Reason: {self.name} is no administrator, which is required to {what}")
 
 
 ANYONE = Principal("anyone", "")
@@ -134,7 +136,7 @@ NOBODY = Principal("", "", tables=frozenset(), permissions=frozenset(), role=Pri
 
 
 class AccessControl(Protocol):
-    """Who may use the HTTP interface of a role."""
+    """The access control of a role's interfaces."""
 
     @property
     def is_open(self) -> bool:
@@ -142,7 +144,8 @@ class AccessControl(Protocol):
         ...
 
     def verified(self, authorization: str) -> Principal | None:
-        """Return who sent a request with this header, if it was verified already; else `principal` must, on a thread."""
+        """Return the sender of a request with this header if it was already verified; otherwise call `principal`, on
+        a thread."""
         ...
 
     def principal(self, authorization: str | None) -> Principal:
@@ -150,13 +153,13 @@ class AccessControl(Protocol):
         ...
 
     def forget(self) -> None:
-        """Keep nothing of what was verified: users have changed."""
+        """Drop all cached verifications, since users have changed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUsers:
-    """Says that the users of a role are in the metadata store. name, password: of the first administrator."""
+    """Marker that the users of a role are in the metadata store. name, password: of the first administrator."""
 
     name: str
     password: str = field(repr=False)
@@ -164,7 +167,7 @@ class StoredUsers:
 
 @dataclass(frozen=True, slots=True)
 class ListedAccess:
-    """The principals of a role that its properties file lists; None lets everybody in."""
+    """The principals that a role's properties file lists; None for no access control."""
 
     principals: tuple[Principal, ...] | None = None
     _verified: dict[bytes, Principal] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -175,11 +178,11 @@ class ListedAccess:
         return self.principals is None
 
     def verified(self, authorization: str) -> Principal | None:
-        """Return who sent a request with this header, None where it was not verified yet."""
+        """Return the sender of a request with this header, or None if it was not verified yet."""
         return ANYONE if self.is_open else self._verified.get(digest(authorization))
 
     def forget(self) -> None:
-        """Nothing changes here: the principals are those of the configuration."""
+        """Do nothing: the principals are fixed by the configuration."""
 
     def principal(self, authorization: str | None) -> Principal:
         """Return who sent a request with this `Authorization` header. Raises UnauthorizedError."""
@@ -214,7 +217,7 @@ EVERYBODY = ListedAccess()
 
 @dataclass(frozen=True, slots=True)
 class _WithToken:
-    """Lets one more in, by a token."""
+    """An access control that admits one more principal, by a token."""
 
     access: AccessControl
     extra: Principal
@@ -238,32 +241,32 @@ class _WithToken:
 
 
 def with_token(access: AccessControl, token: str, name: str) -> AccessControl:
-    """Return who may use a role, and somebody who may do everything with this `Authorization` header."""
+    """Return the access control with one more principal, which has all rights and this `Authorization` header."""
     return access if access.is_open else _WithToken(access, Principal(name, ""), token)
 
 
 def unauthorized(authorization: str | None) -> UnauthorizedError:
-    """Return the error of a request by nobody that is known."""
+    """Return the error of a request without valid credentials."""
     what = "a name and a password" if authorization is None else "another name or password"
     return UnauthorizedError(f"HTTP 401 Unauthorized: this needs {what}")
 
 
 def access_keys(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return those properties that say who may do what."""
+    """Return the properties of access control."""
     return {key: value for key, value in properties.items() if key.startswith(access_prefixes(role))}
 
 
 def access_prefixes(role: Role) -> tuple[str, ...]:
-    """Return how the keys begin that say who may do what."""
+    """Return the key prefixes of access control."""
     prefix, _ = _PREFIXES[role]
     return (f"{prefix}.", f"{_INITIAL}.", *((_ROW_SWITCH,) if role is Role.BROKER else ()))
 
 
 def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredUsers:
-    """Read the access control of a role; everybody may do everything unless it says otherwise.
+    """Read the access control of a role; without one, every client has all rights.
 
-    Raises InvalidConfigError for an unknown class or key, for a principal without a password, and for row filters that would
-    not act.
+    Raises InvalidConfigError for an unknown class or key, for a principal without a password, and for row filters without
+    effect.
     """
     prefix, class_key = _PREFIXES[role]
     own = {key.removeprefix(f"{prefix}."): value.strip() for key, value in access_keys(role, properties).items()}
@@ -272,7 +275,7 @@ def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | 
     given = own.pop(class_key, None)
     if given is None and own:
         raise InvalidConfigError(
-            f"{prefix}.{next(iter(own))} means nothing without {prefix}.{class_key}={_BASIC}: everybody would be let in"
+            f"{prefix}.{next(iter(own))} has no effect without {prefix}.{class_key}={_BASIC}: every client would be admitted"
         )
     factory = (given or _OPEN[0]).rpartition(".")[2]
     if factory in _OPEN:
@@ -280,24 +283,24 @@ def access_control(role: Role, properties: Mapping[str, str]) -> ListedAccess | 
     if factory == _STORED:
         if own:
             key = next(iter(own))
-            raise InvalidConfigError(f"{prefix}.{key} means nothing with {_STORED}: users are managed by /users")
+            raise InvalidConfigError(f"{prefix}.{key} has no effect with {_STORED}: users are managed by /users")
         return StoredUsers(initial["username"], initial["password"])
     if factory != _BASIC:
         classes = f"{_BASIC}, {_STORED} or {_OPEN[0]}"
         raise InvalidConfigError(f"{prefix}.{class_key}: '{factory}' is unknown, it must be {classes}")
     names = _listed(own.pop("principals", ""))
     if not names:
-        raise InvalidConfigError(f"{prefix}.principals is missing: the names of those who may log in, by commas")
+        raise InvalidConfigError(f"{prefix}.principals is missing: list the names of the principals, separated by commas")
     principals = tuple(_principal(f"{prefix}.principals", name, own, keeps_rows=keeps_rows is True) for name in names)
     known = {f"principals.{name}.{key}" for name in names for key in _KEYS}
     rows = {key for name in names for key in _row_keys(name, own).values()} if role is Role.BROKER else set()
     for key in own:
         if key in rows and keeps_rows is None:
-            raise InvalidConfigError(f"{prefix}.{key} means nothing without {_ROW_SWITCH}=true: all rows would be seen")
+            raise InvalidConfigError(f"{prefix}.{key} has no effect without {_ROW_SWITCH}=true: all rows would be visible")
         if key not in known and key not in rows:
             if key.endswith(_ROWS) and role is Role.BROKER:
-                raise InvalidConfigError(f"{prefix}.{key} means nothing: the principal's `tables` must list the table")
-            raise InvalidConfigError(f"{prefix}.{key} means nothing.{nearest(key, known)}")
+                raise InvalidConfigError(f"{prefix}.{key} has no effect: the principal's `tables` must list the table")
+            raise InvalidConfigError(f"{prefix}.{key} is unknown.{nearest(key, known)}")
     return ListedAccess(principals)
 
 
@@ -332,7 +335,7 @@ def _role(key: str, text: str) -> PrincipalRole | None:
 
 
 def _row_keys(name: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys of a principal's row filters, by the table, which must be one of those listed."""
+    """Return table -> key of a principal's row filters; only the principal's listed tables can have one."""
     tables = map(raw_table_name, _listed(own.get(f"principals.{name}.tables", "")))
     keys = {table: f"principals.{name}.{table}{_ROWS}" for table in tables}
     return {table: key for table, key in keys.items() if table != "*" and key in own}

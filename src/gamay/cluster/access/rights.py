@@ -1,18 +1,18 @@
-"""What each route needs of its sender: one line for each, in a table that the routes of a role are registered by.
+"""The rights that routes require, as a table with a line for each route, by which the routes of a role are registered.
 
     method  path              action          level    tables
     PUT     /tables/{table}   UpdateTableConfig operate table,body.tableName
 
-The action is named as Pinot names it. The level says who may do such things at all (`Level`), the last column which tables
-they are done to, by the arguments that the handler gets, after they were parsed:
+The action has Pinot's name. The level determines which roles may call the route (`Level`), the last column which
+tables the call is about, by the handler's parsed arguments:
 
 | tables | |
 | --- | --- |
-| `table`, `body.tableName`, by commas | those that arguments or keys of a body name; where none is named, every table |
-| `-` | none: the cluster is read or changed, and changing it takes all tables |
-| `all` | the answer tells of every table, or every one may be changed |
-| `listed` | the handler leaves out of its answer what its sender may not use |
-| `found` | the handler finds out which ones, and checks them |
+| `table`, `body.tableName`, separated by commas | those that arguments or body keys name; every table if none is named |
+| `-` | none: the cluster is read or changed; a change requires all tables |
+| `all` | the answer covers every table, or every one may be changed |
+| `listed` | the handler filters its answer by the tables of the sender |
+| `found` | the handler determines the tables and checks them |
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,18 +28,18 @@ _PERMISSIONS = {"POST": Permission.CREATE, "PUT": Permission.UPDATE, "DELETE": P
 
 
 class Level(Enum):
-    """What kind of thing an action is, from what harms least; each role has some of them."""
+    """The level of an action, in ascending order of possible harm; each role has some of the levels."""
 
-    OPEN = "open"  # for everybody, without a log-in
+    OPEN = "open"  # needs no log-in
     READ = "read"
     WRITE = "write"  # rows and segments of tables
     OPERATE = "operate"  # configs of tables, tasks, instances
     ADMINISTER = "administer"  # users, the metadata store, settings of the cluster
-    INSTANCE = "instance"  # what instances tell each other
+    INSTANCE = "instance"  # requests between instances
 
 
 class Scope(Enum):
-    """How a route comes by the tables it is about."""
+    """How the tables of a route are determined."""
 
     NAMED = "named"
     CLUSTER = "-"
@@ -61,7 +61,8 @@ LEVELS: Mapping[PrincipalRole, frozenset[Level]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a route needs. arguments: those that name tables, each with the keys that lead into it, where it is a body."""
+    """The right that a route requires. arguments: the arguments that name tables, each with the keys into it if it is
+    a body."""
 
     action: str
     level: Level
@@ -69,7 +70,8 @@ class Right:
     arguments: tuple[tuple[str, ...], ...] = ()
 
     def permission(self, method: str) -> Permission:
-        """Return what is needed of a method. A GET that changes something is an update; what only asks is a read."""
+        """Return the permission that a method requires. A GET that changes something is an update; any pure query is
+        a read."""
         return Permission.READ if self.level is Level.READ else _PERMISSIONS.get(method, Permission.UPDATE)
 
     def tables(self, arguments: Mapping[str, Any]) -> list[str]:
@@ -77,9 +79,10 @@ class Right:
         return [name for path in self.arguments for name in _names(arguments, path)]
 
     def check(self, principal: Principal, method: str, arguments: Mapping[str, Any]) -> None:
-        """Raise ForbiddenError unless a principal may do this with such arguments, UnauthorizedError for nobody.
+        """Raise ForbiddenError unless a principal may make this call with these arguments, UnauthorizedError for an
+        anonymous one.
 
-        What a handler finds out by itself it checks by `Principal.check_table`.
+        A handler that determines tables by itself checks them by `Principal.check_table`.
         """
         if self.level is Level.OPEN:
             return
@@ -92,7 +95,7 @@ class Right:
             self._check_all_tables(principal)
 
     def check_some(self, principal: Principal, method: str) -> None:
-        """Raise as `check` does unless a principal may do this with some arguments: those that name tables name its own."""
+        """Raise as `check` does unless some arguments exist with which a principal may make this call."""
         if self.level is Level.OPEN:
             return
         self.check_kind(principal, method)
@@ -100,7 +103,7 @@ class Right:
             self._check_all_tables(principal)
 
     def check_kind(self, principal: Principal, method: str) -> None:
-        """Raise ForbiddenError unless a principal may do such things at all, UnauthorizedError for nobody."""
+        """Raise ForbiddenError unless a principal may make calls of this kind, UnauthorizedError for an anonymous one."""
         if not principal.name:
             raise unauthorized(None)
         if self.level not in LEVELS[principal.effective_role]:
@@ -110,13 +113,13 @@ class Right:
             raise self._refused(principal, f"may not {permission.value.lower()}")
 
     def _takes_all_tables(self) -> bool:
-        if self.scope is Scope.CLUSTER:  # administrators of users and settings may be bound to some tables themselves
+        if self.scope is Scope.CLUSTER:  # an administrator may be limited to some tables
             return self.level in (Level.WRITE, Level.OPERATE)
         return self.scope in (Scope.ALL, Scope.NAMED)
 
     def _check_all_tables(self, principal: Principal) -> None:
         if not principal.sees_all_tables:
-            raise self._refused(principal, "may not use all tables, which this needs")
+            raise self._refused(principal, "may not use all tables, which this requires")
 
     def _refused(self, principal: Principal, why: str) -> ForbiddenError:
         return ForbiddenError(f"Permission denied.Reason: {principal.name} {why} ({self.action})")
@@ -126,7 +129,7 @@ Rights: TypeAlias = Mapping[tuple[str, str], Right]
 
 
 class UndeclaredRouteError(TypeError):
-    """A route that the table of rights does not know."""
+    """A route without a line in the table of rights."""
 
 
 def read_rights(*texts: str) -> Rights:
@@ -145,15 +148,15 @@ def read_rights(*texts: str) -> Rights:
 
 
 def must_get_right(rights: Rights, method: str, path: str) -> Right:
-    """Return what a route needs. Raises UndeclaredRouteError."""
+    """Return the right that a route requires. Raises UndeclaredRouteError."""
     right = rights.get((method, path))
     if right is None:
-        raise UndeclaredRouteError(f"{method} {path} has no line in the table of rights: say there who may ask it")
+        raise UndeclaredRouteError(f"{method} {path} has no line in the table of rights: add one")
     return right
 
 
 def open_paths(rights: Rights) -> tuple[str, ...]:
-    """Return the paths that need no log-in, a parameter in them and what follows cut off."""
+    """Return the paths that need no log-in, cut off at the first parameter."""
     return tuple({path.partition("{")[0] for (_, path), right in rights.items() if right.level is Level.OPEN})
 
 

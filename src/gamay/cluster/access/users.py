@@ -1,8 +1,8 @@
-"""Users in the metadata store: `/users` of a controller manages them, and every role looks its own ones up.
+"""Users in the metadata store: a controller's `/users` manages them, and every role looks up its own users.
 
-A user is known by name and component (`bob_BROKER`), so that one name may have other rights at brokers than at controllers.
-Passwords are stored as hashes (`gamay.cluster.access.passwords`). What was verified once is remembered until the user
-changes.
+A user is known by name and component (`bob_BROKER`), so that one name may have different rights at brokers and
+controllers. Passwords are stored as hashes (`gamay.cluster.access.passwords`). Verified headers are cached until a
+user changes.
 """
 
 import logging
@@ -40,7 +40,8 @@ _REMEMBERED_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """password: hashed. tables, permissions: None is all. excluded: tables that may not be used, whatever `tables` says."""
+    """A stored user. password: hashed. tables, permissions: None for all. excluded: forbidden tables, whatever
+    `tables` says."""
 
     name: str
     component: str
@@ -52,17 +53,17 @@ class User:
 
     @property
     def key(self) -> str:
-        """How users are told apart: `<name>_<component>`."""
+        """The unique key of a user: `<name>_<component>`."""
         return f"{self.name}_{self.component}"
 
     @property
     def principal(self) -> Principal:
-        """What the user may do."""
+        """The user's rights."""
         return Principal(self.name, "", self.tables, self.excluded, self.permissions, _ROLES[self.role])
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], hashed: str | None = None) -> "User":
-        """Read what users write; the password is hashed, unless a hash is given. Raises InvalidConfigError."""
+        """Parse a user document; the password is hashed, unless a hash is given. Raises InvalidConfigError."""
         if unknown := [key for key in document if key not in _KEYS]:
             raise InvalidConfigError(f"user: unknown key '{unknown[0]}'.{nearest(unknown[0], _KEYS)}")
         name, password = document.get("username"), document.get("password")
@@ -84,7 +85,7 @@ class User:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return what administrators see: without the password."""
+        """Return the document for administrators, without the password."""
         return {
             "username": self.name,
             "password": HIDDEN,
@@ -119,7 +120,7 @@ class Users:
         return self.readable()[0]
 
     def readable(self) -> tuple[dict[str, User], dict[str, CorruptRecordError]]:
-        """Return the users, and what is wrong with the records that cannot be read, by key: nobody logs in by those."""
+        """Return the users by key, and the errors of damaged records by key; a damaged record admits no log-in."""
         users: dict[str, User] = {}
         damaged: dict[str, CorruptRecordError] = {}
         keys = self._store.children(paths.USERS)
@@ -132,7 +133,7 @@ class Users:
         return users, damaged
 
     def has_any(self, component: str) -> bool:
-        """Whether a component has users, whatever their records hold."""
+        """Whether a component has users, including those with damaged records."""
         return any(key.endswith(f"_{component}") for key in self._store.children(paths.USERS))
 
     def get(self, name: str, component: str) -> User:
@@ -144,14 +145,14 @@ class Users:
         return users[key]
 
     def add(self, user: User) -> None:
-        """Add a user. Raises ConflictError when there is one of the name and component."""
+        """Add a user. Raises ConflictError if the name and component exist."""
         try:
             self._store.create(paths.user(user.key), encode(user.to_record()))
         except ConflictError as error:
             raise ConflictError(f"User {user.key} already exists. If this is unexpected, use PUT to change it.") from error
 
     def replace(self, user: User) -> None:
-        """Change a user. Raises NotFoundError, ConflictError when no administrator of controllers would be left."""
+        """Change a user. Raises NotFoundError, ConflictError if no administrator of controllers would be left."""
         if user.role != ADMIN:
             self._keep_an_administrator(self.get(user.name, user.component))
         value = encode(user.to_record())
@@ -168,7 +169,7 @@ class Users:
     def _keep_an_administrator(self, user: User) -> None:
         others = [u for u in self.all().values() if u.component == "CONTROLLER" and u.role == ADMIN and u.key != user.key]
         if user.component == "CONTROLLER" and user.role == ADMIN and not others:
-            raise ConflictError(f"User {user.key} is the last administrator of controllers: make another one first")
+            raise ConflictError(f"User {user.key} is the last administrator of controllers: create another one first")
 
 
 def _user_in(key: str, value: bytes) -> User:
@@ -184,9 +185,9 @@ def _user_in(key: str, value: bytes) -> User:
 
 
 class StoredAccess:
-    """Lets the users of a component in; implements `gamay.cluster.access.principals.AccessControl`.
+    """Access control by the stored users of a component; implements `gamay.cluster.access.principals.AccessControl`.
 
-    Where the component has no users at all, its first administrator is made.
+    If the component has no users at all, its first administrator is created.
     """
 
     is_open = False
@@ -199,15 +200,16 @@ class StoredAccess:
         self._lock = threading.Lock()
         registry.store.watch(paths.USERS, lambda _: self.forget())
         if not self._read() and not self._users.has_any(component):
-            _log.warning("%s: no users yet, made the administrator '%s': change the password", component, first.name)
+            _log.warning("%s: no users yet, created the administrator '%s': change the password", component, first.name)
             document = {"username": first.name, "password": first.password, "component": component, "role": ADMIN}
             try:
                 self._users.add(User.from_json(document))
             except ConflictError:
-                _log.info("%s: another process made the administrator", component)
+                _log.info("%s: another process created the administrator", component)
 
     def verified(self, authorization: str) -> Principal | None:
-        """Return who sent a request with this header; None where `principal` must ask the store, and compute a slow hash."""
+        """Return the sender of a request with this header; None if `principal` has to read the store and compute a
+        slow hash."""
         found = self._remembered.get(digest(authorization))
         return None if found is None else found.principal
 
@@ -221,7 +223,7 @@ class StoredAccess:
             users = self._read()
             name, password = credentials(authorization)
             found = users.get(name)
-            # who is not there takes as long as who is
+            # an unknown user takes as long to refuse as a known one
             if not matches(password, NO_HASH if found is None else found.password) or found is None:
                 raise unauthorized(authorization)
             with self._lock:
@@ -237,20 +239,20 @@ class StoredAccess:
             with self._lock:
                 users, damaged = self._users.readable()
                 for error in damaged.values():
-                    _log.error("nobody can log in by it: %s", error)
+                    _log.error("a damaged user record admits no log-in: %s", error)
                 known = {u.name: u for u in users.values() if u.component == self._component}
                 self._known = known
         return known
 
     def forget(self) -> None:
-        """Ask the store for the users again; who has changed them need not wait until the store tells of it."""
+        """Read the users again at the next log-in; the process that changed them need not wait for the store's watch."""
         with self._lock:
             self._known = None
             self._remembered.clear()
 
 
 def resolve_access(access: AccessControl | StoredUsers, role: Role, registry: Registry) -> AccessControl:
-    """Return who may use a role, now that the metadata store can be asked."""
+    """Return the access control of a role, now that the metadata store is available."""
     return StoredAccess(registry, role.name, access) if isinstance(access, StoredUsers) else access
 
 
@@ -260,7 +262,7 @@ def component_of(text: Any) -> str:
 
 
 def changed_user(before: User, document: Mapping[str, Any], *, password_changed: bool) -> User:
-    """Return a user as it is to be; its name and component stay. Raises InvalidConfigError."""
+    """Return the changed user; its name and component stay. Raises InvalidConfigError."""
     merged = {"username": before.name, "component": before.component, **document}
     after = User.from_json(merged, None if password_changed else before.password)
     if after.key != before.key:
@@ -271,7 +273,7 @@ def changed_user(before: User, document: Mapping[str, Any], *, password_changed:
 def _texts(document: Mapping[str, Any], key: str) -> list[str] | None:
     value = document.get(key)
     if value is not None and not (isinstance(value, list) and all(isinstance(text, str) for text in value)):
-        raise InvalidConfigError(f"user: '{key}' must be a list of texts")
+        raise InvalidConfigError(f"user: '{key}' must be a list of strings")
     return value
 
 

@@ -1,1 +1,1 @@
-"""Where segments should be: instance partitions, assignment, and the steps from here to there. Pure functions."""
+"""Placement of segments: instance partitions, assignment, and rebalance steps. Pure functions."""

@@ -1,8 +1,8 @@
-"""Which instances serve which part of a table: partitions, each with its replica groups. Pure functions.
+"""The instances that serve each part of a table: partitions, each with its replica groups. Pure functions.
 
-A record names them `<partition>_<replica group>`. Without replica groups all instances are the one entry `0_0`, and replicas
-of a segment go to any of them; with replica groups each group holds one replica of everything, so that a query needs one
-group only.
+A record names them `<partition>_<replica group>`. Without replica groups, all instances are in the single entry
+`0_0`, and replicas of a segment go to any of them. With replica groups, each group holds one replica of everything,
+so that a query needs only one group.
 """
 
 from collections import Counter
@@ -30,9 +30,9 @@ def table_hash(typed_table: str) -> int:
 
 
 def default_partitions(name: str, typed_table: str, instances: Sequence[str]) -> InstancePartitions:
-    """Return the one group of all instances that a table without configuration has, rotated by the table's name.
+    """Return the single group of all instances for a table without a config, rotated by the table's name.
 
-    Raises InvalidConfigError when there are no instances.
+    Raises InvalidConfigError if there are no instances.
     """
     if not instances:
         raise InvalidConfigError(f"no server is tagged for table {typed_table}: tag some by PUT /instances/NAME/updateTags")
@@ -51,10 +51,10 @@ def choose_partitions(
     num_stream_partitions: int = 0,
     server_sets: InstancePartitions | None = None,
 ) -> InstancePartitions:
-    """Choose instances as a configuration says; with `existing` as many as possible stay where they are.
+    """Choose instances by a config; with `existing`, as many as possible keep their places.
 
-    num_stream_partitions: what an implicit realtime table has. server_sets: the instance partitions that the config names
-    beside MIRROR_SERVER_SET_PARTITION_SELECTOR. Raises InvalidConfigError when the configuration cannot be met.
+    num_stream_partitions: of an implicit realtime table. server_sets: the instance partitions that the config names for
+    MIRROR_SERVER_SET_PARTITION_SELECTOR. Raises InvalidConfigError if the config cannot be satisfied.
     """
     where = f"instanceAssignmentConfigMap of table {typed_table}"
     wanted = config.replica_group_partition
@@ -88,7 +88,7 @@ def choose_partitions(
 
 
 def _pools(config: InstanceAssignmentConfig, instances: Iterable[Instance], first: int, where: str) -> list[list[str]]:
-    """Return the candidates by pool, each ascending; one pool when the configuration knows none."""
+    """Return the candidates by pool, each ascending; a single pool if the config has no pools."""
     tag_pool = config.tag_pool
     tagged = sorted((i for i in instances if i.role is Role.SERVER and tag_pool.tag in i.tags), key=lambda i: i.id)
     if not tagged:
@@ -115,7 +115,7 @@ def _pools(config: InstanceAssignmentConfig, instances: Iterable[Instance], firs
 
 
 def _kept_first(pool: Sequence[str], existing: InstancePartitions | None, count: int) -> list[str]:
-    """Return the first instances of a pool; those that serve the table already come before others and keep their places."""
+    """Return the first instances of a pool; those that already serve the table come first and keep their places."""
     if existing is None:
         return list(pool[:count])
     return _filled([existing.groups[0][0]], [count], pool)[0]
@@ -191,7 +191,7 @@ def _group_members(existing: InstancePartitions) -> list[tuple[str, ...]]:
 def _pools_of_groups(
     num_groups: int, pools: Sequence[Sequence[str]], first: int, members: Sequence[Sequence[str]]
 ) -> list[int]:
-    """Return the pool of each replica group: the one with most of its instances, else pools in turn."""
+    """Return the pool of each replica group: the one with the most of its instances, or else pools in turn."""
     if not members:
         return [(first + group) % len(pools) for group in range(num_groups)]
     most = -(-num_groups // len(pools))
@@ -207,7 +207,8 @@ def _pools_of_groups(
 
 
 def _filled(before: Sequence[Sequence[str]], sizes: Sequence[int], candidates: Sequence[str]) -> list[list[str]]:
-    """Return groups of given sizes in which instances stay where they were, and holes are filled, emptiest group first."""
+    """Return groups of the given sizes in which instances keep their places, and holes are filled, emptiest group
+    first."""
     free = dict.fromkeys(candidates)
     slots: list[list[str | None]] = []
     for members, size in zip(before, sizes, strict=True):
@@ -216,7 +217,7 @@ def _filled(before: Sequence[Sequence[str]], sizes: Sequence[int], candidates: S
             if instance in free and place < size:
                 group[place] = instance
                 del free[instance]
-        # those beyond the size move up into holes
+        # instances beyond the size move up into holes
         for instance in members[size:]:
             if instance in free and None in group:
                 group[group.index(None)] = instance
@@ -264,12 +265,12 @@ def _partitions_of(
 
 
 def tagged_instances(instances: Iterable[Instance], tag: str) -> list[str]:
-    """Return the ids of the servers that carry a tag, switched on or not, ascending."""
+    """Return the ids of the servers that carry a tag, enabled or not, ascending."""
     return sorted(i.id for i in instances if i.role is Role.SERVER and tag in i.tags)
 
 
 def partitions_by_pair(groups: Mapping[str, Sequence[str]], name: str) -> InstancePartitions:
-    """Return the partitions that a request's `partitionToInstancesMap` says; raises InvalidConfigError."""
+    """Return the partitions of a request's `partitionToInstancesMap`. Raises InvalidConfigError."""
     try:
         return InstancePartitions.from_record(ZNRecord(name, lists={key: list(value) for key, value in groups.items()}))
     except ValueError as error:

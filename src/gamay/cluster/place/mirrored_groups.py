@@ -1,7 +1,7 @@
-"""Replica groups whose instances at one position hold the same segments and do not fail together. Pure functions.
+"""Replica groups whose instances at one position hold the same segments and do not fail together.
 
-Either pools are fault domains (racks, zones), and the instances at one position lie in as many of them as there are; or
-somebody has written down which instances belong together: the server sets of other instance partitions.
+Pure functions. Either pools are fault domains (racks, zones), and the instances at one position are spread over as many
+as possible; or the instances that belong together are configured: the server sets of other instance partitions.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from gamay.cluster.records.partition_record import InstancePartitions
 def over_fault_domains(
     num_groups: int, size: int, domains: Sequence[Sequence[str]], first: int, where: str, existing: Sequence[Sequence[str]]
 ) -> list[tuple[str, ...]]:
-    """Return the instances of each replica group; those at one position lie in different domains, or in all evenly.
+    """Return the instances of each replica group; those at one position are in different domains, or evenly in all.
 
-    size: instances of a group, 0 for as many as possible. domains: the candidates of each. first: where tables begin.
-    existing: the groups so far; instances keep their places where that leaves a way to fill the others. Raises
-    InvalidConfigError when there are too few instances.
+    size: instances of a group, 0 for as many as possible. domains: the candidates of each. first: the rotation of the
+    table. existing: the groups so far; instances keep their places if the other places can still be filled. Raises
+    InvalidConfigError if there are too few instances.
     """
     most = -(-num_groups // len(domains))  # of one domain at a position
     possible = [s for s in range(1, 1 + max(map(len, domains)) * len(domains)) if _has_room(s, num_groups, most, domains)]
     size = size or max(possible, default=0)
     if size not in possible:
         raise InvalidConfigError(
-            f"{where}: {num_groups} replica groups of {max(1, size)} instances, with {most} of one pool at most at each "
-            f"place, cannot be made of pools of {', '.join(str(len(domain)) for domain in domains)} servers"
+            f"{where}: {num_groups} replica groups of {max(1, size)} instances, with at most {most} of one pool at each "
+            f"place, cannot be formed from pools of {', '.join(str(len(domain)) for domain in domains)} servers"
         )
     turned = [domains[(first + i) % len(domains)] for i in range(len(domains))]
     kept = _dealt(num_groups, size, most, turned, existing)
@@ -41,7 +41,7 @@ def _has_room(size: int, num_groups: int, most: int, domains: Sequence[Sequence[
 def _dealt(
     num_groups: int, size: int, most: int, domains: Sequence[Sequence[str]], existing: Sequence[Sequence[str]]
 ) -> list[tuple[str, ...]] | None:
-    """Return the groups; None when what keeps its place leaves no way to fill the rest."""
+    """Return the groups; None if the instances that keep their places leave no way to fill the rest."""
     domain_of = {instance: number for number, domain in enumerate(domains) for instance in domain}
     slots: list[list[str | None]] = [[None] * size for _ in range(num_groups)]
     used = [[0] * len(domains) for _ in range(size)]
@@ -64,7 +64,7 @@ def _dealt(
             domain = max(open_ones, key=lambda d: (len(free[d]) - chosen.count(d), -used[place][d], -d))
             used[place][domain] += 1
             chosen.append(domain)
-        for number in holes:  # where a domain fails, few groups should lose instances
+        for number in holes:  # if a domain fails, few groups should lose instances
             own = [domain_of[instance] for instance in slots[number] if instance is not None]
             domain = max(chosen, key=lambda d: (own.count(d), -((d - number) % len(domains))))
             chosen.remove(domain)
@@ -79,7 +79,7 @@ def of_server_sets(
     """Return the instances of each replica group: the servers at one position of `sets` stay together.
 
     size: instances of a group, 0 for all. candidates: the servers that carry the tag. existing: the groups so far, whose
-    sets keep their places. Raises InvalidConfigError when the sets do not fit.
+    sets keep their places. Raises InvalidConfigError if the sets do not match.
     """
     rows = sets.groups[0]
     if sets.num_partitions != 1 or len({len(row) for row in rows}) != 1:

@@ -1,7 +1,8 @@
-"""On which instances the segments of a table should be. Pure functions.
+"""Assignment of a table's segments to instances.
 
-Every strategy has two sides: where a new segment goes, and how all segments would lie if they were placed anew, moving as
-few as possible. A segment's partition is told by its name or its record, so that it is the same for every controller.
+Pure functions. Every strategy has two operations: the assignment of a new segment, and the assignment of all segments
+that moves as few as possible. A segment's partition follows from its name or its record, so it is the same for every
+controller.
 """
 
 import zlib
@@ -18,7 +19,7 @@ PartitionOf: TypeAlias = Callable[[str], int]
 
 
 class Strategy(Enum):
-    """How segments are spread over instances."""
+    """Strategies of spreading segments over instances."""
 
     BALANCED = "balanced"
     REPLICA_GROUP = "replicagroup"
@@ -26,10 +27,10 @@ class Strategy(Enum):
 
     @classmethod
     def of(cls, configured: str | None, partitions: InstancePartitions, *, is_dimension_table: bool) -> "Strategy":
-        """Return a table's strategy: the configured one, else the one that its instance partitions suggest.
+        """Return a table's strategy: the configured one, or else the one that its instance partitions suggest.
 
-        The round-robin strategies of Pinot count in memory, so every controller would count for itself; what they are chosen
-        for, segments in turn on all instances, the strategies that look at the loads do as well.
+        Pinot's round-robin strategies count in memory, so every controller would count separately; the load-based
+        strategies, which also use all instances in turn, replace them.
         """
         if is_dimension_table:
             return cls.ALL_SERVERS
@@ -73,7 +74,7 @@ def place_new(
 def place_consuming(partition: int, partitions: InstancePartitions, replication: int) -> tuple[str, ...]:
     """Return the instances that consume a partition of a stream.
 
-    Without replica groups replicas go round all instances; in replica groups without partitions of their own, partitions go
+    Without replica groups, replicas go round all instances; in replica groups without own partitions, stream partitions go
     round each group; otherwise the first instance of the partition in each group consumes. Raises InvalidConfigError.
     """
     if partitions.is_plain:
@@ -93,10 +94,10 @@ def place_all(
     partition_of: PartitionOf,
     seed: str,
 ) -> dict[str, tuple[str, ...]]:
-    """Return where all segments of a table should be, moving as few as a balanced placement allows.
+    """Return the instances of all segments of a table, moving as few as a balanced placement allows.
 
-    seed: gives the order in which segments of a partition are looked at, the same on every controller. Raises
-    InvalidConfigError when there are too few instances.
+    seed: determines the order in which segments of a partition are placed, the same on every controller. Raises
+    InvalidConfigError if there are too few instances.
     """
     if strategy is Strategy.ALL_SERVERS:
         return dict.fromkeys(present, partitions.instances)
@@ -115,12 +116,12 @@ def place_all(
 def place_all_consuming(
     present: Placement, partitions: InstancePartitions, replication: int, partition_of: PartitionOf
 ) -> dict[str, tuple[str, ...]]:
-    """Return where segments should be that lie where their partition is consumed."""
+    """Return the instances of segments that belong to the servers consuming their partition."""
     return {segment: place_consuming(partition_of(segment), partitions, replication) for segment in present}
 
 
 def _balanced(present: Placement, instances: Sequence[str], replication: int) -> dict[str, tuple[str, ...]]:
-    """Keep replicas on instances that have no more than their share, then give the others to the least loaded."""
+    """Keep replicas on instances up to their share, then assign the others to the least loaded instances."""
     _check_enough(instances, replication)
     share = -(-len(present) * replication // len(instances))
     load: Counter[str] = Counter(dict.fromkeys(instances, 0))
@@ -140,9 +141,9 @@ def _balanced(present: Placement, instances: Sequence[str], replication: int) ->
 
 
 def _even_out(placed: Mapping[str, list[str]], present: Placement, load: Counter[str], share: int) -> None:
-    """Move replicas from instances above their share: the kept ones may have left too few choices for the others.
+    """Move replicas away from instances above their share: the kept ones may have left too few choices for the others.
 
-    Replicas that have to be moved anyway go first. There is always one to move, for the fuller instance has a segment that
+    Replicas that have to move anyway go first. There is always one to move, since the fuller instance has a segment that
     the emptier one lacks.
     """
     for full in [instance for instance, count in load.items() if count > share]:

@@ -1,7 +1,7 @@
-"""From the present ideal state to another one in steps, so that enough replicas stay available. Pure functions.
+"""Steps from the current ideal state to another one that keep enough replicas available.
 
-After each step the caller waits until the servers have done what the ideal state says, and computes the next one. In every
-step all segments with the same present and future instances move alike, so that replica groups stay whole.
+Pure functions. After each step the caller waits until the servers have reached the ideal state, and computes the next
+one. In every step all segments with the same present and future instances move alike, so that replica groups stay whole.
 """
 
 from collections import Counter
@@ -17,11 +17,11 @@ Pair: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class StepRules:
-    """What a step must respect.
+    """Constraints of a step.
 
-    available_min: replicas of each segment that must stay. added_max: segments that a server takes over in one step; None is
-    no limit. low_disk: a server drops what leaves it before others come. strict: queries read all segments that lie on the
-    same instances from one of them, so enough of these must stay for all of them together.
+    available_min: replicas of each segment that must stay. added_max: segments that a server gets in one step; None for
+    no limit. low_disk: a server drops leaving segments before it gets new ones. strict: queries read all segments on the
+    same instances from one of these, so enough of the instances must stay for all of the segments together.
     """
 
     available_min: int
@@ -31,9 +31,9 @@ class StepRules:
 
 
 def available_min(wanted: int, present: States, target: States) -> int:
-    """Return how many replicas must stay available: `wanted`, or all but so many when it is negative.
+    """Return the number of replicas that must stay available: `wanted`, or all but -wanted if it is negative.
 
-    Raises InvalidConfigError when it can never be kept, because a segment that moves will not have more replicas than that.
+    Raises InvalidConfigError if that is impossible because a moving segment will not have more replicas.
     """
     moving = [segment for segment in target if segment in present and set(present[segment]) != set(target[segment])]
     if not moving:
@@ -42,14 +42,14 @@ def available_min(wanted: int, present: States, target: States) -> int:
     if wanted >= replicas:
         raise InvalidConfigError(
             f"minAvailableReplicas {wanted} leaves no replica to move: there are {replicas} of each segment; lower it, give "
-            "a negative number (-1 lets one replica be away at a time), or allow downtime=true"
+            "a negative number (-1 allows one unavailable replica at a time), or allow downtime=true"
         )
     found = wanted if wanted >= 0 else max(replicas + wanted, 0)
     return min(found, min(len(present[segment]) for segment in moving))
 
 
 def next_step(present: States, target: States, rules: StepRules) -> dict[str, dict[str, str]]:
-    """Return the next ideal state; `target` itself when one step is enough.
+    """Return the next ideal state; `target` itself if one step is enough.
 
     Segments that `target` does not name stay as they are.
     """
@@ -60,14 +60,14 @@ def next_step(present: States, target: States, rules: StepRules) -> dict[str, di
         alike.setdefault(pair, []).append(segment)
     result = {segment: dict(states) for segment, states in present.items()}
     added: Counter[str] = Counter()
-    stays: dict[frozenset[str], set[str]] = {}  # instances that stay available for all that will lie on the same ones
+    stays: dict[frozenset[str], set[str]] = {}  # instances that stay available for all segments with the same next instances
     for (before, after), segments in sorted(alike.items()):
         chosen = _next_instances(before, after, rules, offload)
         common = set(before) & set(chosen)
         if rules.strict:
             common &= stays.get(frozenset(chosen), common)
             if len(common) < min(rules.available_min, len(before)):
-                continue  # they wait until the others have arrived
+                continue  # these segments wait until the others have arrived
         comes = [instance for instance in chosen if instance not in before]
         moving = segments[: _room(segments, comes, added, rules)]
         if moving and rules.strict:
@@ -79,7 +79,8 @@ def next_step(present: States, target: States, rules: StepRules) -> dict[str, di
 
 
 def _room(segments: Sequence[str], comes: Sequence[str], added: Counter[str], rules: StepRules) -> int:
-    """Return how many of these segments may move in this step: strictly, all or none of them, but the first ones always."""
+    """Return how many of these segments may move in this step; with `strict`, all or none of them, but always the
+    first group."""
     if rules.added_max is None or not comes:
         return len(segments)
     most = max(added[instance] for instance in comes)
@@ -89,7 +90,7 @@ def _room(segments: Sequence[str], comes: Sequence[str], added: Counter[str], ru
 
 
 def _offload(present: States, target: States) -> Counter[str]:
-    """Return how many segments each instance has to give away in all."""
+    """Return the total number of segments that each instance loses."""
     offload: Counter[str] = Counter()
     for segment, after in target.items():
         offload.update(present.get(segment, {}).keys())
@@ -100,8 +101,8 @@ def _offload(present: States, target: States) -> Counter[str]:
 def _next_instances(before: Sequence[str], after: Sequence[str], rules: StepRules, offload: Counter[str]) -> tuple[str, ...]:
     """Return the instances of a segment after the next step: those that stay, as many leaving ones as needed, new ones.
 
-    Where none need stay, one does until the new ones have come, unless disks are too small for both: a segment with one
-    replica is never away while it moves.
+    If none has to stay, one does until the new ones have arrived, unless `low_disk` is set: a segment with one
+    replica stays available while it moves.
     """
     common = [instance for instance in before if instance in after]
     leaving = sorted((i for i in before if i not in after), key=lambda i: (offload[i], i))

@@ -1,4 +1,4 @@
-"""Where all segments of one table should be, by its config: tiers, completed and consuming ones. Pure functions."""
+"""The target assignment of a table's segments by its config: tiers, completed and consuming segments. Pure functions."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
 from gamay.model.units import parse_period
 
-# kinds of instance partitions beside the names of tiers
+# kinds of instance partitions, besides the names of tiers
 OFFLINE_KIND, CONSUMING_KIND, COMPLETED_KIND = "OFFLINE", "CONSUMING", "COMPLETED"
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What decides where a table's segments lie.
+    """The input of the placement of a table's segments.
 
-    partitions: instance partitions by kind: OFFLINE, or CONSUMING and perhaps COMPLETED, and each tier's name.
+    partitions: instance partitions by kind: OFFLINE, or CONSUMING and optionally COMPLETED, and each tier's name.
     records: of all segments. now_ms: wall clock, for the age of segments.
     """
 
@@ -37,22 +37,22 @@ class TablePlan:
 
     @property
     def is_strict(self) -> bool:
-        """Whether all segments of a partition must stay together, because they know of each other's rows."""
+        """Whether all segments of a partition must stay together, because their rows replace each other."""
         return self.config.has_keys
 
     def partition_of(self, segment: str) -> int:
-        """Return the partition of a segment. Raises InvalidConfigError when a strict table's segment tells none."""
+        """Return the partition of a segment. Raises InvalidConfigError for a strict table's segment without one."""
         found = segment_partition(segment, self.records.get(segment), _partition_column(self.config))
         if found is None and self.is_strict:
             raise InvalidConfigError(
-                f"segment {segment} of {self.config.typed_name} tells no partition, neither by its name nor by its rows; "
+                f"segment {segment} of {self.config.typed_name} has no partition, neither in its name nor by its rows; "
                 "tables with upsert or dedup need one"
             )
         return zlib.crc32(segment.encode()) if found is None else found
 
     def place_of(self, segment: str) -> int:
-        """Return the number that decides where a segment lies: of a stream's, the partition within its topic, as where it
-        was consumed.
+        """Return the number that determines the placement of a segment; for one from a stream, the partition within
+        its topic, as for its consumption.
 
         Raises as `partition_of`.
         """
@@ -63,14 +63,14 @@ class TablePlan:
         return partition if named_partition(segment) is None else partition % PARTITIONS_PER_TOPIC
 
     def strategy(self, kind: str) -> Strategy:
-        """Return how segments are spread over the instance partitions of a kind."""
+        """Return the strategy for the instance partitions of a kind."""
         chosen = self.config.segment_assignment.get(kind)
         configured = None if chosen is None else chosen.strategy
         return Strategy.of(configured, self.partitions[kind], is_dimension_table=self.config.is_dim_table)
 
 
 def _partition_column(config: TableConfig) -> str | None:
-    """Return the column that says which partition a segment holds, where a table names one."""
+    """Return the column that determines a segment's partition, or None if the table names none."""
     groups = config.segments.replica_group_strategy
     if groups is not None:
         return groups.partition_column
@@ -79,9 +79,9 @@ def _partition_column(config: TableConfig) -> str | None:
 
 
 def segment_partition(name: str, record: SegmentRecord | None, column: str | None = None) -> int | None:
-    """Return the one partition that a segment holds, by its name or its partition metadata; None when it tells none.
+    """Return the only partition of a segment, by its name or its partition metadata, or None.
 
-    column: the partition column to go by when there are several.
+    column: the partition column to use if there are several.
     """
     named = named_partition(name)
     if named is not None or record is None or not record.partition_metadata:
@@ -96,7 +96,8 @@ def segment_partition(name: str, record: SegmentRecord | None, column: str | Non
 
 
 def tier_of(record: SegmentRecord, tiers: Sequence[TierConfig], now_ms: int) -> str | None:
-    """Return the tier where a segment belongs: the first that lists it, else the one of the greatest age it has reached."""
+    """Return the tier where a segment belongs: the first that lists it, or else the one with the greatest age that it
+    has reached."""
     for tier in tiers:
         if tier.segment_selector_type == "fixed" and record.name in tier.segment_list:
             return tier.name
@@ -110,8 +111,9 @@ def tier_of(record: SegmentRecord, tiers: Sequence[TierConfig], now_ms: int) -> 
 def target_states(plan: TablePlan, present: States, *, include_consuming: bool, bootstrap: bool = False) -> States:
     """Return the ideal state that a table should have.
 
-    Segments that are switched off everywhere stay as they are, and so do consuming ones unless `include_consuming`.
-    bootstrap: place everything anew, however much moves. Raises InvalidConfigError when there are too few servers.
+    Segments that are OFFLINE everywhere stay as they are, and so do consuming ones unless `include_consuming`.
+    bootstrap: ignore the current placement, however much moves. Raises InvalidConfigError if there are too few
+    servers.
     """
     result: dict[str, Mapping[str, str]] = {}
     completed: dict[str, tuple[str, ...]] = {}

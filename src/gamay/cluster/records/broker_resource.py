@@ -1,8 +1,7 @@
-"""The resource `brokerResource`: which brokers answer for which typed tables.
+"""The resource `brokerResource`: the brokers of each typed table.
 
-Its ideal state names the brokers whose tags make them members of a table's broker tenant, running or not; its external view
-those of them that are alive, OFFLINE where they are disabled. Both are one record for the whole cluster: typed table ->
-broker -> state.
+Its ideal state has the brokers that are tagged for a table's broker tenant, running or not; its external view has those
+that are live, as OFFLINE if they are disabled. Both are one record for the whole cluster: typed table -> broker -> state.
 """
 
 import logging
@@ -42,7 +41,7 @@ def broker_tag(tenant: str) -> str:
 
 
 def assigned_brokers(tenants: Mapping[str, str], instances: Iterable[Instance]) -> dict[str, dict[str, str]]:
-    """Return the ideal state; tables without brokers are left out. tenants: of brokers, by typed table."""
+    """Return the ideal state; tables without brokers are left out. tenants: typed table -> broker tenant."""
     by_tag: dict[str, dict[str, str]] = {}
     for broker in sorted((i for i in instances if i.role is Role.BROKER), key=lambda i: i.id):
         for tag in broker.tags:
@@ -52,7 +51,7 @@ def assigned_brokers(tenants: Mapping[str, str], instances: Iterable[Instance]) 
 
 
 def broker_states(ideal: BrokerStates, instances: Iterable[Instance], live: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the external view: the assigned brokers that are alive, OFFLINE those of them that take no queries.
+    """Return the external view: the assigned live brokers, with state OFFLINE for those that take no queries.
 
     live: ids of instances that are alive.
     """
@@ -79,7 +78,7 @@ class BrokerResource:
     def ideal(self) -> BrokerStates | None:
         """Return the brokers of each typed table; None before any controller of this version has led the cluster.
 
-        Where the record is damaged it is what it should be, by table configs and tags.
+        A damaged record is replaced in the result by what table configs and tags demand.
         """
         try:
             record = buckets.get(self.registry.store, _IDEAL)
@@ -93,14 +92,14 @@ class BrokerResource:
         return sorted((self.ideal() or {}).get(table, {}))
 
     def rebuild(self, tables: Collection[str] | None = None) -> list[str]:
-        """Bring the ideal state in line with table configs and tags; return the typed tables whose brokers changed.
+        """Update the ideal state by table configs and tags; return the typed tables whose brokers changed.
 
-        tables: those to look at; None is all, and then tables that no longer exist are forgotten as well.
+        tables: the tables to update; None for all, which also removes tables that no longer exist.
         """
         changed: list[str] = []
 
         def apply(record: ZNRecord | None) -> ZNRecord:
-            # Read anew for each attempt: what was true before somebody else's write may no longer be.
+            # read again for each attempt, since another process may have changed configs or tags
             wanted = assigned_brokers(self._tenants(), self.registry.instances())
             before = {} if record is None else record.maps
             if tables is None or record is None:
@@ -113,8 +112,8 @@ class BrokerResource:
 
         try:
             buckets.update(self.registry.store, _IDEAL, apply)
-        except CorruptRecordError as error:  # nothing is in it that configs and tags do not say
-            _log.error("the record %s is damaged, it is made anew: %s", _IDEAL, error)
+        except CorruptRecordError as error:  # all of its content follows from configs and tags
+            _log.error("the record %s is damaged, it is rebuilt: %s", _IDEAL, error)
             buckets.delete(self.registry.store, _IDEAL)
             buckets.update(self.registry.store, _IDEAL, apply)
         return changed
@@ -140,7 +139,7 @@ class BrokerResource:
     def publish(self) -> None:
         """Write the external view; clients look for brokers there.
 
-        It is one plain node however many tables there are, for clients read no others.
+        It is one plain node, however many tables there are, because clients cannot read split records.
         """
         live = frozenset(self.registry.live_instance_ids())
         states = broker_states(self.ideal() or {}, self.registry.instances(), live)
@@ -164,7 +163,8 @@ class BrokerResource:
 
 
 def _broker_tenant(config: bytes) -> str | None:
-    """Return whose brokers answer for a table by its config; None where that is damaged: nobody can bind its queries."""
+    """Return the broker tenant in a table config; None for a damaged config, with which no query of the table can be
+    bound."""
     try:
         return str(orjson.loads(decode(config).simple.get("tenants", "{}")).get("broker") or DEFAULT_TENANT)
     except (CorruptRecordError, ValueError, AttributeError):

@@ -1,8 +1,8 @@
-"""What a segment's record tells of its columns, so that brokers prune without opening segments.
+"""Column statistics in a segment's record, so that brokers prune without opening segments.
 
 The text in the record is JSON: column -> [type, cardinality, min, max, sorted, num_values, num_nulls, partition], its
-values as in `gamay.model.exact_json`. Columns are left out, those with the largest values first, when the text
-would not fit the record: what is unknown never prunes.
+values as in `gamay.model.exact_json`. If the text would not fit the record, columns are left out, those with the
+largest values first: unknown statistics never prune.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ TEXT_BYTES_MAX = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a column's values are partitioned, and which partitions the segment holds."""
+    """The partition function of a column, and the partitions in the segment."""
 
     function_name: str
     num_partitions: int
@@ -29,7 +29,7 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """One column: bounds are true bounds in the type's Python form, None when unknown."""
+    """Statistics of one column: minimum and maximum are exact, in the type's Python form, or None if unknown."""
 
     data_type: DataType
     cardinality: int | None
@@ -55,7 +55,7 @@ def encode_columns(columns: Mapping[str, ColumnSummary]) -> str:
 def decode_bounds(text: str) -> dict[str, tuple[ExactValue, ExactValue, Partitioning | None]]:
     """Return the minimum, the maximum and the partitioning of each column that a record describes.
 
-    A broker that starts needs no more, but of hundreds of thousands of segments.
+    These suffice for a starting broker, which reads them of hundreds of thousands of segments.
     """
     if not text:
         return {}
@@ -72,7 +72,7 @@ def decode_bounds(text: str) -> dict[str, tuple[ExactValue, ExactValue, Partitio
 
 
 def partitions_of_stream(text: str) -> dict[str, Partitioning]:
-    """Return how the columns of a consuming segment are partitioned, from `segment.partition.metadata` of its record."""
+    """Return the partitioning of a consuming segment's columns, from `segment.partition.metadata` in its record."""
     columns = orjson.loads(text).get("columnPartitionMap", {}) if text else {}
     return {
         name: Partitioning(
