@@ -69,7 +69,7 @@ def test_without_access_control_everybody_is_let_in() -> None:
         ({f"{P}.principals.guest.password": ""}, r"principals\.guest\.password is missing"),
         ({f"{P}.principals.guest.permissions": "READ,WRITE"}, "'WRITE' is not one of READ, CREATE, UPDATE, DELETE"),
         ({f"{P}.principals.guest.pasword": "x"}, r"Did you mean 'principals\.guest\.password'"),
-        ({f"{P}.principals.nobody.password": "x"}, "means nothing"),
+        ({f"{P}.principals.nobody.password": "x"}, "is unknown"),
     ],
 )
 def test_mistakes_in_the_file_are_told(change: dict[str, str], message: str) -> None:
@@ -79,5 +79,5 @@ def test_mistakes_in_the_file_are_told(change: dict[str, str], message: str) -> 
 
 def test_principals_without_a_class_are_no_protection_and_refused() -> None:
     without = {key: value for key, value in FILE.items() if not key.endswith("factory.class")}
-    with pytest.raises(InvalidConfigError, match=r"means nothing without .*\.factory\.class"):
+    with pytest.raises(InvalidConfigError, match=r"has no effect without .*\.factory\.class"):
         access_control(Role.CONTROLLER, without)

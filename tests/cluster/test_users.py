@@ -143,7 +143,7 @@ def test_the_file_says_where_users_are() -> None:
     assert access_control(Role.CONTROLLER, given) == StoredUsers("admin", "admin")
     first = {"access.control.init.username": "root", "access.control.init.password": "toor"}
     assert access_control(Role.CONTROLLER, {**given, **first}) == StoredUsers("root", "toor")
-    with pytest.raises(InvalidConfigError, match="principals means nothing with ZkBasicAuth"):
+    with pytest.raises(InvalidConfigError, match="principals has no effect with ZkBasicAuth"):
         access_control(Role.CONTROLLER, {**given, f"{prefix}.principals": "a"})
 
 

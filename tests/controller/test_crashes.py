@@ -169,7 +169,7 @@ def test_replacements(controller: Any) -> None:
     manager = controller.replacements
     entry = manager.start("t_OFFLINE", ["a"], ["x"])
     for bad in ([["a"], ["y"]], [["b"], ["x"]], [["nope"], ["y"]], [["b"], ["a"]], [[], []]):
-        with pytest.raises(Exception, match=r"being replaced|do not exist|exist already|both empty"):
+        with pytest.raises(Exception, match=r"being replaced|do not exist|already exist|both empty"):
             manager.start("t_OFFLINE", *bad)
     with pytest.raises(Exception, match="not pushed"):
         manager.end("t_OFFLINE", entry, [], 0, lambda s: None)

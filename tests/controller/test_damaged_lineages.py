@@ -89,7 +89,7 @@ def test_times_and_ids_decide_nothing() -> None:
         (["a", None, "COMPLETED", "1"], {"b"}, None),
         (["a", None, "COMPLETED", "1"], {"a", "b"}, "the list of segments of entry x"),
         ([None, "b", "IN_PROGRESS", "1"], {"a", "b"}, "the list of segments of entry x"),
-        (["a", "b", "IN_PROGRESS"], {"a", "b"}, "which segments entry x is of"),
+        (["a", "b", "IN_PROGRESS"], {"a", "b"}, "the segments of entry x cannot be read"),
         (["a", "a", "IN_PROGRESS", "1"], {"a"}, "replaces"),
     ],
 )

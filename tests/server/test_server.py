@@ -189,7 +189,7 @@ def test_a_restart_needs_nobody_to_fetch_from(world: World) -> None:
 
     class Nobody(SegmentSources):
         def fetch(self, table: str, record: SegmentRecord, *_: Any, **__: Any) -> Any:
-            raise NotFoundError("no controller is alive")
+            raise NotFoundError("no controller is live")
 
     world.add("x", 5)
     world.server.start()

@@ -151,7 +151,7 @@ def test_what_the_stream_does_not_take_stays_unmarked(table: Any, files: Files, 
     with monkeypatch.context() as patched:
         patched.setattr(streams, "open_stream", lambda topic, context: TopicStream(open_stream(topic, context), "g"))
         refused = table.http.post(PATH, json=[{"partition": 0, "offset": "5"}])
-        assert (refused.status_code, "'log' can be read only" in refused.json()["error"]) == (400, True)
+        assert (refused.status_code, "'log' are read-only" in refused.json()["error"]) == (400, True)
     assert sent(replay(table, 5)) == {"5": "1"}
 
 

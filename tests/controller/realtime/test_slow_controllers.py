@@ -172,9 +172,9 @@ def test_a_commit_of_a_segment_whose_place_is_about_to_be_taken_is_refused() -> 
     def meanwhile() -> None:
         built = SegmentRecord(cluster.first, crc=1, total_docs=9, download_url="deepstore:t/x", size_bytes=1)
         lifecycle = SegmentLifecycle(cluster.context(cluster.registry))
-        with pytest.raises(CommitRefusedError, match="was given up"):
+        with pytest.raises(CommitRefusedError, match="was abandoned"):
             lifecycle.complete(TABLE, built, Committed("9", 9, 1))
-        with pytest.raises(CommitRefusedError, match="was given up"):
+        with pytest.raises(CommitRefusedError, match="was abandoned"):
             lifecycle.decide_end(TABLE, cluster.first, "9", "")
         refused.append(cluster.first)
 

@@ -1,7 +1,8 @@
-"""The segment completion protocol on the wire: what servers ask the lead controller, and what it answers.
+"""The wire format of the segment completion protocol: requests of servers to the lead controller, and its responses.
 
-Requests are HTTP calls to `/<call>` with parameters in the query; every answer is HTTP 200 with one JSON object. Both ends
-use this module, so that neither can drift. Offsets travel as text: only a stream knows what is in them.
+Requests are HTTP calls to `/<call>` with parameters in the query; every answer is HTTP 200 with one JSON object. Both
+sides use this module, so that they cannot diverge. Offsets are transferred as text, which only a stream can
+interpret.
 """
 
 from collections.abc import Mapping
@@ -17,18 +18,18 @@ from gamay.base.errors import GamayError
 MAX_HOLD_MS = 3_000  # how long a server waits after HOLD, NOT_LEADER or FAILED before it asks again
 REQUEST_TIMEOUT_S = 10.0
 UPLOAD_TIMEOUT_S = 300.0
-DEFAULT_EXTRA_TIME_S = 120  # what a lease extension asks for unless it says otherwise
+DEFAULT_EXTRA_TIME_S = 120  # the default of a lease extension
 FIRST_EXTENSION_FRACTION = 0.9  # of the build time granted; the server then asks for more
 EXTENSION_INTERVAL_S = 108.0
 
 SEGMENT_PART = "segment"
 PEER_SCHEME = "peer:"
-"""Of a `location`: the archive was stored nowhere, the servers that have the segment are its copies."""
+"""The scheme of a `location` without a copy in the deep store: the servers that have the segment are its only copies."""
 METADATA_PART = "metadata.json"  # of segmentCommitEndWithMetadata: the `metadata.json` of the built segment
 
 
 class Call(Enum):
-    """What a server can ask; the value is the last part of the URL. GET, except those with a body."""
+    """The calls of a server; the value is the last part of the URL. GET, except those with a body."""
 
     CONSUMED = "segmentConsumed"
     STOPPED_CONSUMING = "segmentStoppedConsuming"
@@ -48,19 +49,19 @@ class Call(Enum):
 
 
 class Status(Enum):
-    """What the controller wants a server to do next, or what became of what it did."""
+    """The controller's instruction to a server, or the result of the server's call."""
 
     COMMIT = "COMMIT"  # build the segment and commit it
     HOLD = "HOLD"  # wait MAX_HOLD_MS and ask again
     CATCH_UP = "CATCH_UP"  # consume up to the offset of the response, then ask again
-    DISCARD = "DISCARD"  # your rows differ from what was committed: wait for ONLINE, then download
-    KEEP = "KEEP"  # you have exactly the rows that were committed: build your own copy
+    DISCARD = "DISCARD"  # the rows differ from those committed: wait for ONLINE, then download
+    KEEP = "KEEP"  # the rows are exactly those committed: build an own copy
     NOT_LEADER = "NOT_LEADER"  # ask the lead controller
     FAILED = "FAILED"  # not done; ask segmentConsumed again
-    COMMIT_CONTINUE = "COMMIT_CONTINUE"  # go on with the upload
+    COMMIT_CONTINUE = "COMMIT_CONTINUE"  # continue with the upload
     UPLOAD_SUCCESS = "UPLOAD_SUCCESS"  # stored at the response's segment_location, not yet committed
     COMMIT_SUCCESS = "COMMIT_SUCCESS"  # the segment is committed
-    PROCESSED = "PROCESSED"  # noted
+    PROCESSED = "PROCESSED"  # recorded
     NOT_SENT = "NOT_SENT"  # never on the wire: the request did not reach a controller
 
 
@@ -75,12 +76,12 @@ class StopReason(Enum):
 
 
 class MalformedMessageError(GamayError):
-    """A request without a parameter that it needs, or a response that is none."""
+    """A request without a parameter that it needs, or an invalid response."""
 
     http_status = 400
 
 
-# Field of a request -> name of its parameter; numbers are sent only when positive, texts only when not empty.
+# field of a request -> name of its parameter; numbers are sent only if positive, strings only if not empty
 _TEXTS = {
     "instance": "instance",
     "segment": "name",
@@ -100,11 +101,11 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What a server says with each call.
+    """A server's request, the same for each call.
 
-    segment: LLC name. offset: where the server would consume next, that is the end (exclusive) of what it has.
+    segment: LLC name. offset: the next offset that the server would consume, i.e. the exclusive end of its rows.
     reason: value of StopReason, or for segmentStoppedConsuming the text of the error. row_count: rows indexed.
-    location: URI that segmentUpload answered, or where else the server stored the archive.
+    location: the URI in the response to segmentUpload, or another URI where the server stored the archive.
     """
 
     instance: str
@@ -126,7 +127,7 @@ class CompletionRequest:
 
     @classmethod
     def from_params(cls, call: Call, params: Mapping[str, str]) -> "CompletionRequest":
-        """Read the parameters of a query. Raises MalformedMessageError for one that is missing or no number."""
+        """Parse the parameters of a query. Raises MalformedMessageError for a missing or non-numeric one."""
         values: dict[str, Any] = {field: params.get(name, "") for field, name in _TEXTS.items()}
         for field, name in _NUMBERS.items():
             text = params.get(name) or "0"
@@ -154,12 +155,12 @@ def _required(call: Call) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class CompletionResponse:
-    """The controller's answer.
+    """The controller's response.
 
-    offset: what CATCH_UP wants the server to reach, and the committed offset with COMMIT, KEEP and DISCARD; None when it
-    means nothing. build_time_s: with COMMIT, how long the server has before it must extend its lease; else -1.
+    offset: the offset to reach with CATCH_UP, the committed offset with COMMIT, KEEP and DISCARD; None without
+    meaning. build_time_s: with COMMIT, the time before the server must extend its lease; otherwise -1.
     split_commit: whether to commit in the three calls (start, upload, end) or in the single call `segmentCommit`.
-    controller_url: with COMMIT, where to upload. segment_location: with UPLOAD_SUCCESS, what to pass as `location`.
+    controller_url: with COMMIT, the URL for the upload. segment_location: with UPLOAD_SUCCESS, the value for `location`.
     """
 
     status: Status
@@ -185,7 +186,7 @@ class CompletionResponse:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> "CompletionResponse":
-        """Read an answer. Raises MalformedMessageError."""
+        """Parse a response. Raises MalformedMessageError."""
         try:
             document = orjson.loads(body)
             return cls(
@@ -197,7 +198,7 @@ class CompletionResponse:
                 document.get("segmentLocation"),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise MalformedMessageError(f"not an answer of the completion protocol: {body[:200]!r} ({error})") from error
+            raise MalformedMessageError(f"not a response of the completion protocol: {body[:200]!r} ({error})") from error
 
 
 assert {field.name for field in fields(CompletionRequest)} == {*_TEXTS, *_NUMBERS}

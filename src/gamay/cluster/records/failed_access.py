@@ -1,4 +1,4 @@
-"""How often the metadata store failed those who asked for a table's records."""
+"""Counters of failed accesses to tables' records in the metadata store."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from gamay.cluster.store.store import StoreUnavailableError, VersionConflictError
 
-# A writer that is fenced off is no failure of the store: another one writes.
+# a fenced writer is not a failure of the store: another one writes
 _FAILURES = (StoreUnavailableError, VersionConflictError)
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAccess:
-    """By typed table: reads, writes of segment records, and changes of the ideal state that failed.
+    """Counters by typed table of failed reads, writes of segment records, and changes of the ideal state.
 
-    Two threads that count at once may lose one: metrics are not accounts.
+    An increment may be lost when two threads count at once, which is acceptable for metrics.
     """
 
     reads: Counter[str] = field(default_factory=Counter)
@@ -25,7 +25,7 @@ class FailedAccess:
 
 @contextmanager
 def counting(failures: Counter[str], table: str) -> Iterator[None]:
-    """Count an access to a typed table's records in `failures` if the store fails it."""
+    """Count an access to a typed table's records in `failures` if the store fails."""
     try:
         yield
     except _FAILURES:

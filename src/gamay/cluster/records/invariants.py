@@ -1,7 +1,7 @@
-"""What must be true of every record, as named predicates, checked when a record is written and when it is read.
+"""Invariants of records, as named predicates that are checked at each read and write.
 
-A predicate returns None when it holds and otherwise what is wrong. A record that breaks one is a defect of a writer:
-refusing it at the write keeps the rest of the cluster from acting on it.
+A predicate returns None if it holds, and otherwise a description of the violation. A record that violates one is a defect
+of its writer: rejecting the write keeps the rest of the cluster from acting on it.
 """
 
 import re
@@ -24,7 +24,7 @@ from gamay.cluster.records.records import (
 
 _ILLEGAL_IN_NAMES = re.compile(r'[\\/:*?"<>|\x00]')
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # nearly all names, of which there are many to check
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")  # matches nearly all names, as a fast path
 NAME_BYTES_MAX = 200
 
 Record = TypeVar("Record", SegmentRecord, Assignment, Instance, Lineage)
@@ -32,13 +32,13 @@ Predicate = Callable[[Record], str | None]
 
 
 class InvariantError(GamayError):
-    """A record that must never exist."""
+    """A record that violates an invariant."""
 
 
 def name_problem(name: str) -> str | None:
     """Return why a text cannot name a table, schema or segment, or None.
 
-    Names become file names and store paths, so both rule out what either cannot hold.
+    Names become file names and store paths, so characters that are illegal in either are ruled out.
     """
     if _PLAIN.fullmatch(name):
         return None
@@ -62,7 +62,7 @@ def segment_status_is_known(record: SegmentRecord) -> str | None:
 
 
 def complete_segment_can_be_verified(record: SegmentRecord) -> str | None:
-    """Servers compare what they download with the CRC: without one they would serve anything."""
+    """Check that a complete segment has a CRC, with which servers verify their downloads."""
     if record.complete and (record.crc < 0 or record.total_docs < 0):
         return f"a complete segment needs a CRC and a number of docs, not {record.crc} and {record.total_docs}"
     return None
@@ -73,7 +73,7 @@ def uploaded_segment_has_a_home(record: SegmentRecord) -> str | None:
 
 
 def consuming_segment_has_a_place_in_its_stream(record: SegmentRecord) -> str | None:
-    """Without a partition and a start offset no server could consume it, and without an end no segment could follow."""
+    """Check that a consuming segment has a partition and a start offset, and a committing one an end offset."""
     if record.status not in (IN_PROGRESS, COMMITTING):
         return None
     if LlcName.parse(record.name) is None or not record.start_offset:
@@ -122,7 +122,8 @@ def lineage_sides_are_disjoint(record: Lineage) -> str | None:
 
 
 def lineage_in_progress_does_not_overlap(record: Lineage) -> str | None:
-    """A segment in two open replacements would be hidden or shown depending on which of them ends first."""
+    """Check that no segment is in two open replacements, since its visibility would depend on which of them ends
+    first."""
     seen: dict[str, str] = {}
     for entry in record.entries.values():
         if entry.state is not LineageState.IN_PROGRESS:
@@ -148,7 +149,7 @@ LINEAGE: tuple[Predicate[Lineage], ...] = (lineage_sides_are_disjoint, lineage_i
 
 
 def check(record: Record, predicates: tuple[Predicate[Record], ...]) -> Record:
-    """Return the record, or raise InvariantError that names the predicate which does not hold."""
+    """Return the record, or raise InvariantError that names the violated predicate."""
     for predicate in predicates:
         if problem := predicate(record):
             raise InvariantError(f"{type(record).__name__} breaks '{predicate.__name__}': {problem}")

@@ -1,7 +1,7 @@
-"""Names of segments made from a stream: `<raw table>__<partition>__<sequence>__<creation time>`.
+"""Names of segments consumed from a stream: `<raw table>__<partition>__<sequence>__<creation time>`.
 
-Sequences of a partition begin at 0 and have no holes that anybody may rely on; order segments by sequence, never by
-the time, which has only minutes.
+Sequence numbers of a partition start at 0 and may have gaps; order segments by sequence number, never by the time,
+which has a resolution of minutes.
 """
 
 import re
@@ -15,15 +15,15 @@ _TIME_FORMAT = "%Y%m%dT%H%MZ"
 _TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])[0-5]\dZ", re.ASCII)
 PARTITIONS_PER_TOPIC = 10_000
 STREAM_LEVEL = 1_000_000_000
-"""What the partition is of segments that one consumer fills with a whole topic: this, and the topic's index."""
+"""Base of the partition number of segments that one consumer fills from a whole topic; the topic's index is added."""
 
 Place: TypeAlias = tuple[int, str]
-"""Where a message of a table's streams is: the partition, as in `LlcName`, and the offset as text."""
+"""The place of a message in a table's streams: the partition, as in `LlcName`, and the offset as text."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class LlcName:
-    """The parts of a name.
+    """The parts of a segment's name.
 
     partition: `topic index * PARTITIONS_PER_TOPIC + partition of the stream`, or STREAM_LEVEL plus the topic index.
     time: UTC, to the minute.
@@ -44,15 +44,17 @@ class LlcName:
 
     @classmethod
     def parse(cls, name: str) -> "LlcName | None":
-        """Return the parts, or None when the name is of another kind."""
+        """Return the parts, or None if the name has another form."""
         return _parse(name)
 
     @classmethod
     def must_parse(cls, name: str) -> "LlcName":
-        """Return the parts. Raises ValueError when the name is of another kind."""
+        """Return the parts. Raises ValueError if the name has another form."""
         parsed = cls.parse(name)
         if parsed is None:
-            raise ValueError(f"'{name}' is not the name of a segment made from a stream (table__partition__sequence__time)")
+            raise ValueError(
+                f"'{name}' is not the name of a segment consumed from a stream (table__partition__sequence__time)"
+            )
         return parsed
 
     def next(self, now_ms: int) -> "LlcName":
@@ -66,21 +68,21 @@ class LlcName:
 
     @property
     def topic_index(self) -> int:
-        """Return which of the table's topics the rows come from."""
+        """Return the index of the topic that the rows come from."""
         return self.partition - STREAM_LEVEL if self.is_stream_level else self.partition // PARTITIONS_PER_TOPIC
 
     @property
     def is_stream_level(self) -> bool:
-        """Whether the rows come from all partitions of the topic, read as one."""
+        """Whether the rows come from all partitions of the topic, consumed as a whole."""
         return self.partition >= STREAM_LEVEL
 
     @property
     def stream_partition(self) -> int:
-        """Return the partition of the topic that the rows come from; 0 where all are read as one."""
+        """Return the partition of the topic that the rows come from; 0 if the topic is consumed as a whole."""
         return 0 if self.is_stream_level else self.partition % PARTITIONS_PER_TOPIC
 
 
-@lru_cache(1 << 14)  # every change of an ideal state asks for the names in it
+@lru_cache(1 << 14)  # every change of an ideal state parses the names in it
 def _parse(name: str) -> LlcName | None:
     parts = name.split(_SEPARATOR)
     if len(parts) != 4 or not parts[0] or not _is_number(parts[1]) or not _is_number(parts[2]):
@@ -91,9 +93,9 @@ def _parse(name: str) -> LlcName | None:
 
 
 def partition_of(name: str) -> int | None:
-    """Return the table's partition that a segment's name tells, None when it tells none.
+    """Return the table's partition in a segment's name, or None.
 
-    Besides the names above, those of segments uploaded into a REALTIME table tell it:
+    Besides the names above, those of segments uploaded into a REALTIME table contain it:
     `<prefix>__<table>__<partition>__<time>__<suffix>`.
     """
     parsed = LlcName.parse(name)

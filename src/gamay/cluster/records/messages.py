@@ -1,4 +1,4 @@
-"""Messages to servers: what one is to do now, which no record says."""
+"""Messages to servers: one-time commands that no record contains."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,11 +7,11 @@ from gamay.cluster.store.store import MetadataStore
 from gamay.cluster.store.znrecord import ZNRecord, encode
 
 RELOAD = "RELOAD_SEGMENT"
-"""Load segments again, all of the table's when none is named; `forceDownload`: not from the server's copies."""
+"""Reload segments (default: all of the table); `forceDownload`: not from the server's local copies."""
 FORCE_COMMIT = "FORCE_COMMIT"
-"""Commit the named consuming segments with what they have."""
+"""Commit the named consuming segments with the rows they have."""
 REPORT = "REPORT"
-"""Report the table's current state anew: the report was deleted."""
+"""Report the table's current state again, since the report was deleted."""
 
 
 def send(
@@ -22,7 +22,7 @@ def send(
     segments: Sequence[str] = (),
     more: Mapping[str, str] | None = None,
 ) -> None:
-    """Have a server do what a subtype says with a typed table. more: what else the message says."""
+    """Send a server a command for a typed table. more: further fields of the message."""
     simple = {"MSG_TYPE": "USER_DEFINE_MSG", "MSG_SUBTYPE": subtype, "tableName": table, **(more or {})}
     message = ZNRecord(f"{subtype.lower()}-{table}", simple, lists={"segments": list(segments)})
     store.create(f"{paths.messages(server)}/{subtype.lower()}-", encode(message), sequence=True)

@@ -1,4 +1,4 @@
-"""The record that says which instances serve which part of a table."""
+"""The record of instance partitions, which maps the partitions of a table to instances."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,8 @@ from gamay.cluster.store.znrecord import ZNRecord
 
 @dataclass(frozen=True, slots=True)
 class InstancePartitions:
-    """groups: instances by partition, then by replica group; every partition has the same number of groups."""
+    """Instance partitions. groups: instances by partition and replica group; every partition has the same number of
+    groups."""
 
     name: str
     groups: tuple[tuple[tuple[str, ...], ...], ...]
@@ -32,7 +33,7 @@ class InstancePartitions:
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "InstancePartitions":
-        """Translate; raises ValueError for a record without entries, or with names that do not count from 0_0."""
+        """Convert from a record. Raises ValueError for one without entries, or with keys that do not count from 0_0."""
         keys = {tuple(map(int, key.split("_"))): tuple(instances) for key, instances in record.lists.items()}
         num_partitions = 1 + max((key[0] for key in keys), default=-1)
         num_groups = 1 + max((key[1] for key in keys), default=-1)

@@ -1,4 +1,4 @@
-"""Quotas that are stored for single databases and applications, beside the cluster's settings for all of them."""
+"""Stored quotas of single databases and applications, besides the cluster's settings for all of them."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ _RATE = "maxQueriesPerSecond"
 
 
 def quota_settings(registry: Registry) -> dict[str, str]:
-    """Return all that is stored, as settings: the cluster's setting, a dot, and the name of what the quota is for.
+    """Return all stored quotas as settings `<cluster's setting>.<name of the database or application>`.
 
     The brokers without quotas are `queryRateLimitDisabled.<instance>`.
     """
@@ -30,23 +30,23 @@ def quota_settings(registry: Registry) -> dict[str, str]:
 
 
 def database_quota(store: MetadataStore, name: str) -> str | None:
-    """Return the queries a second that are stored for a database; None where nothing is."""
+    """Return the stored quota of a database in queries per second, or None."""
     return settings_at(store, paths.database(name)).get(_RATE)
 
 
 def set_database_quota(store: MetadataStore, name: str, rate: str | None) -> None:
-    """Store the queries a second of a database; None forgets them. Raises InvalidConfigError."""
+    """Store the quota of a database in queries per second; None removes it. Raises InvalidConfigError."""
     simple = {"databaseName": name} | ({} if rate is None else {_RATE: checked_rate(rate)})
     update(store, paths.database(name), lambda _: encode(ZNRecord(name, simple)))
 
 
 def application_quotas(store: MetadataStore) -> Mapping[str, str]:
-    """Return the queries a second that are stored for applications, by name."""
+    """Return the stored quotas of applications in queries per second, by name."""
     return settings_at(store, paths.APPLICATION_QUOTAS)
 
 
 def set_application_quota(store: MetadataStore, name: str, rate: str | None) -> None:
-    """Store the queries a second of an application; None forgets them. Raises InvalidConfigError."""
+    """Store the quota of an application in queries per second; None removes it. Raises InvalidConfigError."""
     checked = None if rate is None else checked_rate(rate)
 
     def change(value: bytes | None) -> bytes:
@@ -60,11 +60,11 @@ def set_application_quota(store: MetadataStore, name: str, rate: str | None) -> 
 
 
 def checked_rate(text: str) -> str:
-    """Return a quota as it is stored. Raises InvalidConfigError unless it is a number greater than 0."""
+    """Return a quota in its stored form. Raises InvalidConfigError unless it is a number greater than 0."""
     try:
         rate = float(text)
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise InvalidConfigError(f"{_RATE}: '{text}' is no number greater than 0; leave it out to remove the quota")
+        raise InvalidConfigError(f"{_RATE}: '{text}' is not a number greater than 0; leave it out to remove the quota")
     return text.strip()

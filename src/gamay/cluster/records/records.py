@@ -1,4 +1,4 @@
-"""The cluster's records as objects, each with its two-way translation to the ZNRecord that tools know."""
+"""The cluster's records as objects, each with its two-way conversion to the ZNRecord that tools know."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ DROPPED = "DROPPED"
 SEGMENT_STATES = frozenset({ONLINE, OFFLINE, CONSUMING, ERROR, DROPPED})
 
 IN_PROGRESS = "IN_PROGRESS"  # consuming
-COMMITTING = "COMMITTING"  # pauseless tables: the end is decided, the copy not yet stored; the next segment consumes already
+COMMITTING = "COMMITTING"  # pauseless tables: end decided, copy not stored yet, the next segment is already consuming
 DONE = "DONE"
 UPLOADED = "UPLOADED"
 SEGMENT_STATUSES = frozenset({IN_PROGRESS, COMMITTING, DONE, UPLOADED})
@@ -61,17 +61,17 @@ _STREAM_PLACE = (
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """What the cluster knows of a segment without opening it.
+    """The cluster's metadata of a segment.
 
     Numbers are -1 when unknown; times are milliseconds. `column_stats` is the text of `gamay.cluster.records.column_stats`,
     empty when there is none. `extra` keeps fields of other writers.
 
-    Segments made from a stream also have: status IN_PROGRESS, COMMITTING or DONE; the offsets of their rows, from
-    start_offset to before end_offset (empty until it is decided); num_replicas that consume, flush_threshold_rows at which
-    they stop. end_decided_ms: when end_offset was decided, and
-    stop_reason why. abandoned_ms: since when no server may commit it, because
-    another segment took its place. lost_offsets: `<from>,<to>` when the stream no longer had the rows before start_offset,
-    from the end of the segment before. A download_url may be empty with DONE: the servers have the only copies.
+    Consumed segments also have: status IN_PROGRESS, COMMITTING or DONE; the offsets of their rows, from start_offset
+    up to end_offset (exclusive, empty until it is decided); num_replicas that consume, and flush_threshold_rows at
+    which they stop. end_decided_ms, stop_reason: when and why end_offset was decided. abandoned_ms: the time since
+    which no server may commit the segment, because another one replaced it. lost_offsets: `<from>,<to>` if the stream
+    had deleted the rows between the preceding segment's end and start_offset. download_url may be empty with DONE:
+    then only servers have copies.
     """
 
     name: str
@@ -106,7 +106,7 @@ class SegmentRecord:
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "SegmentRecord":
-        """Translate; raises ValueError when a number is not one."""
+        """Convert from a record. Raises ValueError for an invalid number."""
         known: dict[str, Any] = {}
         extra: dict[str, str] = {}
         for key, text in record.simple.items():
@@ -120,7 +120,7 @@ class SegmentRecord:
         return cls(record.id, **known, custom=custom, extra=extra)
 
     def to_record(self) -> ZNRecord:
-        """Translate; fields that are unknown are left out, except those that clients always read."""
+        """Convert to a record; unknown fields are left out, except those that clients always read."""
         simple = dict(self.extra)
         always = ("segment.crc", "segment.total.docs", "segment.start.time", "segment.end.time", "segment.creation.time")
         for key, name in _ZK_INT.items():
@@ -140,7 +140,7 @@ class SegmentRecord:
         return self.status in (DONE, UPLOADED)
 
     def stream_place(self) -> dict[str, Any]:
-        """Return the fields that say where in its stream a segment lies, to be kept when its data is replaced."""
+        """Return the fields about a segment's place in its stream, which are kept when its data is replaced."""
         return {name: getattr(self, name) for name in _STREAM_PLACE} if self.start_offset else {}
 
     def with_changes(self, **changes: Any) -> "SegmentRecord":
@@ -150,7 +150,7 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which instance holds (or should hold) which segment in which state: of an ideal state or an external view.
+    """An ideal state or external view: the state of each segment on each instance.
 
     states: segment -> instance -> state.
     """
@@ -167,7 +167,7 @@ class Assignment:
         return ZNRecord(self.resource, dict(self.simple), {seg: dict(states) for seg, states in self.states.items()})
 
     def segments_of(self, instance: str) -> dict[str, str]:
-        """Return the states of the segments that name this instance."""
+        """Return the states of an instance's segments."""
         return {seg: states[instance] for seg, states in self.states.items() if instance in states}
 
     def with_segments(self, added: Mapping[str, Mapping[str, str]], removed: frozenset[str] = frozenset()) -> "Assignment":
@@ -177,7 +177,7 @@ class Assignment:
 
     @property
     def enabled(self) -> bool:
-        """Whether the resource is switched on."""
+        """Whether the resource is enabled."""
         return self.simple.get("HELIX_ENABLED", "true") != "false"
 
     @staticmethod
@@ -196,17 +196,17 @@ class Assignment:
         return Assignment(table, {}, simple)
 
     def created_at(self, now_ms: int) -> "Assignment":
-        """Return the same of a table that is made now: the time tells it from those that had its name."""
+        """Return a copy with the creation time, which distinguishes the table from earlier ones of the same name."""
         return replace(self, simple={**self.simple, "CREATED_MS": str(now_ms)})
 
     @property
     def created(self) -> str:
-        """When the table was made, empty where that is not known."""
+        """When the table was created, or '' if unknown."""
         return self.simple.get("CREATED_MS", "")
 
 
 class Role(Enum):
-    """What a process of the cluster does; the value begins its instance id."""
+    """The role of a process; the value is the prefix of its instance id."""
 
     CONTROLLER = "Controller"
     BROKER = "Broker"
@@ -219,7 +219,8 @@ _HTTPS = "gamay.https"
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The configuration of one process: `<Role>_<host>_<port>` is its id for life, host and port say where it is now."""
+    """The configuration of one process: `<Role>_<host>_<port>` is its permanent id; host and port are its current
+    address."""
 
     id: str
     host: str
@@ -236,17 +237,17 @@ class Instance:
 
     @property
     def url(self) -> str:
-        """Return where its HTTP interface is."""
+        """Return the URL of its HTTP interface."""
         return f"{'https' if self.https else 'http'}://{self.host}:{self.admin_port if self.admin_port > 0 else self.port}"
 
     @property
     def role(self) -> Role:
-        """Return the role that the id names. Raises ValueError."""
+        """Return the role in the id. Raises ValueError."""
         return Role(self.id.partition("_")[0])
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "Instance":
-        """Translate; raises ValueError when a number or a switch is not one."""
+        """Convert from a record. Raises ValueError for an invalid number or flag."""
         simple = dict(record.simple)
         return cls(
             record.id,
@@ -284,7 +285,7 @@ class Instance:
 
 
 class LineageState(Enum):
-    """How far a replacement of segments has come."""
+    """The state of a replacement of segments."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -302,7 +303,7 @@ _WRITERS_MAX = 1000
 class LineageEntry:
     """One atomic replacement: `segments_from` are visible until it is completed, `segments_to` from then on.
 
-    is_of_table: the whole table is replaced, whatever it had when that began, which may be nothing.
+    is_of_table: the whole table is replaced, even if it was empty at the start.
     """
 
     id: str
@@ -320,7 +321,7 @@ class LineageEntry:
 
 @dataclass(frozen=True, slots=True)
 class WriterBatch:
-    """The last batch that a streaming writer has shown, and when."""
+    """The last batch that a streaming writer made visible, and its time."""
 
     number: int
     timestamp_ms: int
@@ -328,9 +329,9 @@ class WriterBatch:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The replacements of one table, by entry id, and how far its streaming writers have come, by their ids.
+    """The replacements of one table by entry id, and the last batches of its streaming writers by writer id.
 
-    custom: what those who replace note beside it.
+    custom: notes of the replacing clients.
     """
 
     table: str
@@ -340,7 +341,7 @@ class Lineage:
 
     @classmethod
     def from_record(cls, record: ZNRecord) -> "Lineage":
-        """Read a record of either form. Raises ValueError."""
+        """Convert from a record of either form. Raises ValueError."""
         entries = {}
         apart: dict[str, list[str]] = {}
         for place in sorted(record.maps):
@@ -395,7 +396,7 @@ class Lineage:
         return replace(self, custom={**self.custom, **notes})
 
     def with_writer(self, name: str, batch: WriterBatch) -> "Lineage":
-        """Return a copy with what a writer has shown last; those stay that have shown something most lately."""
+        """Return a copy with a writer's last batch; only the most recent writers are kept."""
         writers = {**self.writers, name: batch}
         kept = sorted(writers, key=lambda one: writers[one].timestamp_ms)[-_WRITERS_MAX:]
         return replace(self, writers={one: writers[one] for one in kept})
@@ -407,7 +408,7 @@ class Lineage:
 
 def _is_true(text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise ValueError(f"'{text}' is neither true nor false")
+        raise ValueError(f"'{text}' must be true or false")
     return text.lower() == "true"
 
 

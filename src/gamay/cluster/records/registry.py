@@ -26,7 +26,7 @@ _PLAIN_CONFIG_KEYS = frozenset({"tableName", "tableType"})
 class Registry:
     """The cluster's records. Its methods may be called from any thread.
 
-    cluster: the name that users know it by. failed: where failed accesses are counted; registries of one process share it.
+    cluster: the cluster's name for users. failed: counters of failed accesses, shared by the registries of a process.
     """
 
     def __init__(self, store: MetadataStore, cluster: str = paths.CLUSTER_NAME, failed: FailedAccess | None = None) -> None:
@@ -34,7 +34,7 @@ class Registry:
         self.cluster = cluster
         self.failed = FailedAccess() if failed is None else failed
 
-    # schemas and table configs: JSON documents, understood by gamay.model
+    # schemas and table configs: JSON documents, interpreted by gamay.model
 
     def schema_names(self) -> list[str]:
         """Return the names of all schemas."""
@@ -51,7 +51,7 @@ class Registry:
         update(self.store, paths.schema(name), lambda _: value)
 
     def delete_schema(self, name: str) -> None:
-        """Delete a schema; nothing happens when there is none."""
+        """Delete a schema, if it exists."""
         self.store.delete(paths.schema(name))
 
     def table_names(self) -> list[str]:
@@ -71,11 +71,11 @@ class Registry:
         update(self.store, paths.table_config(table), lambda _: _encode_table_config(table, document))
 
     def create_table_config(self, table: str, document: Mapping[str, Any]) -> None:
-        """Create a table config. Raises ConflictError when there is one."""
+        """Create a table config. Raises ConflictError if it exists."""
         self.store.create(paths.table_config(table), _encode_table_config(table, document))
 
     def delete_table_config(self, table: str) -> None:
-        """Delete a table config; nothing happens when there is none."""
+        """Delete a table config, if it exists."""
         self.store.delete(paths.table_config(table))
 
     def table_times(self, table: str) -> tuple[int, int]:
@@ -86,7 +86,8 @@ class Registry:
         return node.created_ms, node.modified_ms
 
     def definition_changed_ms(self, table: str) -> int:
-        """Return when the config of a typed table or its schema was changed last, by the clock of the store; 0 without."""
+        """Return when the config of a typed table or its schema was last changed, by the clock of the store; 0 if
+        neither exists."""
         nodes = self.store.get_many([paths.table_config(table), paths.schema(raw_table_name(table))])
         return max((node.modified_ms for node in nodes if node is not None), default=0)
 
@@ -103,24 +104,24 @@ class Registry:
         return [name for name in self.store.children(paths.IDEAL_STATES) if name != paths.BROKER_RESOURCE]
 
     def get_ideal_state(self, resource: str) -> Assignment | None:
-        """Return where a resource's segments should be."""
+        """Return the ideal state of a resource, or None."""
         with counting(self.failed.reads, resource):
             return self._get_assignment(paths.ideal_state(resource), invariants.ASSIGNMENT)
 
     def must_get_ideal_state(self, resource: str) -> Assignment:
-        """Return where a resource's segments should be. Raises NotFoundError."""
+        """Return the ideal state of a resource. Raises NotFoundError."""
         ideal = self.get_ideal_state(resource)
         if ideal is None:
             raise NotFoundError(f"table '{resource}' does not exist")
         return ideal
 
     def create_ideal_state(self, ideal: Assignment) -> None:
-        """Create an ideal state. Raises ConflictError when there is one."""
+        """Create an ideal state. Raises ConflictError if it exists."""
         record = invariants.check(ideal, invariants.ASSIGNMENT).to_record()
         buckets.create(self.store, paths.ideal_state(ideal.resource), record)
 
     def update_ideal_state(self, resource: str, change: Callable[[Assignment], Assignment]) -> None:
-        """Change an ideal state atomically. Raises NotFoundError when there is none."""
+        """Change an ideal state atomically. Raises NotFoundError if it does not exist."""
 
         def apply(record: ZNRecord | None) -> ZNRecord:
             if record is None:
@@ -132,16 +133,16 @@ class Registry:
             buckets.update(self.store, paths.ideal_state(resource), apply)
 
     def replace_ideal_state(self, ideal: Assignment) -> None:
-        """Write an ideal state in place of one that cannot be read. Raises VersionConflictError."""
+        """Replace an ideal state that cannot be read. Raises VersionConflictError."""
         record = invariants.check(ideal, invariants.ASSIGNMENT).to_record()
         buckets.replace(self.store, paths.ideal_state(ideal.resource), record)
 
     def delete_ideal_state(self, resource: str) -> None:
-        """Delete an ideal state; nothing happens when there is none."""
+        """Delete an ideal state, if it exists."""
         buckets.delete(self.store, paths.ideal_state(resource))
 
     def get_external_view(self, resource: str) -> Assignment | None:
-        """Return where a resource's segments are."""
+        """Return the external view of a resource, or None."""
         return self._get_assignment(paths.external_view(resource), ())
 
     def put_external_view(self, view: Assignment) -> None:
@@ -149,35 +150,35 @@ class Registry:
         record, path = view.to_record(), paths.external_view(view.resource)
         try:
             buckets.update(self.store, path, lambda _: record)
-        except CorruptRecordError:  # nothing of a view is worth keeping
+        except CorruptRecordError:  # a view is replaced as a whole
             buckets.replace(self.store, path, record)
 
     def delete_external_view(self, resource: str) -> None:
-        """Delete an external view; nothing happens when there is none."""
+        """Delete an external view, if it exists."""
         buckets.delete(self.store, paths.external_view(resource))
 
     def get_current_state(self, instance: str, resource: str) -> Mapping[str, str]:
-        """Return what an instance reports about a resource, segment -> state; empty when it reports nothing."""
+        """Return an instance's report about a resource, segment -> state; empty if there is none."""
         path = paths.current_state(instance, resource)
         found = self._get_assignment(path, ())
         if found is None:
             return {}
         if any(set(states) != {instance} for states in found.states.values()):
-            raise CorruptRecordError(f"the record {path} is damaged: it reports of other instances")
+            raise CorruptRecordError(f"the record {path} is damaged: it is about other instances")
         return {segment: states[instance] for segment, states in found.states.items()}
 
     def put_current_state(self, instance: str, resource: str, states: Mapping[str, str]) -> None:
-        """Report what an instance has of a resource, for as long as the store's session lives."""
+        """Write an instance's report about a resource, as an ephemeral node of the store's session."""
         record = Assignment(resource, {segment: {instance: state} for segment, state in states.items()}).to_record()
         path = paths.current_state(instance, resource)
         try:
             buckets.update(self.store, path, lambda _: record, ephemeral=True)
-        except CorruptRecordError:  # a report says all that there is to say
+        except CorruptRecordError:  # a report is replaced as a whole
             buckets.delete(self.store, path)
             buckets.update(self.store, path, lambda _: record, ephemeral=True)
 
     def delete_current_state(self, instance: str, resource: str) -> None:
-        """Report nothing about a resource."""
+        """Delete an instance's report about a resource."""
         buckets.delete(self.store, paths.current_state(instance, resource))
 
     # segments
@@ -205,15 +206,15 @@ class Registry:
     def readable_segments(
         self, table: str, names: Sequence[str]
     ) -> tuple[dict[str, SegmentRecord], dict[str, CorruptRecordError]]:
-        """Return the same, and apart from them what is wrong with those records that are damaged."""
+        """Return the records of the named segments that have one, and the errors of damaged records, both by name."""
         return self._segments(table, names, _checked_segment)
 
     def segment_documents(
         self, table: str, names: Sequence[str]
     ) -> tuple[dict[str, ZNRecord], dict[str, CorruptRecordError]]:
-        """Return the records of the named segments as they are stored, unchecked, for readers of a few fields of many.
+        """Return the stored records of the named segments, unchecked, for readers of a few fields of many segments.
 
-        Those that are no records at all are returned apart, with what is wrong.
+        Errors of values that are no records at all are returned separately.
         """
         return self._segments(table, names, lambda record: record)
 
@@ -234,12 +235,13 @@ class Registry:
         return found, damaged
 
     def create_segment(self, table: str, record: SegmentRecord) -> None:
-        """Create a segment's record. Raises ConflictError when there is one."""
+        """Create a segment's record. Raises ConflictError if it exists."""
         with counting(self.failed.writes, table):
             self.store.create(paths.segment(table, record.name), _encode_segment(record))
 
     def update_segment(self, table: str, name: str, change: Callable[[SegmentRecord | None], SegmentRecord | None]) -> None:
-        """Change a segment's record atomically; from or to None creates or deletes it."""
+        """Change a segment's record atomically; `change` gets None for a missing record, and returns None to delete
+        it."""
 
         def apply(value: bytes | None) -> bytes | None:
             record = change(None if value is None else SegmentRecord.from_record(decode(value)))
@@ -249,22 +251,22 @@ class Registry:
             update(self.store, paths.segment(table, name), apply)
 
     def replace_segment(self, table: str, record: SegmentRecord) -> None:
-        """Write a segment's record in place of one that cannot be read."""
+        """Replace a segment's record that cannot be read."""
         value = _encode_segment(record)
         update(self.store, paths.segment(table, record.name), lambda _: value)
 
     def delete_segment(self, table: str, name: str) -> None:
-        """Delete a segment's record; nothing happens when there is none."""
+        """Delete a segment's record, if it exists."""
         self.store.delete(paths.segment(table, name))
 
     def delete_segments(self, table: str) -> None:
-        """Delete all segment records of a typed table, atomically where the store can."""
+        """Delete all segment records of a typed table, atomically if the store supports it."""
         self.store.delete(paths.segments(table), recursive=True)
 
     # lineage
 
     def get_lineage(self, table: str) -> Lineage:
-        """Return a table's replacements; empty when there are none."""
+        """Return the lineage of a table; empty if there is none."""
         path = paths.lineage(table)
         record = buckets.get(self.store, path)
         if record is None:
@@ -272,7 +274,7 @@ class Registry:
         return parse_record(path, record, lambda found: invariants.check(Lineage.from_record(found), invariants.LINEAGE))
 
     def update_lineage(self, table: str, change: Callable[[Lineage], Lineage]) -> None:
-        """Change a table's replacements atomically."""
+        """Change the lineage of a table atomically."""
 
         def apply(record: ZNRecord | None) -> ZNRecord | None:
             before = Lineage(table) if record is None else Lineage.from_record(record)
@@ -285,7 +287,7 @@ class Registry:
         buckets.update(self.store, paths.lineage(table), apply)
 
     def delete_lineage(self, table: str) -> None:
-        """Delete a table's replacements; nothing happens when there are none."""
+        """Delete the lineage of a table, if it exists."""
         buckets.delete(self.store, paths.lineage(table))
 
     # instances
@@ -299,7 +301,8 @@ class Registry:
         return self.readable_instances()[0]
 
     def readable_instances(self) -> tuple[list[Instance], dict[str, CorruptRecordError]]:
-        """Return the same, and by id what is wrong with those whose records are damaged: nobody goes by them."""
+        """Return the configurations of all known instances by id, and id -> error for damaged records, which are not
+        used."""
         names = self.instance_ids()
         found: list[Instance] = []
         damaged: dict[str, CorruptRecordError] = {}
@@ -313,7 +316,7 @@ class Registry:
         return found, damaged
 
     def live_instance_ids(self) -> list[str]:
-        """Return the ids of the instances that are alive."""
+        """Return the ids of the live instances."""
         return self.store.children(paths.LIVE_INSTANCES)
 
     def get_instance(self, instance_id: str) -> Instance | None:
@@ -326,19 +329,19 @@ class Registry:
         update(self.store, paths.participant_config(instance.id), lambda _: value)
 
     def create_instance(self, instance: Instance) -> None:
-        """Create an instance's configuration. Raises ConflictError when there is one."""
+        """Create an instance's configuration. Raises ConflictError if it exists."""
         value = encode(invariants.check(instance, invariants.INSTANCE).to_record())
         self.store.create(paths.participant_config(instance.id), value)
 
     def delete_instance(self, instance_id: str) -> None:
-        """Delete an instance and what it reported."""
+        """Delete an instance and its reports."""
         self.store.delete(paths.participant_config(instance_id))
         self.store.delete(f"{paths.INSTANCES}/{instance_id}", recursive=True)
 
     # cluster configuration: a flat map
 
     def cluster_config(self) -> dict[str, str]:
-        """Return the settings of the whole cluster; none where their record cannot be read: defaults hold then."""
+        """Return the settings of the whole cluster; empty if their record cannot be read, so that defaults apply."""
         return settings_at(self.store, paths.CLUSTER_CONFIG)
 
     def update_cluster_config(self, changes: Mapping[str, str], removed: frozenset[str] = frozenset()) -> None:
@@ -363,14 +366,14 @@ class Registry:
 
 
 def settings_at(store: MetadataStore, path: str) -> dict[str, str]:
-    """Return the settings that a record holds; none, which is logged, where it cannot be read."""
+    """Return the settings in a record; empty, with a log entry, if it cannot be read."""
     node = store.get(path)
     if node is None or not node.value:
         return {}
     try:
         return decode(node.value).simple
     except CorruptRecordError as error:
-        _log.error("the record %s is damaged, what it sets does not hold: %s", path, error)
+        _log.error("the record %s is damaged, its settings have no effect: %s", path, error)
         return {}
 
 
@@ -385,7 +388,7 @@ def _table_config_of(record: ZNRecord) -> dict[str, Any]:
 def _object(text: str) -> dict[str, Any]:
     found = orjson.loads(text)
     if not isinstance(found, dict):
-        raise TypeError(f"{text[:40]!r} is no JSON object")
+        raise TypeError(f"{text[:40]!r} is not a JSON object")
     return found
 
 
@@ -398,9 +401,9 @@ def _checked_instance(record: ZNRecord) -> Instance:
 
 
 def announce(store: MetadataStore, instance_id: str) -> None:
-    """Say that an instance is alive for as long as the store's session lives.
+    """Register an instance as live, as an ephemeral node of the store's session.
 
-    Raises ConflictError when another session says so.
+    Raises ConflictError if another session has registered it.
     """
     path = paths.live_instance(instance_id)
     node = store.get(path)

@@ -1,4 +1,4 @@
-"""Which segments of a table are too old to be kept. Pure functions."""
+"""Selection of segments that are past their table's retention. Pure functions."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -10,12 +10,12 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
 from gamay.model.units import TimeUnit
 
-# Records of consuming segments that nobody has finished for so long belong to nobody.
+# consuming segments that were not completed for this long are abandoned
 _ABANDONED_MS = 5 * 86_400_000
 
 
 def retention_ms(config: TableConfig) -> int | None:
-    """Return how long a table's rows are kept; None is for ever, as for tables that are replaced as a whole."""
+    """Return the retention of a table's rows; None for no limit, as for tables that are replaced as a whole."""
     if config.replaces_all:
         return None
     unit, value = config.segments.retention_time_unit, config.segments.retention_time_value
@@ -38,8 +38,9 @@ def expired(
 ) -> list[str]:
     """Return the names of the segments that are older than the table's retention, ascending.
 
-    Kept are: segments without a believable end time (unless `by_creation_time` lets the time of creation stand in), segments
-    that a replacement needs, and of a stream's partitions the last completed segment, for it knows where to go on.
+    Kept are: segments without a plausible end time (unless `by_creation_time` uses the creation time instead),
+    segments that a replacement needs, and the last completed segment of each stream partition, whose end offset is
+    needed.
     ideal: segment -> instance -> state.
     """
     kept_ms = retention_ms(config)
@@ -58,8 +59,8 @@ def served_offline(
 ) -> list[str] | None:
     """Return the completed segments of a hybrid table's REALTIME half that end before its time boundary, ascending.
 
-    No query reads them. None where this does not apply: to other tables, and to those without any retention. Unlike
-    `expired` this takes the last segment of a partition, too, where that has ended.
+    No query reads them. None if this does not apply: for other tables, and for those without a retention. Unlike
+    `expired`, this includes the last completed segment of a partition.
     """
     if config.table_type is not TableType.REALTIME or boundary_ms is None or retention_ms(config) is None:
         return None
@@ -93,10 +94,11 @@ def locked_segments(lineage: Lineage) -> set[str]:
 def stale_lineage(
     lineage: Lineage, existing: Collection[str], now_ms: int, replaced_ms: int, entry_ms: int
 ) -> tuple[list[str], list[str]]:
-    """Return (segments to delete, ids of entries to forget) of a table's replacements.
+    """Return (segments to delete, ids of entries to remove) of a table's lineage.
 
-    Replaced segments go `replaced_ms` after a replacement was completed; what was made for one that was reverted, or that
-    nobody has ended for `entry_ms`, goes too; an entry goes once none of the segments that it hides exists.
+    Replaced segments are deleted `replaced_ms` after the replacement was completed. The new segments of a replacement
+    that was reverted, or not ended for `entry_ms`, are deleted, too. An entry is removed once none of the segments that
+    it hides exists.
     """
     segments: list[str] = []
     entries: list[str] = []

@@ -1,10 +1,9 @@
-"""Where the OFFLINE half of a hybrid table ends and its REALTIME half begins.
+"""The time boundary between the OFFLINE and the REALTIME half of a hybrid table.
 
-Each row is read once: of the OFFLINE half those up to the boundary, of the REALTIME half those behind it. The boundary lies
-one push interval before the end of the newest offline segment, for the newest interval may still be incomplete.
-
-Times that a task has rounded down may lie before a boundary of which the row was behind. So the boundary is the last moment
-of a period that rounding leaves alone, in those segments that reach it.
+Each row is read once: from the OFFLINE half up to the boundary, from the REALTIME half after it. The boundary is one
+push interval before the end of the newest offline segment, since the newest interval may still be incomplete. A task
+that rounds times down could move a row across the boundary. So the boundary is the end of a rounding period of all
+segments that reach it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ IDEAL_STATE_KEY = "HYBRID_TABLE_TIME_BOUNDARY"
 """The field of an OFFLINE table's ideal state that fixes the boundary, in milliseconds."""
 
 ROUNDED_KEY = "roundedToMs"
-"""The entry of a segment's custom map that tells to multiples of which period its times were rounded down."""
+"""The key of a segment's custom map for the period to whose multiples its times were rounded down."""
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
@@ -29,9 +28,10 @@ _DAY_MS = 24 * _HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class TimeBoundary:
-    """column: the time column; value: the last time of the OFFLINE half, as the column holds it (an int or text).
+    """A time boundary.
 
-    difference_ms: from there to the last time in the OFFLINE half's segments, None when no segment has one.
+    column: the time column; value: the last time read from the OFFLINE half, in the column's form (int or text).
+    difference_ms: from there to the last time of the OFFLINE segments, None if no segment has a time.
     """
 
     column: str
@@ -42,13 +42,13 @@ class TimeBoundary:
 
 
 def fixed_boundary_ms(simple_fields: Mapping[str, str]) -> int:
-    """Return the boundary that an ideal state fixes, 0 for none."""
+    """Return the fixed boundary in an ideal state, 0 for none."""
     text = simple_fields.get(IDEAL_STATE_KEY, "").strip()
     return int(text) if text.isdigit() else 0
 
 
 def rounded_ms(custom: Mapping[str, str]) -> int:
-    """Return to which period the times of a segment were rounded down, 0 for none."""
+    """Return the period to which the times of a segment were rounded down, 0 for none."""
     text = custom.get(ROUNDED_KEY, "")
     return int(text) if text.isdigit() else 0
 
@@ -60,11 +60,11 @@ def boundary_of(
     fixed_ms: int = 0,
     rounded: Iterable[tuple[int, int]] = (),
 ) -> TimeBoundary | None:
-    """Return the boundary of a table; None when it has no time column, or nothing says where the OFFLINE half ends.
+    """Return the boundary of a table; None if it has no time column, or the end of the OFFLINE half is unknown.
 
     config: of the OFFLINE table. end_times_ms: the last times of its segments that have rows and can be read; those below 0
-    are unknown. fixed_ms: a boundary that is fixed by hand, 0 for none. rounded: of segments whose times were rounded down,
-    the last time and the period.
+    are unknown. fixed_ms: a manually fixed boundary, 0 for none. rounded: (last time, period) of segments with
+    rounded times.
     """
     column = config.time_column
     if column is None or column not in schema.column_names:

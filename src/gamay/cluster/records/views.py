@@ -1,4 +1,4 @@
-"""Folding what servers report into what a table looks like from outside. Pure functions."""
+"""Merging of servers' reports into external views. Pure functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -24,7 +24,7 @@ def fold(resource: str, reports: Mapping[str, Mapping[str, str]]) -> Assignment:
 
 
 def segment_status(ideal: Mapping[str, str], actual: Mapping[str, str] | None) -> SegmentStatus:
-    """Compare a segment's states, instance -> state: any error is BAD, everything as it should be is GOOD."""
+    """Compare a segment's states, instance -> state: BAD with any error, GOOD if all states are as they should be."""
     actual = actual or {}
     if ERROR in actual.values():
         return SegmentStatus.BAD

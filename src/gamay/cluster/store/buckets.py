@@ -1,10 +1,11 @@
 """Records of any size in a store whose nodes are small.
 
-A record that fits a node is one. Of a larger one the node keeps everything but the map fields (of an ideal state: the
-table's own settings), and a list of buckets: nodes under `paths.BUCKETS` with the map fields whose names fall into each by
-their CRC-32. A change writes the buckets that differ, under names that were never used before, then switches the node to
-them by compare-and-set, and then removes those that are no longer named. So a reader that finds a bucket gone reads the node
-again, and a writer that lost the race, or died, has changed nothing; `sweep` removes what the dead left behind.
+A record that fits a node is stored in one. The node of a larger record keeps everything but the map fields (for an
+ideal state: the table's own settings), and a list of buckets: nodes under `paths.BUCKETS` with the map fields,
+distributed by the CRC-32 of their names. A change writes the buckets that differ, under new names, then switches the
+node to them by compare-and-set, and then removes the buckets that are no longer referenced. So a reader that finds a
+bucket missing reads the node again, and a writer that lost the race, or died, has changed nothing; `sweep` removes
+the buckets of dead writers.
 See `docs/decisions/0005-large-records.md`.
 """
 
@@ -18,13 +19,13 @@ from gamay.cluster.store.store import MAX_VALUE_BYTES, MetadataStore, Node, Vers
 from gamay.cluster.store.znrecord import CorruptRecordError, ZNRecord, decode, encode
 
 _LIST = "gamay.buckets"
-_ENTRIES_MAX = 1024  # of a bucket, on average
+_ENTRIES_MAX = 1024  # per bucket, on average
 _ATTEMPTS_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A record as it was read: its node, and the buckets that hold its map fields, as `<name>:<CRC-32>` each."""
+    """A record as read: its node, and the buckets of its map fields, each as `<name>:<CRC-32>`."""
 
     node: Node
     record: ZNRecord
@@ -40,11 +41,11 @@ def get(store: MetadataStore, path: str) -> ZNRecord | None:
 def update(
     store: MetadataStore, path: str, change: Callable[[ZNRecord | None], ZNRecord | None], *, ephemeral: bool = False
 ) -> None:
-    """Change a record atomically: read, change and write until nobody else changed it in between.
+    """Change a record atomically: read, change and write until no other writer changed it in between.
 
-    change: from the present record (None: there is none) to the new one; None deletes it. It may be called several times
-    and must not change what it is given. ephemeral: what is created belongs to the session, and one of another session is
-    replaced. Raises VersionConflictError when the record never comes to rest.
+    change: from the current record (None if there is none) to the new one; None deletes it. It may be called several
+    times and must not modify its argument. ephemeral: the record belongs to the session, and replaces one of another
+    session. Raises VersionConflictError after too many conflicts.
     """
     for _ in range(_ATTEMPTS_MAX):
         before = _load(store, path)
@@ -65,25 +66,25 @@ def update(
             return
         if _write(store, path, before, after, ephemeral):
             return
-    raise VersionConflictError(f"'{path}' was changed by others {_ATTEMPTS_MAX} times in a row")
+    raise VersionConflictError(f"'{path}' was changed by other writers {_ATTEMPTS_MAX} times in a row")
 
 
 def create(store: MetadataStore, path: str, record: ZNRecord) -> None:
-    """Create a record. Raises ConflictError when there is one."""
+    """Create a record. Raises ConflictError if it exists."""
     if store.get(path) is not None or not _write(store, path, None, record, ephemeral=False):
         raise ConflictError(f"'{path}' exists already")
 
 
 def replace(store: MetadataStore, path: str, record: ZNRecord) -> None:
-    """Write a record in place of one that cannot be read. Raises VersionConflictError when somebody else does, too."""
+    """Replace a record that cannot be read. Raises VersionConflictError if another writer changes it meanwhile."""
     node = store.get(path)
     damaged = None if node is None else _Loaded(node, ZNRecord(record.id))
     if not _write(store, path, damaged, record, ephemeral=False):
-        raise VersionConflictError(f"'{path}' was changed by another")
+        raise VersionConflictError(f"'{path}' was changed by another writer")
 
 
 def delete(store: MetadataStore, path: str) -> None:
-    """Delete a record; nothing happens when there is none."""
+    """Delete a record, if it exists."""
     node = store.get(path)
     if node is not None:
         store.delete(path)
@@ -91,9 +92,9 @@ def delete(store: MetadataStore, path: str) -> None:
 
 
 def sweep(store: MetadataStore, before_ms: int) -> int:
-    """Remove buckets that no record names and that were written before a time; return how many.
+    """Remove unreferenced buckets that were written before a time; return how many.
 
-    A writer takes far less time than there is between `before_ms` and now, else it would lose what it is about to name.
+    `before_ms` must be so long ago that no writer can still be about to reference such a bucket.
     """
     swept = 0
     for kind in store.children(paths.BUCKETS):
@@ -118,7 +119,7 @@ def _sweep(store: MetadataStore, folder: str, before_ms: int) -> int:
 
 
 def _named(node: Node) -> Sequence[str]:
-    """Return the buckets that a node names; none when it does not hold a record."""
+    """Return the buckets that a node references; empty if it does not hold a record."""
     try:
         return decode(node.value).lists.get(_LIST, ())
     except CorruptRecordError:
@@ -126,7 +127,7 @@ def _named(node: Node) -> Sequence[str]:
 
 
 def _folder(path: str) -> str:
-    """Return where the buckets of a record lie: `BUCKETS/<kind>/<rest of the path, with ':' for '/'>`."""
+    """Return the folder of a record's buckets: `BUCKETS/<kind>/<rest of the path, with ':' for '/'>`."""
     kind, _, rest = path.removeprefix(f"/{paths.CLUSTER_NAME}/").partition("/")
     return f"{paths.BUCKETS}/{kind}/{rest.replace('/', ':')}"
 
@@ -149,7 +150,7 @@ def _load(store: MetadataStore, path: str) -> _Loaded | None:
         found = store.get_many([f"{_folder(path)}/{entry.partition(':')[0]}" for entry in buckets])
         for entry, bucket in zip(buckets, found, strict=True):
             if bucket is None or f"{zlib.crc32(bucket.value):08x}" != entry.partition(":")[2]:
-                problem = f"'{path}' names a bucket that is gone or damaged: {entry}"
+                problem = f"'{path}' references a bucket that is missing or damaged: {entry}"
                 break
             maps |= decode(bucket.value).maps
         else:
@@ -159,7 +160,7 @@ def _load(store: MetadataStore, path: str) -> _Loaded | None:
 
 
 def _write(store: MetadataStore, path: str, before: _Loaded | None, after: ZNRecord, ephemeral: bool) -> bool:
-    """Write a record in place of what was read; False when somebody else changed it meanwhile."""
+    """Replace the record that was read; return False if another writer changed it meanwhile."""
     value, buckets, made = _encode(store, path, before, after, ephemeral)
     try:
         if before is None:
@@ -179,7 +180,7 @@ def _write(store: MetadataStore, path: str, before: _Loaded | None, after: ZNRec
 def _encode(
     store: MetadataStore, path: str, before: _Loaded | None, after: ZNRecord, ephemeral: bool
 ) -> tuple[bytes, Sequence[str], Sequence[str]]:
-    """Return the node's value, the buckets that it names, and those of them that were made for it."""
+    """Return the node's value, the buckets that it references, and those of them that were created for it."""
     if len(after.maps) <= _ENTRIES_MAX:
         value = encode(after)
         if len(value) <= MAX_VALUE_BYTES:

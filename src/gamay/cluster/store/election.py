@@ -1,8 +1,9 @@
-"""Which controller leads the cluster, and why one that led before can do no more harm.
+"""The election of the lead controller, and the fencing of former ones.
 
-The lead controller owns an ephemeral node, `paths.LEADER`. Whoever takes office counts up `paths.EPOCH`, a node that stays,
-and writes only while the count is its own: the store checks that with each write. A controller that was paused, or cut off
-from the store, may believe for a while that it leads; its writes are refused from the moment that another has taken office.
+The lead controller owns an ephemeral node, `paths.LEADER`. A new leader increments the epoch, the version of the
+persistent node `paths.EPOCH`, and the store checks with each of its writes that the epoch is unchanged. A controller that
+was suspended, or lost its connection to the store, may believe for a while that it leads; its writes are rejected as soon
+as another controller leads.
 """
 
 import logging
@@ -20,7 +21,7 @@ _RETRY_S = 1.0
 
 
 def leader_of(store: MetadataStore) -> str | None:
-    """Return the id of the controller that leads, None when none does."""
+    """Return the id of the lead controller, or None."""
     node = store.get(paths.LEADER)
     if node is None:
         return None
@@ -31,10 +32,10 @@ def leader_of(store: MetadataStore) -> str | None:
 
 
 class LeadElection:
-    """A candidate between `start` and `stop`, on a thread of its own.
+    """A candidate between `start` and `stop`, on its own thread.
 
-    lead: called when this controller takes office; it writes through `store` only. resign: called when it has lost it, as
-    far as this process knows. Neither is called while the other runs.
+    lead: called when this controller becomes the lead; it writes through `store` only. resign: called when it has lost
+    the lead, as far as this process knows. The two are never called concurrently.
     """
 
     def __init__(self, store: MetadataStore, instance_id: str, lead: Callable[[], None], resign: Callable[[], None]) -> None:
@@ -51,16 +52,16 @@ class LeadElection:
 
     @property
     def is_lead(self) -> bool:
-        """Whether this controller leads, as far as it knows; what it then writes is checked by the store."""
+        """Whether this controller leads, as far as it knows; the store checks its writes."""
         return self._epoch is not None
 
     @property
     def store(self) -> MetadataStore:
-        """The session, for what only the lead controller writes: it raises FencedError whenever this one does not lead."""
+        """The session for writes of the lead controller; writes raise FencedError while this controller does not lead."""
         return _LeadStore(self._base, self._fenced)
 
     def start(self) -> None:
-        """Become a candidate."""
+        """Become a candidate for the lead."""
         self._cancels = [
             self._base.watch(paths.LEADER, lambda _: self._look()),
             self._base.on_new_session(self._look),
@@ -69,7 +70,7 @@ class LeadElection:
         self._thread.start()
 
     def stop(self) -> None:
-        """Resign if need be, and let others lead at once."""
+        """Resign if this controller leads, so that another can lead at once."""
         for cancel in self._cancels:
             cancel()
         with self._condition:
@@ -98,16 +99,16 @@ class LeadElection:
                 self._changed = False
             try:
                 self._settle()
-            except Exception as error:  # noqa: BLE001 - the cluster needs a leader, whatever keeps this one from it now
-                _log.warning("%s cannot find out who leads, or cannot lead: %r", self._instance_id, error)
+            except Exception as error:  # noqa: BLE001 - it is tried again, because the cluster needs a leader
+                _log.warning("%s cannot determine the lead controller, or cannot lead: %r", self._instance_id, error)
                 with self._condition:
                     self._condition.wait_for(lambda: self._stopping, _RETRY_S)
                 self._look()
 
     def _settle(self) -> None:
-        """Find out who leads; take office, or leave it."""
+        """Check which controller leads, and take or give up the lead accordingly."""
         if self._epoch is not None and not self._is_mine(self._base.get(paths.LEADER)):
-            _log.warning("%s leads the cluster no more", self._instance_id)
+            _log.warning("%s no longer leads the cluster", self._instance_id)
             self._leave_office()
         if self._epoch is None and (epoch := self._elected()) is not None:
             self._epoch = epoch
@@ -123,10 +124,10 @@ class LeadElection:
         self._resign()
 
     def _elected(self) -> int | None:
-        """Return the epoch that begins with this controller, None when another leads.
+        """Return the epoch that starts with this controller, or None if another one leads.
 
-        The count is read before it is certain that the node is this session's: who is elected meanwhile has counted up, and
-        the compare-and-set fails.
+        The epoch is read before the check that the leader node is this session's: if another controller is elected in
+        between, it has incremented the epoch, and the compare-and-set fails.
         """
         while True:
             epoch = self._base.get(paths.EPOCH)
@@ -145,7 +146,7 @@ class LeadElection:
         try:
             create()
         except ConflictError:
-            return  # there is one
+            return  # it exists already
 
     def _is_mine(self, node: Node | None) -> bool:
         return node is not None and node.ephemeral_owner == self._base.session_id
@@ -161,7 +162,7 @@ class LeadElection:
 
 
 class _LeadStore:
-    """A session that writes only within the term of office of its controller."""
+    """A store session that writes only while its controller leads."""
 
     def __init__(self, base: MetadataStore, fenced: Callable[[], MetadataStore]) -> None:
         self._base = base

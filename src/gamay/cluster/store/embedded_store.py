@@ -1,8 +1,8 @@
 """The metadata store of a single machine: one SQLite file, used by one process at a time.
 
-Changes are committed with a write-ahead log and `synchronous=FULL`: when a call returns, the change survives the death of
-the process and of the machine. Recursive deletions are atomic. Sessions live in this process, so opening the file removes
-the ephemeral nodes that an earlier process left behind.
+Changes are committed with a write-ahead log and `synchronous=FULL`: when a call returns, the change survives a crash of
+the process and of the machine. Recursive deletions are atomic. Sessions end with the process, so opening the file removes
+the ephemeral nodes of an earlier process.
 """
 
 import copy
@@ -47,7 +47,7 @@ _SELECT = f"SELECT {_NODE} = ?"
 _SELECT_MANY = f"SELECT path, {_NODE} IN"
 _READ_BATCH = 500
 _INSERT = "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, ?, 0)"
-# All nodes below a path: '0' is the character after '/', so the range holds exactly what begins with `path/`.
+# all nodes below a path: '0' is the character after '/', so the range is exactly the paths that begin with `path/`
 _BELOW = "path > ? || '/' AND path < ? || '0'"
 
 
@@ -56,7 +56,7 @@ class DamagedStoreError(GamayError):
 
 
 class EmbeddedStore:
-    """One session; `EmbeddedStore.open` makes the first, whose `close` also closes the file."""
+    """One session; `EmbeddedStore.open` creates the first, whose `close` also closes the file."""
 
     def __init__(self, file: "_File", session_id: int) -> None:
         self._file = file
@@ -67,7 +67,8 @@ class EmbeddedStore:
 
     @classmethod
     def open(cls, path: Path, clock: Clock) -> "EmbeddedStore":
-        """Open or create the file. Raises DamagedStoreError when it is no metadata store, or cannot be read or written."""
+        """Open or create the file. Raises DamagedStoreError if it is not a metadata store, or cannot be read or
+        written."""
         try:
             return cls(_File(path, clock), session_id=1)
         except sqlite3.DatabaseError as error:
@@ -187,9 +188,9 @@ class EmbeddedStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make all changes that this thread makes within durable together, or, when the body raises, none.
+        """Commit all changes of this thread in the body together, or none if the body raises.
 
-        Reads see what was before; watchers are told at the end. Each node may be changed once.
+        Reads see the state before; watchers are notified at the end. Each node may be changed once.
         """
         with self._change():
             yield
@@ -198,7 +199,7 @@ class EmbeddedStore:
     def _change(self) -> Iterator[list[str]]:
         with self._file.change() as changed:
             if self._fence is not None and self._version(self._fence[0]) != self._fence[1]:
-                raise FencedError(f"'{self._fence[0]}' has another version than {self._fence[1]}: nothing is written")
+                raise FencedError(f"'{self._fence[0]}' no longer has version {self._fence[1]}: nothing is written")
             yield changed
 
     def _version(self, path: str) -> int | None:
@@ -206,7 +207,7 @@ class EmbeddedStore:
         return None if row is None else int(row[0])
 
     def _missing_parents(self, path: str) -> list[str]:
-        """Return the ancestors that do not exist, topmost first; raises ConflictError when the nearest is ephemeral."""
+        """Return the missing ancestors, topmost first. Raises ConflictError if the nearest existing one is ephemeral."""
         missing: list[str] = []
         parent = parent_of(path)
         while parent:
@@ -227,9 +228,10 @@ class EmbeddedStore:
 
 
 class _File:
-    """Two SQLite connections, shared by all sessions of the process, each under a lock: to write, and to read meanwhile.
+    """Two SQLite connections, shared by all sessions of the process, each under a lock: one to write, and one to read
+    meanwhile.
 
-    A read does not wait until a change of something else is durable; it sees what is durable.
+    A read does not wait for a commit in progress; it sees committed changes.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -270,8 +272,7 @@ class _File:
     def change(self) -> Iterator[list[str]]:
         """Run one transaction; the paths that the body appends are notified once it is durable.
 
-        Raises DiskFullError when there is no room to make it durable, StoreUnavailableError when the file is closed;
-        nothing is changed then.
+        Raises DiskFullError if the disk is full, StoreUnavailableError if the file is closed; nothing is changed then.
         """
         with self.lock:
             if self._changed is not None:
@@ -284,14 +285,15 @@ class _File:
                 yield changed
                 db.execute("COMMIT")
             except BaseException as error:
-                if db.in_transaction:  # SQLite has undone it by itself after some failures, a full disk among them
+                if db.in_transaction:  # SQLite rolls back by itself after some failures, such as a full disk
                     db.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-                    raise DiskFullError(f"there is no room to write to the metadata store {self.path}: free some") from error
+                    raise DiskFullError(f"the disk of the metadata store {self.path} is full: free some space") from error
                 raise
             finally:
                 self._changed = None
-            # Inside the lock, so that every session sees the changes in the order in which they were made.
+            # under the lock, so that every session sees the changes in the order of their commits
+
             for path in changed:
                 for events in self.sessions.values():
                     events.notify(path)

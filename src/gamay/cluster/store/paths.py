@@ -1,4 +1,4 @@
-"""Where the cluster's records lie in the metadata store: Helix's and Pinot's layout, so that their tools find their way."""
+"""Paths of the cluster's records in the metadata store, in the layout of Helix and Pinot, so that their tools work."""
 
 CLUSTER_NAME = "PinotCluster"
 BROKER_RESOURCE = "brokerResource"
@@ -46,7 +46,7 @@ def external_view(resource: str) -> str:
 
 
 def live_instance(instance: str) -> str:
-    """Return the path of the ephemeral node that says that an instance is alive."""
+    """Return the path of the ephemeral node of a live instance."""
     return f"{LIVE_INSTANCES}/{instance}"
 
 
@@ -56,7 +56,7 @@ def current_states(instance: str) -> str:
 
 
 def current_state(instance: str, resource: str) -> str:
-    """Return the path of what an instance reports about a resource."""
+    """Return the path of an instance's report about a resource."""
     return f"{current_states(instance)}/{resource}"
 
 
@@ -116,15 +116,15 @@ def task_job(task_type: str, job: str) -> str:
 
 
 def task_lease(lease: str) -> str:
-    """Return the path of the ephemeral node that says that a worker's lease is good."""
+    """Return the path of the ephemeral node that keeps a worker's lease valid."""
     return f"{TASK_LEASES}/{lease}"
 
 
 def task_lock(table: str) -> str:
-    """Return the path of the ephemeral node of whoever works out the tasks of a typed table."""
+    """Return the path of the ephemeral node that locks the task generation of a typed table."""
     return f"{TASK_LOCKS}/{table}"
 
 
 def task_metadata(table: str, task_type: str) -> str:
-    """Return the path of what a task type remembers of a typed table."""
+    """Return the path of a task type's metadata of a typed table."""
     return f"{TASK_METADATA}/{table}/{task_type}"

@@ -2,7 +2,7 @@
 
 Paths are absolute, parts joined by `/`, like ZooKeeper's. A node holds at most `MAX_VALUE_BYTES` bytes and may have
 children. Everything that is acknowledged is durable, except ephemeral nodes, which live as long as the session that
-created them. The conformance suite in `tests/cluster` is the definition of what an implementation has to do.
+created them. The conformance suite in `tests/cluster` defines the behaviour of an implementation.
 """
 
 import re
@@ -19,26 +19,26 @@ Watcher = Callable[[str], None]
 
 
 class VersionConflictError(ConflictError):
-    """The node was changed by someone else since it was read: read it again and decide anew."""
+    """A write to a node that was changed since it was read; read it again and repeat the decision."""
 
 
 class FencedError(GamayError):
-    """The writer has lost the right to write, because the node that gives it was changed: it must stop what it does."""
+    """A write by a writer that was fenced off, because the node that authorises it was changed; the writer must stop."""
 
     http_status = 503
 
 
 class StoreUnavailableError(GamayError):
-    """The store does not answer. A change that was asked for may have been made all the same."""
+    """A store that does not answer. A requested change may have been made regardless."""
 
     http_status = 503
 
 
 class Node(NamedTuple):
-    """What a node held at one moment.
+    """A node as it was read.
 
     version: number of times that the value was set since the node was created, from 0.
-    created_ms, modified_ms: wall clock of the store. ephemeral_owner: id of the owning session, 0 when persistent.
+    created_ms, modified_ms: wall clock of the store. ephemeral_owner: id of the owning session, 0 if persistent.
     """
 
     value: bytes
@@ -59,90 +59,91 @@ class MetadataStore(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Return whether the store answers at the moment, as far as is known without asking it."""
+        """Return whether the store answers now, as far as known without a request."""
         ...
 
     @property
     def num_reconnects(self) -> int:
-        """Return how often a connection that was lost came back; 0 for a store that cannot be lost."""
+        """Return how often a lost connection was restored; 0 for a store without connections."""
         ...
 
     def get(self, path: str) -> Node | None:
-        """Return the node, or None when it does not exist."""
+        """Return the node, or None if it does not exist."""
         ...
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        """Return the nodes of many paths, in their order, in far less time than one by one; not as of one moment."""
+        """Return the nodes of many paths, in order, much faster than one by one; not an atomic snapshot."""
         ...
 
     def children(self, path: str) -> list[str]:
-        """Return the names of the children, ascending; empty when the node does not exist."""
+        """Return the names of the children, ascending; empty if the node does not exist."""
         ...
 
     def create(self, path: str, value: bytes, *, ephemeral: bool = False, sequence: bool = False) -> str:
-        """Create a node, and parents that are missing, and return its path.
+        """Create a node and its missing parents, and return its path.
 
         sequence: append ten digits to `path` that grow with each node created under the same parent.
-        Raises ConflictError when the node exists or its parent is ephemeral, InvalidConfigError for a value above
+        Raises ConflictError if the node exists or its parent is ephemeral, InvalidConfigError for a value above
         `MAX_VALUE_BYTES` or a malformed path.
         """
         ...
 
     def set(self, path: str, value: bytes, version: int | None) -> int:
-        """Replace the value if the node still has `version` (None: whatever it has) and return the new version.
+        """Replace the value if the node still has `version` (None: any) and return the new version.
 
-        Raises NotFoundError when the node does not exist, VersionConflictError when it has another version.
+        Raises NotFoundError if the node does not exist, VersionConflictError if it has another version.
         """
         ...
 
     def delete(self, path: str, version: int | None = None, *, recursive: bool = False) -> None:
-        """Delete a node; deleting what does not exist is not an error.
+        """Delete a node; a missing node is not an error.
 
-        Raises VersionConflictError when it has another version, ConflictError when it has children and `recursive`
-        is not set. A recursive deletion is one atomic change only in stores that say so.
+        Raises VersionConflictError if it has another version, ConflictError if it has children and `recursive` is not
+        set. A recursive deletion is atomic only in stores that document it.
         """
         ...
 
     def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher(changed_path)` after changes of the node or of anything below it; return what ends the watch.
+        """Call `watcher(changed_path)` after changes at or below the node; return the function that cancels the watch.
 
         A notification is a hint: the watcher reads what it needs. Several changes of one node may come as one
-        notification, but the last change is always notified. After a loss of connection the watcher is told `path`
-        itself, once: anything at or below it may have changed meanwhile. Watchers of a session run one at a time, in the
+        notification, but the last change is always notified. After a loss of connection the watcher is called once
+        with `path` itself: anything at or below it may have changed meanwhile. Watchers of a session run one at a
+        time, in the
         order of the changes, on a thread of the store; they must be quick and must not raise.
         """
         ...
 
     def on_new_session(self, follow: Callable[[], None]) -> Callable[[], None]:
-        """Call `follow` whenever the store had to begin another session; return what ends that.
+        """Call `follow` whenever the store had to start a new session; return the function that cancels this.
 
-        The ephemeral nodes of the old one are gone, and `session_id` is another: who owned some creates them again.
-        Watches go on. `follow` runs as watchers do, before they are told that anything may have changed.
+        The ephemeral nodes of the old session are gone, and `session_id` has changed, so owners create their nodes again.
+        Watches continue. `follow` runs as watchers do, before they are notified that anything may have changed.
         """
         ...
 
     def fenced(self, path: str, version: int) -> "MetadataStore":
-        """Return this session with the right to write tied to a node: while it has `version`, checked with each write.
+        """Return a view of this session that writes only while a node has `version`, which is checked with each write.
 
-        A write after that, even one that was under way, changes nothing and raises FencedError. Reads go on.
+        A later write, even one in flight, changes nothing and raises FencedError. Reads still work.
         """
         ...
 
     def new_session(self) -> "MetadataStore":
-        """Open another session with the same store, with ephemeral nodes and watches of its own."""
+        """Open another session with the same store, with its own ephemeral nodes and watches."""
         ...
 
     def close(self) -> None:
-        """End the session: its ephemeral nodes go, its watches fall silent."""
+        """End the session: its ephemeral nodes are removed, its watches are cancelled."""
         ...
 
 
 def update(store: MetadataStore, path: str, change: Callable[[bytes | None], bytes | None]) -> bytes | None:
-    """Read, change and write a node until nobody else changed it in between; return what it then holds.
+    """Read, change and write a node until no other writer changed it in between; return its new value.
 
-    change: from the present value (None when the node does not exist) to the new one; None deletes the node, and the
-    same value back leaves it alone. It may be called several times, so it must have no effect of its own.
-    Raises VersionConflictError when the node never comes to rest.
+    change: from the current value (None if the node does not exist) to the new one; None deletes the node, an equal value
+    leaves it alone. It may be called several times, so it must have no side effects. Raises VersionConflictError after
+    too many conflicts.
     """
     for _ in range(_UPDATE_ATTEMPTS_MAX):
         node = store.get(path)
@@ -161,7 +162,7 @@ def update(store: MetadataStore, path: str, change: Callable[[bytes | None], byt
         except ConflictError:
             continue
         return after
-    raise VersionConflictError(f"'{path}' was changed by others {_UPDATE_ATTEMPTS_MAX} times in a row")
+    raise VersionConflictError(f"'{path}' was changed by other writers {_UPDATE_ATTEMPTS_MAX} times in a row")
 
 
 def check_path(path: str) -> None:
@@ -171,7 +172,7 @@ def check_path(path: str) -> None:
 
 
 def check_value(path: str, value: bytes) -> None:
-    """Raise InvalidConfigError when the value is larger than a node may be."""
+    """Raise InvalidConfigError if the value exceeds `MAX_VALUE_BYTES`."""
     if len(value) > MAX_VALUE_BYTES:
         raise InvalidConfigError(
             f"the value for '{path}' has {len(value)} bytes, the metadata store takes {MAX_VALUE_BYTES}"

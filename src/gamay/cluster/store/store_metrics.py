@@ -1,4 +1,4 @@
-"""What every role measures of its metadata store."""
+"""Metrics of every role about its metadata store."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,6 @@ from gamay.cluster.store.store import MetadataStore
 
 
 def measure_store(role: str, store: MetadataStore) -> Iterator[Measured]:
-    """Yield how often a role, by its name in metrics, found its lost connection again."""
-    name, text = "helixZookeeperReconnects", "Times that the connection to ZooKeeper was lost and came back"
+    """Yield how often a role's lost connection was restored. role: its name in metrics."""
+    name, text = "helixZookeeperReconnects", "Times that the connection to ZooKeeper was lost and restored"
     yield Measured(f"pinot_{role}_{name}", store.num_reconnects, text, kind=MetricKind.COUNTER)

@@ -1,4 +1,4 @@
-"""The watches of one session with a metadata store: who is told of which change, one after the other, on one thread."""
+"""The watches of one session with a metadata store: notifications of changes, one after the other, on one thread."""
 
 import logging
 import queue
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watches:
-    """Calls watchers in the order of the changes; the thread starts with the first watch."""
+    """Dispatcher that calls watchers in the order of the changes; its thread starts with the first watch."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -23,7 +23,7 @@ class Watches:
         self._closed = False
 
     def add(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        """Let `watcher` know of changes at and below `path`; return what ends that."""
+        """Call `watcher` after changes at and below `path`; return the function that cancels this."""
         with self._lock:
             self._last_id += 1
             watch_id = self._last_id
@@ -42,24 +42,24 @@ class Watches:
             return sorted({path for path, _ in self._watches.values()})
 
     def notify(self, path: str) -> None:
-        """Tell the watchers of a path, and of what it lies below, that it changed."""
+        """Notify the watchers of a path and of its ancestors that it changed."""
         if self._thread is not None:
             self._queue.put(path)
 
     def run(self, action: Callable[[], None]) -> None:
-        """Call `action` on the thread of the watchers, after the changes that were notified before."""
+        """Call `action` on the watchers' thread, after the notifications that are queued."""
         self._start()
         self._queue.put(action)
 
     def tell_each(self) -> None:
-        """Tell every watcher its own path: whatever is there may have changed. Only from within `run`."""
+        """Call every watcher with its own path, since anything there may have changed. Only from within `run`."""
         with self._lock:
             watches = list(self._watches.values())
         for path, watcher in watches:
             self._call(watcher, path)
 
     def close(self) -> None:
-        """Fall silent."""
+        """Cancel all watches and stop the thread."""
         with self._lock:
             self._watches.clear()
             self._closed = True
@@ -80,8 +80,8 @@ class Watches:
             if not isinstance(item, str):
                 try:
                     item()
-                except Exception:  # noqa: BLE001 - the changes that come after it must still be told
-                    _log.exception("the watches cannot be brought up to date")
+                except Exception:  # noqa: BLE001 - later changes must still be notified
+                    _log.exception("the watches cannot be updated")
                 continue
             with self._lock:
                 told = [w for prefix, w in self._watches.values() if item == prefix or item.startswith(prefix + "/")]

@@ -56,12 +56,13 @@ def decode(value: bytes) -> ZNRecord:
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… ({error})") from error
     if set(map(type, texts)) != {str} or not all(type(found) is list for found in lists.values()):
-        raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… (its fields are no texts)")
+        raise CorruptRecordError(f"not a ZNRecord: {value[:60]!r}… (its fields are not strings)")
     return ZNRecord(document["id"], simple, maps, lists)
 
 
 def read_record(path: str, value: bytes, parse: Callable[[ZNRecord], T], record_id: str | None = None) -> T:
-    """Return what the node at a path holds. record_id: that it must have, the last part of the path unless given.
+    """Return the parsed record of the node at a path. record_id: the id it must have, by default the last part of the
+    path.
 
     Raises CorruptRecordError, which names the path.
     """
@@ -73,7 +74,7 @@ def read_record(path: str, value: bytes, parse: Callable[[ZNRecord], T], record_
 
 
 def parse_record(path: str, record: ZNRecord, parse: Callable[[ZNRecord], T], record_id: str | None = None) -> T:
-    """Return what a record says that was read from a path. Raises CorruptRecordError, as `read_record` does."""
+    """Return the parsed form of a record read from a path. Raises CorruptRecordError, as `read_record` does."""
     try:
         if record.id != (path.rpartition("/")[2] if record_id is None else record_id):
             raise ValueError(f"its id is '{record.id}'")

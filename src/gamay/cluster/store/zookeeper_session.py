@@ -1,4 +1,4 @@
-"""One session with ZooKeeper after the other: connecting, asking until there is an answer, and resuming watches."""
+"""Consecutive sessions with ZooKeeper: connecting, repeating requests until they are answered, and resuming watches."""
 
 import logging
 import threading
@@ -24,12 +24,12 @@ Send: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperAddress:
-    """Where ZooKeeper is, and how patient to be.
+    """The address of ZooKeeper, with timeouts and credentials.
 
-    hosts: `HOST:PORT[,HOST:PORT…][/PATH]`, everything lies below the path. cluster: the name that the cluster has there.
-    session_timeout_s: after how long without a sign of life ZooKeeper takes a process for dead. patience_s: how long a call
-    waits for a lost connection to come back. login: encryption, and who this process is; records are written for that
-    user alone.
+    hosts: `HOST:PORT[,HOST:PORT…][/PATH]`, all nodes are below the path. cluster: the cluster's name there.
+    session_timeout_s: the time without a heartbeat after which ZooKeeper considers a process dead. patience_s: how
+    long a call waits for a lost connection. login: encryption, and the identity of this process; records are readable
+    by that user only.
     """
 
     hosts: str
@@ -40,12 +40,12 @@ class ZooKeeperAddress:
 
 
 class Names:
-    """Translates between paths of the store and paths in ZooKeeper."""
+    """Mapping between paths of the store and paths in ZooKeeper."""
 
     def __init__(self, chroot: str, cluster: str) -> None:
         config = f"/{CLUSTER_NAME}/CONFIGS/CLUSTER/{CLUSTER_NAME}"
         self._chroot = chroot
-        # the longer one first: in it the name stands twice
+        # the longer prefix first: it contains the name twice
         self._pairs = ((config, f"/{cluster}/CONFIGS/CLUSTER/{cluster}"), (f"/{CLUSTER_NAME}", f"/{cluster}"))
 
     def there(self, path: str) -> str:
@@ -71,24 +71,25 @@ class Names:
 
 
 def _check_login(client: Any, hosts: str) -> None:
-    """Ask something: SASL begins only after kazoo takes a session for begun. Raises InvalidConfigError when refused."""
+    """Send a request, since SASL starts only after kazoo considers the session started. Raises InvalidConfigError if
+    refused."""
     from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
     try:
         client.exists("/")
     except (AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError) as error:
         if client.state == "CONNECTED":
-            return  # broken, and already made again
+            return  # the connection broke and was already restored
         client.stop()
         raise InvalidConfigError(f"ZooKeeper at '{hosts}' refuses the user of zookeeper.sasl.*: {error!r}") from error
 
 
 class LostError(Exception):
-    """The connection broke while a request was under way: nobody knows whether it got there."""
+    """A connection that broke while a request was in flight: it is unknown whether the request arrived."""
 
 
 class Session:
-    """What a store needs of a kazoo client; when ZooKeeper ends a session, the next is begun and the watches go on."""
+    """A wrapper of a kazoo client; when ZooKeeper ends a session, the next one is started and the watches continue."""
 
     def __init__(self, address: ZooKeeperAddress, client: Any, names: Names) -> None:
         self.address = address
@@ -107,7 +108,7 @@ class Session:
 
     @classmethod
     def open(cls, address: ZooKeeperAddress) -> "Session":
-        """Begin a session. Raises as `ZooKeeperStore.open`."""
+        """Start a session. Raises as `ZooKeeperStore.open`."""
         try:
             from kazoo.client import KazooClient
             from kazoo.security import CREATOR_ALL_ACL
@@ -157,7 +158,7 @@ class Session:
         self.client.close()
 
     def deadline_s(self) -> float:
-        """Return until when a call that begins now may wait."""
+        """Return the deadline of a call that starts now."""
         return SYSTEM_CLOCK.monotonic_s() + self.address.patience_s
 
     def wait_connected(self, deadline_s: float) -> None:
@@ -170,7 +171,7 @@ class Session:
             )
 
     def read(self, ask: Send) -> Any:
-        """Ask until there is an answer, whatever happens to the connection; None when the node does not exist."""
+        """Repeat a read until it is answered, across lost connections; return None if the node does not exist."""
         from kazoo.exceptions import NoNodeError
 
         deadline_s = self.deadline_s()
@@ -184,7 +185,7 @@ class Session:
                 pause()
 
     def answer(self, ask: Send, deadline_s: float) -> Any:
-        """Send once and return the answer. Raises LostError, StoreUnavailableError, and what ZooKeeper answers."""
+        """Send once and return the answer. Raises LostError, StoreUnavailableError, and ZooKeeper's errors."""
         from kazoo.exceptions import (
             ConnectionClosedError,
             ConnectionLoss,
@@ -204,19 +205,19 @@ class Session:
             raise self.refused() from error
 
     def refused(self) -> GamayError:
-        """Return the error of who may not read or change a record."""
+        """Return the error for a record that this process may not read or change."""
         return InvalidConfigError(
-            f"ZooKeeper at '{self.address.hosts}' keeps the cluster's records for another user: "
-            "give zookeeper.auth.digest the USER:PASSWORD, or zookeeper.sasl.* the user, that they were written with"
+            f"ZooKeeper at '{self.address.hosts}' holds the cluster's records of another user: "
+            "set zookeeper.auth.digest to the USER:PASSWORD, or zookeeper.sasl.* to the user, that wrote them"
         )
 
     def add_watch(self, path: str) -> None:
-        """Have ZooKeeper tell changes at and below a path of the store."""
+        """Have ZooKeeper notify changes at and below a path of the store."""
         there = self.names.there(path)
         self.read(lambda: send(self.client, AddWatch(there)))
 
     def _on_state(self, state: str) -> None:
-        """Note what became of the connection; on kazoo's thread, which must not wait."""
+        """Record a change of the connection's state; called on kazoo's thread, which must not block."""
         if state == "CONNECTED":
             self.connected.set()
             _log.info("ZooKeeper at %s answers again", self.address.hosts)
@@ -233,7 +234,8 @@ class Session:
             self._connection_lost = True
 
     def _resume(self) -> None:
-        """Set the watches again, tell owners of a new session, then everyone that anything may have changed."""
+        """Set the watches again, call the followers of a new session, then all watchers, since anything may have
+        changed."""
         self._connection_lost = False
         session_lost, self._session_lost = self._session_lost, False
         try:
@@ -242,7 +244,7 @@ class Session:
             if session_lost:
                 _log.warning("ZooKeeper has ended the session; the next one is %x", self.id)
         except GamayError:
-            # The connection is lost again; when it is back, so is this.
+            # the connection is lost again; this method is called again when it is restored
             self._session_lost |= session_lost
             if not self._closed:
                 _log.warning("watches are set again when ZooKeeper is back")
@@ -251,12 +253,12 @@ class Session:
             try:
                 follow()
             except StoreUnavailableError:
-                self._session_lost = True  # all owners are told again when the connection is back
-            except Exception:  # noqa: BLE001 - each owner has to be told
-                _log.exception("what belonged to the session that ended could not be made again")
+                self._session_lost = True  # all followers are called again when the connection is restored
+            except Exception:  # noqa: BLE001 - each follower has to be called
+                _log.exception("ephemeral nodes of the ended session could not be created again")
         self.watches.tell_each()
 
 
 def pause() -> None:
-    """Wait a moment before asking again."""
+    """Wait before repeating a request."""
     threading.Event().wait(_PAUSE_S)

@@ -1,8 +1,8 @@
 """The metadata store of a cluster of processes: ZooKeeper 3.6 or later, through kazoo.
 
-A path of the store is a path below the address's chroot, where the cluster's own name stands for `paths.CLUSTER_NAME`.
-Changes are durable once a quorum has them. Reads of one session never go back in time; another session may see a change
-later, and a watch tells it. A recursive deletion is atomic up to `_DELETE_BATCH` nodes.
+A path of the store is a path below the address's chroot, with the cluster's name in place of `paths.CLUSTER_NAME`.
+Changes are durable once a quorum has them. Reads of one session never go back in time; another session may see a
+change later, and is notified by a watch. A recursive deletion is atomic up to `_DELETE_BATCH` nodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _ANY_VERSION = -1
 
 
 class ZooKeeperStore:
-    """A session. fence: the node, and its version, without which nothing may be written."""
+    """A session. fence: a node and the version that it must have for any write."""
 
     def __init__(self, session: Session, fence: tuple[str, int] | None = None) -> None:
         self._session = session
@@ -38,10 +38,10 @@ class ZooKeeperStore:
 
     @classmethod
     def open(cls, address: ZooKeeperAddress) -> "ZooKeeperStore":
-        """Begin a session.
+        """Start a session.
 
-        Raises StoreUnavailableError when ZooKeeper does not answer within `patience_s`, InvalidConfigError for an address
-        that is none, or when the package kazoo is missing.
+        Raises StoreUnavailableError if ZooKeeper does not answer within `patience_s`, InvalidConfigError for an
+        invalid address, or if the package kazoo is missing.
         """
         return cls(Session.open(address))
 
@@ -55,7 +55,7 @@ class ZooKeeperStore:
 
     @property
     def connected(self) -> bool:
-        """Whether ZooKeeper answers at the moment."""
+        """Whether ZooKeeper answers now."""
         return self._session.connected.is_set()
 
     def get(self, path: str) -> Node | None:
@@ -115,7 +115,7 @@ class ZooKeeperStore:
 
 
 class _Writer:
-    """One change, made once although connections break: what was sent before is found again by its outcome."""
+    """A change that is made exactly once although connections break: an earlier attempt is recognised by its result."""
 
     def __init__(self, session: Session, fence: tuple[str, int] | None) -> None:
         self._session = session
@@ -174,7 +174,7 @@ class _Writer:
                 if not recursive:
                     raise ConflictError(f"'{path}' has children") from error
             except NoNodeError:
-                # Somebody deletes the same tree, or did so before: what is left is looked up again.
+                # another process deletes the same tree: the remaining nodes are listed again
                 if _get(self._session, path) is None:
                     return
 
@@ -205,12 +205,12 @@ class _Writer:
         try:
             _Writer(self._session, self._fence).create(parent, b"", False, False)
         except ConflictError:
-            return  # somebody else was quicker
+            return  # another process created it first
 
     def _commit(self, add: Callable[[Any], None], *, again: bool = True) -> Any:
-        """Run a transaction and return the answer of its last step; raises what ZooKeeper answers to a step, FencedError.
+        """Run a transaction and return the answer of its last step; raises ZooKeeper's error of a step, FencedError.
 
-        again: whether it may be sent a second time when it is not known if the first got there.
+        again: whether it may be repeated when it is unknown if the first attempt arrived.
         """
         session, deadline_s = self._session, self._session.deadline_s()
 
@@ -228,7 +228,7 @@ class _Writer:
             except LostError:
                 self._was_sent = True
                 if not again:
-                    raise StoreUnavailableError("the connection to ZooKeeper broke while a change was made") from None
+                    raise StoreUnavailableError("the connection to ZooKeeper broke during a change") from None
                 pause()
                 continue
             self._raise_failure(answers)
@@ -241,7 +241,7 @@ class _Writer:
             if not isinstance(answer, Exception) or isinstance(answer, (RolledBackError, RuntimeInconsistency)):
                 continue
             if position == 0 and self._fence is not None:
-                raise FencedError(f"'{self._fence[0]}' has another version than {self._fence[1]}: nothing is written")
+                raise FencedError(f"'{self._fence[0]}' no longer has version {self._fence[1]}: nothing is written")
             if isinstance(answer, NoAuthError):
                 raise self._session.refused() from answer
             raise answer

@@ -1,7 +1,7 @@
-"""What kazoo lacks of ZooKeeper's protocol: persistent recursive watches, and many reads in one request.
+"""Parts of ZooKeeper's protocol that kazoo lacks: persistent recursive watches, and batched reads.
 
 Both exist since ZooKeeper 3.6. The structures are those of ZooKeeper's `zookeeper.jute`; kazoo sends any object with `type`
-and `serialize`, and hands the bytes of the answer to its `deserialize`.
+and `serialize`, and passes the bytes of the answer to its `deserialize`.
 """
 
 import struct
@@ -38,7 +38,7 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AddWatch:
-    """Asks for a watch of a node and of all below it, for as long as the connection lasts."""
+    """Request for a watch of a node and its descendants, for the duration of the connection."""
 
     type: ClassVar[int] = 106
     path: str
@@ -49,13 +49,13 @@ class AddWatch:
 
     @staticmethod
     def deserialize(_: bytes, __: int) -> bool:
-        """Return that it is done."""
+        """Return True."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class MultiRead:
-    """Asks for the values and statistics of many nodes."""
+    """Request for the values and statistics of many nodes."""
 
     type: ClassVar[int] = 22
     paths: Sequence[str]
@@ -67,7 +67,7 @@ class MultiRead:
 
     @staticmethod
     def deserialize(body: bytes, offset: int) -> list[tuple[bytes, Stat] | int]:
-        """Return value and statistics of each node, or ZooKeeper's code of what went wrong, below 0."""
+        """Return value and statistics of each node, or ZooKeeper's error code, below 0."""
         found: list[tuple[bytes, Stat] | int] = []
         while True:
             kind, done, _ = _MULTI_HEADER.unpack_from(body, offset)
@@ -86,7 +86,7 @@ class MultiRead:
 
 
 def is_no_node(code: int) -> bool:
-    """Whether an error code says that the node does not exist."""
+    """Whether an error code means that the node does not exist."""
     return code == _NO_NODE
 
 
@@ -98,9 +98,9 @@ def send(client: Any, request: AddWatch | MultiRead) -> Any:
 
 
 def follow_events(client: Any, notify: Callable[[str], None]) -> None:
-    """Call `notify` with the path of each change that a watch of this client tells, on the client's own thread.
+    """Call `notify` with the path of each change reported by a watch of this client, on the client's own thread.
 
-    kazoo looks for the one-shot watches that it set itself, of which a store sets none.
+    This replaces kazoo's dispatch of one-shot watches, which a store does not use.
     """
 
     def read_event(body: bytes, offset: int) -> None:

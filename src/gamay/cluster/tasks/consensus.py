@@ -1,8 +1,8 @@
-"""Whether what servers say of the rows of a segment that count may be acted on. Pure.
+"""Consensus of servers about the valid rows of a segment.
 
-Each replica decides by itself which rows are valid. They decide alike, but not at the same moment, and a server that is
-starting, or has another copy of the segment, does not know. So nothing is removed on the word of one of them, unless a
-table says so.
+Pure. Each replica determines by itself which rows are valid. The results are equal, but not at the same moment, and a
+server that is starting, or has another copy of the segment, does not know. So nothing is removed based on a single
+replica, unless a table is configured so.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ Docs = TypeVar("Docs")
 
 @dataclass(frozen=True, slots=True)
 class Replica(Generic[Docs]):
-    """What one server says. valid: how many rows are valid; docs: which, in a form that can be compared."""
+    """The report of one server. valid: the number of valid rows; docs: the valid rows, in a comparable form."""
 
     server: str
     status: str
@@ -30,7 +30,7 @@ class Replica(Generic[Docs]):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why the answers cannot be acted on."""
+    """The reason why there is no consensus."""
 
     reason: str
 
@@ -44,11 +44,11 @@ def agreed(
     ignore_crc: bool = False,
     same: "Callable[[Docs, Docs], bool] | None" = None,
 ) -> "Replica[Docs] | Refused":
-    """Return the replica whose word counts, or why none does.
+    """Return the replica to rely on, or why there is none.
 
-    UNSAFE: the first that can be used. EQUAL: any, if all `assigned` servers answered, are ready, have the copy with this
-    CRC and say the same. MOST_VALID_DOCS: of these, the one with most valid rows. same: whether two say the same; by
-    default whether they are equal.
+    UNSAFE: the first usable one. EQUAL: any, if all `assigned` servers answered, are ready, have the copy with this CRC
+    and agree. MOST_VALID_DOCS: of these, the one with the most valid rows. same: compares the docs of two replicas;
+    default: equality.
     """
     usable = []
     problems = []

@@ -1,4 +1,4 @@
-"""What may become of a subtask, and what its subtasks make of a job. Pure: time and who is alive are passed in.
+"""The states of a subtask, and the state of a job by its subtasks. Pure: time and the live minions are passed in.
 
     INIT, STOPPED --lease--> RUNNING --completed--> COMPLETED
                              RUNNING --failed-----> TASK_ERROR, or INIT while attempts are left
@@ -7,8 +7,8 @@
                              RUNNING --stopped----> STOPPED
     everything but an end    --aborted------------> TASK_ABORTED
 
-Only who holds the lease may say how a subtask went. A lease ends when its minion's session does, or by time; whoever lost it
-finds that it holds it no more, and what it did is not counted: somebody else does the work again.
+Only the holder of the lease may report the result of a subtask. A lease ends with its minion's session, or by time; a
+minion that has lost it cannot report a result, and another one repeats the work.
 """
 
 from collections.abc import Collection, Sequence
@@ -19,22 +19,22 @@ from gamay.cluster.tasks.records import Job, JobState, Subtask, SubtaskState, Ta
 
 LOSSES_MAX = 5
 GRACE_MS = 30_000
-"""A minion stops an attempt at its timeout by itself; the lead controller does so after so much longer."""
+"""A minion stops an attempt at its timeout by itself; the lead controller does so this much later."""
 INFO_MAX = 4000
 _WAITING = (SubtaskState.INIT, SubtaskState.STOPPED)
 
 
 class LeaseLostError(ConflictError):
-    """The subtask is no longer this worker's: its time was over, it was cancelled, or it was given to another."""
+    """A subtask that is no longer leased to this worker: it timed out, was cancelled, or was given to another one."""
 
 
 def can_lease(subtask: Subtask) -> bool:
-    """Whether a minion may take a subtask of a queue that is to go on."""
+    """Whether a minion may take a subtask of a started queue."""
     return subtask.state in _WAITING
 
 
 def leased(subtask: Subtask, worker: str, lease: str, now_ms: int) -> Subtask:
-    """Return the subtask as given to a worker. Raises LeaseLostError when somebody else was quicker."""
+    """Return the subtask as leased to a worker. Raises LeaseLostError if another one has it already."""
     if not can_lease(subtask):
         raise LeaseLostError(f"subtask {subtask.name} is {subtask.state.value}")
     return replace(
@@ -44,12 +44,12 @@ def leased(subtask: Subtask, worker: str, lease: str, now_ms: int) -> Subtask:
 
 
 def holds(subtask: Subtask, lease: str) -> bool:
-    """Whether the subtask is being worked on under this lease."""
+    """Whether the subtask is running under this lease."""
     return subtask.state is SubtaskState.RUNNING and subtask.lease == lease
 
 
 def completed(subtask: Subtask, lease: str, now_ms: int, info: str) -> Subtask:
-    """Return the subtask as done; again, if that was said before. Raises LeaseLostError."""
+    """Return the subtask as completed; idempotent. Raises LeaseLostError."""
     if subtask.state is SubtaskState.COMPLETED and subtask.lease == lease:
         return subtask
     _check(subtask, lease)
@@ -57,13 +57,14 @@ def completed(subtask: Subtask, lease: str, now_ms: int, info: str) -> Subtask:
 
 
 def failed(subtask: Subtask, lease: str, now_ms: int, reason: str, attempts: int) -> Subtask:
-    """Return the subtask after an attempt that failed, of so many. Raises LeaseLostError."""
+    """Return the subtask after a failed attempt. attempts: their maximum. Raises LeaseLostError."""
     _check(subtask, lease)
     return _ended(subtask, SubtaskState.TASK_ERROR, now_ms, reason, again=subtask.attempts < attempts)
 
 
 def stopped(subtask: Subtask, lease: str, now_ms: int) -> Subtask:
-    """Return the subtask after its minion gave it back unfinished, which is no attempt. Raises LeaseLostError."""
+    """Return the subtask after its minion returned it unfinished, which does not count as an attempt. Raises
+    LeaseLostError."""
     _check(subtask, lease)
     return replace(
         subtask, state=SubtaskState.STOPPED, attempts=subtask.attempts - 1, finished_ms=now_ms, info="given back unfinished"
@@ -71,7 +72,8 @@ def stopped(subtask: Subtask, lease: str, now_ms: int) -> Subtask:
 
 
 def lost(subtask: Subtask, now_ms: int) -> Subtask:
-    """Return the subtask after its minion died, which is no attempt, unless several have died of it."""
+    """Return the subtask after its minion died, which does not count as an attempt; after `LOSSES_MAX` deaths it has
+    failed."""
     if subtask.state is not SubtaskState.RUNNING:
         return subtask
     losses = subtask.losses + 1
@@ -81,12 +83,12 @@ def lost(subtask: Subtask, now_ms: int) -> Subtask:
 
 
 def is_late(subtask: Subtask, now_ms: int, timeout_ms: int) -> bool:
-    """Whether an attempt has gone on for longer than its minion should have let it."""
+    """Whether an attempt has run longer than its minion should have allowed."""
     return subtask.state is SubtaskState.RUNNING and now_ms - subtask.started_ms > timeout_ms + GRACE_MS
 
 
 def timed_out(subtask: Subtask, now_ms: int, attempts: int) -> Subtask:
-    """Return the subtask after an attempt, of so many, that took too long."""
+    """Return the subtask after an attempt that timed out. attempts: their maximum."""
     if subtask.state is not SubtaskState.RUNNING:
         return subtask
     reason = f"no end after {(now_ms - subtask.started_ms) / 1000:.0f} s"
@@ -101,7 +103,7 @@ def aborted(subtask: Subtask, now_ms: int) -> Subtask:
 
 
 def tended(subtask: Subtask, job: Job, alive: Collection[str], now_ms: int) -> Subtask:
-    """Return a subtask as the lead controller finds it should be. alive: the leases that are good."""
+    """Return a subtask after the lead controller's supervision. alive: the valid leases."""
     if subtask.state is SubtaskState.RUNNING and subtask.lease not in alive:
         return lost(subtask, now_ms)
     if is_late(subtask, now_ms, job.limits.timeout_ms):
@@ -110,7 +112,7 @@ def tended(subtask: Subtask, job: Job, alive: Collection[str], now_ms: int) -> S
 
 
 def job_state(job: Job, subtasks: Sequence[Subtask], target: Target) -> JobState:
-    """Return where a job is. One whose subtasks did not all complete has failed, whatever the others did."""
+    """Return the state of a job. A job has failed if any of its subtasks has ended without completion."""
     if job.ended is not None:
         return job.ended
     states = [subtask.state for subtask in subtasks]

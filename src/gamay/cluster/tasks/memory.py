@@ -1,6 +1,6 @@
-"""What a task type remembers of a table from one run to the next: how far it has come, by level or as a whole.
+"""The metadata that a task type keeps about a table between runs: watermarks, by level or as a whole.
 
-Written by compare-and-set, so that of two who read the same one alone is believed.
+Written by compare-and-set, so that only one of two concurrent writers succeeds.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ _WAITING = "numBucketsToProcess"
 
 @dataclass(frozen=True, slots=True)
 class TaskMemory:
-    """Watermarks of a typed table, in milliseconds: before them all is done.
+    """Watermarks of a typed table, in milliseconds; everything before them is processed.
 
-    whole: None where there is none. levels: by name. version: of the node that was read, None where there is none.
-    delays, waiting: of each level when tasks were made last, by how many buckets its watermark was behind, and how many
-    buckets had something to do.
+    whole: None if there is none. levels: by name. version: of the node that was read, None if there is none. delays,
+    waiting: by level, at the last task generation, the buckets by which the watermark lagged, and the buckets with work
+    to do.
     """
 
     table: str
@@ -49,7 +49,7 @@ class TaskMemory:
 
 
 def read_memory(store: MetadataStore, table: str, task_type: str) -> TaskMemory:
-    """Return what is remembered; nothing where there is no node. Raises CorruptRecordError."""
+    """Return the metadata; empty if there is no node. Raises CorruptRecordError."""
     path = paths.task_metadata(table, task_type)
     node = store.get(path)
     if node is None:
@@ -58,9 +58,9 @@ def read_memory(store: MetadataStore, table: str, task_type: str) -> TaskMemory:
 
 
 def write_memory(store: MetadataStore, task_type: str, memory: TaskMemory) -> TaskMemory:
-    """Store it in place of the version that was read, and return it with its new one.
+    """Replace the version that was read, and return the metadata with its new version.
 
-    Raises ConflictError when somebody else has written since.
+    Raises ConflictError if another process has written since.
     """
     path = paths.task_metadata(memory.table, task_type)
     if memory.version is None:
@@ -70,7 +70,7 @@ def write_memory(store: MetadataStore, task_type: str, memory: TaskMemory) -> Ta
 
 
 def forget_table(store: MetadataStore, table: str) -> None:
-    """Remove what task types remember of a typed table."""
+    """Delete the metadata of all task types about a typed table."""
     store.delete(f"{paths.TASK_METADATA}/{table}", recursive=True)
 
 

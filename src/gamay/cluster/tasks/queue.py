@@ -1,12 +1,12 @@
 """The queues of tasks in the metadata store: every change is one compare-and-set of one node.
 
-TASKS/<type>                     the queue: whether it goes on
+TASKS/<type>                     the queue: its target state
 TASKS/<type>/<job>               a job; empty until all its subtasks are stored
 TASKS/<type>/<job>/<number>      a subtask
 TASK_LEASES/<lease>              ephemeral: the worker's process is alive
 
-A queue whose record cannot be read stands still; a job or subtask whose record cannot be read is passed over, so that a job
-without all its subtasks never ends, and others go on. `damaged` tells which these are.
+A queue whose record cannot be read is stopped; a job or subtask whose record cannot be read is skipped, so that a job
+without all its subtasks never ends, and others continue. `damaged` lists them.
 """
 
 import logging
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 FINISHED_KEPT_MS = 24 * 3_600_000
 FAILED_KEPT_MS = 72 * 3_600_000
 UNFINISHED_CREATION_MS = 600_000
-"""A job whose maker died while it stored the subtasks is removed after so long."""
+"""The time after which a job is removed if its creator died while storing the subtasks."""
 _TARGET = "TargetState"
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A subtask that a worker has been given."""
+    """A subtask leased to a worker, with its job."""
 
     job: Job
     subtask: Subtask
@@ -50,14 +50,14 @@ class TaskQueues:
         self.store = store
         self._clock = clock
 
-    # what there is
+    # reads
 
     def types(self) -> list[str]:
         """Return the task types that have a queue, ascending."""
         return self.store.children(paths.TASKS)
 
     def target(self, task_type: str) -> Target:
-        """Return what is wanted of a queue. Raises NotFoundError."""
+        """Return the target state of a queue. Raises NotFoundError."""
         node = self.store.get(paths.task_queue(task_type))
         if node is None:
             raise _no_queue(task_type)
@@ -82,7 +82,7 @@ class TaskQueues:
         return sorted(found, key=lambda subtask: subtask.number)
 
     def damaged(self) -> Iterator[tuple[str, CorruptRecordError]]:
-        """Yield the path of each record of a queue, job or subtask that cannot be read, and what is wrong with it."""
+        """Yield path and error of each record of a queue, job or subtask that cannot be read."""
         for task_type in self.types():
             try:
                 self._target_or_delete(task_type)
@@ -94,23 +94,23 @@ class TaskQueues:
                 yield from self._read(paths.task_job(task_type, job.name), _subtask)[1].items()
 
     def state(self, job: Job) -> JobState:
-        """Return where a job is."""
+        """Return the state of a job."""
         return job.ended or machine.job_state(job, self.subtasks(job), self._target_or_delete(job.task_type))
 
     def unfinished(self, task_type: str, table: str | None = None) -> Iterator[tuple[Job, list[Subtask]]]:
-        """Yield the jobs of a queue that have not ended, of one typed table or of all, oldest first."""
+        """Yield the unfinished jobs of a queue, of one typed table or of all, oldest first."""
         for job in self.jobs(task_type):
             if job.ended is None and (table is None or table in job.tables):
                 subtasks = self.subtasks(job)
                 if not machine.job_state(job, subtasks, Target.START).is_final:
                     yield job, subtasks
 
-    # what users and generators want
+    # requests of users and generators
 
     def submit(self, job: Job, configs: Sequence[tuple[str, Mapping[str, str]]]) -> Job:
-        """Store a job with a subtask for each (typed table, config); nobody works on it before all are stored.
+        """Store a job with a subtask for each (typed table, config); no minion takes one before all are stored.
 
-        Raises ConflictError when there is a job of this name, InvalidConfigError.
+        Raises ConflictError if the name is taken, InvalidConfigError.
         """
         if problem := name_problem(job.name):
             raise InvalidConfigError(f"task name: {problem}")
@@ -128,40 +128,42 @@ class TaskQueues:
         return job
 
     def ensure(self, task_type: str) -> None:
-        """Make the queue of a type, unless there is one."""
+        """Create the queue of a type, unless it exists."""
         path = paths.task_queue(task_type)
         if self.store.get(path) is None:
             try:
                 self.store.create(path, _encode_target(task_type, Target.START))
             except ConflictError:
-                return  # somebody else made it
+                return  # another process created it
 
     def set_target(self, task_type: str, target: Target) -> None:
-        """Have a queue stop, go on or be deleted. Raises NotFoundError."""
+        """Set the target state of a queue. Raises NotFoundError."""
         if self.store.get(paths.task_queue(task_type)) is None:
             raise _no_queue(task_type)
         self.store.set(paths.task_queue(task_type), _encode_target(task_type, target), None)
 
     def delete(self, task_type: str, *, force: bool) -> None:
-        """Delete a queue with its jobs: at once, or when nothing of it runs any more. Raises NotFoundError."""
+        """Delete a queue with its jobs: at once with `force`, or when none of its subtasks runs any more. Raises
+        NotFoundError."""
         self.set_target(task_type, Target.DELETE)
         if force or not self._runs(task_type):
             self.store.delete(paths.task_queue(task_type), recursive=True)
 
     def delete_job(self, name: str) -> None:
-        """Delete a job; minions give up what they do of it. Raises NotFoundError."""
+        """Delete a job; minions abort its running subtasks. Raises NotFoundError."""
         job = self.find(name)
         self.cancel(job)
         self.store.delete(paths.task_job(job.task_type, name), recursive=True)
 
     def cancel(self, job: Job) -> None:
-        """End every subtask of a job that has not ended; minions give them up."""
+        """Cancel every unfinished subtask of a job; minions abort the running ones."""
         for subtask in self.subtasks(job):
             if not subtask.state.is_final:
                 self._abort(job, subtask)
 
     def cancel_table(self, table: str) -> None:
-        """End every subtask of a typed table that has not ended, because the table goes; minions give them up."""
+        """Cancel every unfinished subtask of a typed table, because the table is deleted; minions abort the running
+        ones."""
         for task_type in self.types():
             for job, subtasks in self.unfinished(task_type, table):
                 for subtask in subtasks:
@@ -169,14 +171,14 @@ class TaskQueues:
                         self._abort(job, subtask)
 
     def clean_up(self, task_type: str) -> list[str]:
-        """Remove the jobs of a queue that have ended, and return their names. Raises NotFoundError."""
+        """Remove the finished jobs of a queue, and return their names. Raises NotFoundError."""
         self.target(task_type)
         ended = [job.name for job in self.jobs(task_type) if self.state(job).is_final]
         for name in ended:
             self.store.delete(paths.task_job(task_type, name), recursive=True)
         return ended
 
-    # what workers do
+    # requests of workers
 
     def lease(
         self,
@@ -187,9 +189,10 @@ class TaskQueues:
         running: Collection[str] = (),
         types: Sequence[str] | None = None,
     ) -> Leased | None:
-        """Give a worker the next subtask of a job that it may take, oldest first; None when there is none.
+        """Lease a worker the next subtask of a job that it may take, oldest first; return None if there is none.
 
-        running: the subtasks it works on; one that it was given without having heard of it is among those to be given.
+        running: the subtasks it runs; one that is leased to it but not among these (the answer got lost) is returned
+        again.
         """
         for task_type in self.types() if types is None else types:
             if not self._is_started(task_type):
@@ -205,7 +208,8 @@ class TaskQueues:
         return None
 
     def is_held(self, leased: Leased) -> bool:
-        """Whether a subtask is still its worker's, and its queue goes on; not where a record of either is damaged."""
+        """Whether a subtask is still leased to its worker and its queue is started; False if a record of either is
+        damaged."""
         path = _path(leased.job, leased.subtask.number)
         node = self.store.get(path)
         try:
@@ -215,17 +219,17 @@ class TaskQueues:
         return held and self._is_started(leased.job.task_type)
 
     def complete(self, leased: Leased, info: str = "") -> None:
-        """Say that a subtask is done. Raises LeaseLostError when it was somebody else's meanwhile."""
+        """Report that a subtask is completed. Raises LeaseLostError if the lease was lost."""
         lease = leased.subtask.lease
         self._finish(leased, lambda found: machine.completed(found, lease, self._clock.now_ms(), info))
 
     def fail(self, leased: Leased, reason: str) -> None:
-        """Say that an attempt has failed. Raises LeaseLostError."""
+        """Report that an attempt has failed. Raises LeaseLostError."""
         lease, attempts = leased.subtask.lease, leased.job.limits.attempts
         self._finish(leased, lambda found: machine.failed(found, lease, self._clock.now_ms(), reason, attempts))
 
     def time_out(self, leased: Leased) -> None:
-        """Say that an attempt took longer than it may. Raises LeaseLostError."""
+        """Report that an attempt has timed out. Raises LeaseLostError."""
 
         def change(found: Subtask) -> Subtask:
             if not machine.holds(found, leased.subtask.lease):
@@ -235,13 +239,13 @@ class TaskQueues:
         self._finish(leased, change)
 
     def give_back(self, leased: Leased) -> None:
-        """Give a subtask back unfinished, to be taken by anybody once its queue goes on. Raises LeaseLostError."""
+        """Return a subtask unfinished; any minion may take it once its queue is started. Raises LeaseLostError."""
         self._finish(leased, lambda found: machine.stopped(found, leased.subtask.lease, self._clock.now_ms()))
 
-    # what the lead controller does
+    # supervision by the lead controller
 
     def tend(self) -> None:
-        """Revoke what dead minions had and what takes too long, say which jobs have ended, remove old ones."""
+        """Revoke subtasks of dead minions and late ones, mark finished jobs, and remove old ones."""
         now_ms = self._clock.now_ms()
         for task_type in self.types():
             for job in self.jobs(task_type):
@@ -251,20 +255,20 @@ class TaskQueues:
             try:
                 is_to_go = self._target_or_delete(task_type) is Target.DELETE
             except CorruptRecordError as error:
-                _log.error("the queue of %s stands still: %s", task_type, error)
+                _log.error("the queue of %s is stopped: %s", task_type, error)
                 continue
             if is_to_go and not self._runs(task_type):
                 self.store.delete(paths.task_queue(task_type), recursive=True)
 
     def leases(self) -> set[str]:
-        """Return the leases of the workers that are alive."""
+        """Return the leases of the live workers."""
         return set(self.store.children(paths.TASK_LEASES))
 
-    # inside
+    # internals
 
     def _tend_job(self, job: Job, now_ms: int) -> None:
         subtasks = self.subtasks(job)
-        alive = self.leases()  # after the subtasks: a worker's lease is there before it takes any
+        alive = self.leases()  # read after the subtasks: a worker's lease exists before it takes any
         for subtask in subtasks:
             if machine.tended(subtask, job, alive, now_ms) != subtask:
                 _log.warning("subtask %s is revoked from minion %s", subtask.name, subtask.worker)
@@ -275,7 +279,7 @@ class TaskQueues:
             try:
                 self.store.set(paths.task_job(job.task_type, job.name), encode(ended.to_record()), None)
             except NotFoundError:
-                return  # it was deleted meanwhile
+                return  # the job was deleted meanwhile
 
     def _remove_old(self, task_type: str, now_ms: int) -> None:
         for path, node in self._nodes(paths.task_queue(task_type)):
@@ -311,7 +315,7 @@ class TaskQueues:
         return ((path, node) for path, node in zip(found, self.store.get_many(found), strict=True) if node is not None)
 
     def _read(self, folder: str, read: Callable[[str, bytes], T]) -> tuple[list[T], dict[str, CorruptRecordError]]:
-        """Return what the nodes of a folder hold, but for empty ones, and what is wrong with those that cannot be read."""
+        """Return the records of a folder's nodes, without empty ones, and path -> error for those that cannot be read."""
         found, damaged = list[T](), dict[str, CorruptRecordError]()
         for path, node in self._nodes(folder):
             try:
@@ -330,7 +334,7 @@ class TaskQueues:
             taken = machine.leased(_subtask(path, node.value), worker, lease, self._clock.now_ms())
             self.store.set(path, encode(taken.to_record()), node.version)
         except (LeaseLostError, VersionConflictError, NotFoundError):
-            return None  # somebody else was quicker, or it was deleted
+            return None  # another worker was faster, or it was deleted
         return taken
 
     def _finish(self, leased: Leased, change: Callable[[Subtask], Subtask]) -> None:
@@ -341,7 +345,7 @@ class TaskQueues:
         self._change(job, subtask.number, lambda found: machine.aborted(found, self._clock.now_ms()))
 
     def _change(self, job: Job, number: int, change: Callable[[Subtask], Subtask]) -> bool:
-        """Change a subtask atomically; return whether there is one."""
+        """Change a subtask atomically; return whether it exists."""
 
         def apply(value: bytes | None) -> bytes | None:
             return None if value is None else encode(change(_subtask(path, value)).to_record())

@@ -1,4 +1,4 @@
-"""The records of jobs and subtasks, each with its two-way translation to the ZNRecord that is stored."""
+"""The records of jobs and subtasks, each with its two-way conversion to the stored ZNRecord."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _CONFIG = "taskConfig"
 
 
 class SubtaskState(Enum):
-    """Where a subtask is. INIT waits for a minion; STOPPED waits until its queue goes on; the last four are ends."""
+    """The state of a subtask. INIT waits for a minion, STOPPED for the start of its queue; the last four are final."""
 
     INIT = "INIT"
     RUNNING = "RUNNING"
@@ -27,7 +27,7 @@ class SubtaskState(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so."""
+        """Whether the state is final."""
         return self in _ENDS
 
 
@@ -35,7 +35,7 @@ _ENDS = frozenset({SubtaskState.COMPLETED, SubtaskState.TIMED_OUT, SubtaskState.
 
 
 class JobState(Enum):
-    """Where a job is, as its subtasks and its queue say."""
+    """The state of a job, by its subtasks and its queue."""
 
     NOT_STARTED = "NOT_STARTED"
     IN_PROGRESS = "IN_PROGRESS"
@@ -48,12 +48,12 @@ class JobState(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays so."""
+        """Whether the state is final."""
         return self in (JobState.FAILED, JobState.COMPLETED, JobState.ABORTED, JobState.TIMED_OUT)
 
 
 class Target(Enum):
-    """What is wanted of a queue."""
+    """The target state of a queue."""
 
     START = "START"
     STOP = "STOP"
@@ -61,7 +61,7 @@ class Target(Enum):
 
 
 class Trigger(Enum):
-    """Why a job was made."""
+    """The reason for which a job was created."""
 
     CRON = "CRON_TRIGGER"
     MANUAL = "MANUAL_TRIGGER"
@@ -70,10 +70,10 @@ class Trigger(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskLimits:
-    """Limits within which the subtasks of a job run.
+    """Limits of the subtasks of a job.
 
-    timeout_ms: of one attempt. attempts: how often a subtask that fails is tried. per_minion: how many of the task type a
-    minion works on at a time. tag: that a minion must have.
+    timeout_ms: of one attempt. attempts: maximum per subtask. per_minion: subtasks of the task type that a minion runs at
+    a time. tag: the tag that a minion must have.
     """
 
     timeout_ms: int = 3_600_000
@@ -84,7 +84,8 @@ class SubtaskLimits:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job, once all its subtasks are stored. ended: its final state, None until the lead controller has seen its end."""
+    """A job, once all its subtasks are stored. ended: its final state, None until the lead controller has recorded
+    its end."""
 
     name: str
     task_type: str
@@ -135,11 +136,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Subtask:
-    """One piece of work for one minion.
+    """A unit of work for one minion.
 
-    name: `<job>_<number>`. table: typed. config: what the minion is told. attempts: that were begun and count; losses: how
-    often its minion died. worker: the minion that has it, or had it last; lease: of that minion's process. info: what came
-    of it, in words.
+    name: `<job>_<number>`. table: typed. config: for the minion. attempts: started ones that count; losses: how often
+    its minion died. worker: the minion that has or last had it; lease: of that minion's process. info: a sentence
+    about the result.
     """
 
     name: str
@@ -202,12 +203,12 @@ def job_name(task_type: str, rest: str) -> str:
 
 
 def queue_name(task_type: str) -> str:
-    """Return the name of a type's queue, as tools know it."""
+    """Return the name of a type's queue, as in Pinot's tools."""
     return f"{QUEUE_PREFIX}{task_type}"
 
 
 def type_of(job: str) -> str | None:
-    """Return the task type in the name of a job, None when it is no such name.
+    """Return the task type in the name of a job, or None if it is not such a name.
 
     >>> type_of("Task_PurgeTask_1700000000000")
     'PurgeTask'
@@ -217,6 +218,6 @@ def type_of(job: str) -> str | None:
 
 
 def job_of(subtask: str) -> str | None:
-    """Return the job in the name of a subtask, None when it is no such name."""
+    """Return the job in the name of a subtask, or None if it is not such a name."""
     match = _SUBTASK_NAME.fullmatch(subtask)
     return None if match is None else match[1]
