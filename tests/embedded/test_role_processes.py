@@ -209,7 +209,7 @@ def test_a_leader_that_was_paused_writes_nothing_more(cluster: Cluster) -> None:
     eventually(lambda: f"{new.instance} leads the cluster" in new.log.read_text(), new.log.read_text)
     old.send(signal.SIGCONT)
     eventually(
-        lambda: f"Controller_localhost_{old.port} leads the cluster no more" in old.log.read_text(), old.log.read_text
+        lambda: f"Controller_localhost_{old.port} no longer leads the cluster" in old.log.read_text(), old.log.read_text
     )
     eventually(lambda: len(new.http.get("/liveinstances").json()["instances"]) == 2, old.log.read_text)
     eventually(lambda: old.is_ready() and new.is_ready())

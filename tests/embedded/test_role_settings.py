@@ -117,7 +117,7 @@ def test_a_damaged_secret_is_made_anew(store: EmbeddedStore, value: bytes, caplo
     with ThreadPoolExecutor(8) as pool:
         (found,) = set(pool.map(lambda _: shared_secret(store), range(32)))
     assert (len(found), found != before) == (64, True)
-    assert "CLUSTER_SECRET is damaged, the secret is made anew: start all other processes anew, too" in caplog.text
+    assert "CLUSTER_SECRET is damaged, a new secret is generated: restart all other processes" in caplog.text
 
 
 def test_a_minions_file_names_what_purges_rows(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_where_a_server_takes_queries_by_grpc(tmp_path: Path, text: str, given: 
         ),
         (Role.MINION, "pinot.zk.server=zk\ngamay.minion.spark.staging.uri=/s", "needs 'gamay.minion.spark.master', too"),
         (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=mesos\n{STAGING}=/s", "master' cannot be 'mesos'"),
-        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=s/t", "cannot be 's/t': it is an absolute path"),
+        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=s/t", "cannot be 's/t': it must be an absolute path"),
         (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=https://s", "that can be written to"),
     ],
 )

@@ -57,7 +57,7 @@ def test_segments_are_refreshed_after_changes(
         api.push(make_segment(f"s{number}", [number, 5, number + 3]))
     before = stored(api, "s0", tmp_path / "before").info
     assert sorted(infos(api, schedule(api, "RefreshSegmentTask"))) == [
-        f"segment s{number} is as schema and config say" for number in range(2)
+        f"segment s{number} matches schema and config" for number in range(2)
     ]
     assert schedule(api, "RefreshSegmentTask") is None
     schema = deepcopy(SCHEMA)
@@ -78,7 +78,7 @@ def test_segments_are_refreshed_after_changes(
     monkeypatch.setattr(TaskContext, "upload", die_once)
     api.controller.post("/cluster/configs", json={"RefreshSegmentTask.maxAttemptsPerTask": "2"})
     told = infos(api, schedule(api, "RefreshSegmentTask"))
-    assert sum("is stored anew" in info for info in told) == 1
+    assert sum("is rebuilt" in info for info in told) == 1
     assert sum("has CRC" in info for info in told) == 1  # what the attempt that died had pushed is left alone
     for number in range(2):
         segment = stored(api, f"s{number}", tmp_path / f"after{number}")

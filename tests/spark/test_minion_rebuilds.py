@@ -180,7 +180,7 @@ def test_spark_that_fails_is_said_so(minion):
         raise RuntimeError("no master\nand a long story")
 
     builder = SparkBuilder(SparkSettings("spark://nowhere:1", str(minion.staging)), "Minion_test_1", session=no_session)
-    with pytest.raises(ExecutorError, match=r"segment s0 could not be built, for Spark failed: no master$"):
+    with pytest.raises(ExecutorError, match=r"segment s0 could not be built because Spark failed: no master$"):
         builder.rebuild(
             minion.work(["s0"], "s0"), minion.folder / "attempt", AttemptProgress("Task_X_1_0", SYSTEM_CLOCK, PATIENCE_S)
         )

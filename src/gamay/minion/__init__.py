@@ -1,1 +1,1 @@
-"""Runs maintenance tasks."""
+"""The minion role, which runs maintenance tasks."""

@@ -21,7 +21,7 @@ from gamay.web.request_forms import UsualForm
 
 _RUNNING = "IN_PROGRESS"
 
-# what paths take behind `?`, for /help
+# query parameters by path, for /help
 _PARAMETERS = {
     "/tasks/subtask/progress": ("subtaskNames",),
     "/tasks/subtask/state/progress": ("subTaskState",),
@@ -35,30 +35,30 @@ def minion_app(
     access: AccessControl = EVERYBODY,
     more: Sequence[Route] = (),
 ) -> AsgiApp:
-    """Return the application. is_ready: whether the minion can be given tasks. more: routes of the process."""
+    """Return the application. is_ready: whether the minion accepts tasks. more: routes of the process."""
 
     async def readiness(_: Request) -> Response:
-        """Say whether the minion can be given tasks."""
+        """Report whether the minion accepts tasks."""
         if is_ready():
             return PlainTextResponse("OK")
         return PlainTextResponse("Minion is not ready, status: STARTING", status_code=503)
 
     async def liveness(_: Request) -> Response:
-        """Say that the process answers."""
+        """Report that the process answers."""
         return PlainTextResponse("OK")
 
     async def metrics(request: Request) -> Response:
-        """Tell what the minion measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
+        """Return the metrics of the minion in the format of Prometheus, or OpenMetrics if accepted."""
         return metrics_page(request, [lambda: measure_minion(worker)])
 
     async def progress(request: Request) -> Response:
-        """Tell what subtasks are doing."""
+        """Return the last progress note of subtasks."""
         names = [name for name in request.query_params.get("subtaskNames", "").split(",") if name]
         found = {name: worker.progress(name) for name in names}
         return JSONResponse({name: p.last_note for name, p in found.items() if p is not None})
 
     async def progress_by_state(request: Request) -> Response:
-        """Tell what subtasks of a state are doing."""
+        """Return the last progress note of the subtasks in a state."""
         running = worker.running()
         if request.query_params.get("subTaskState", _RUNNING).upper() == _RUNNING:
             shown = running
@@ -67,7 +67,7 @@ def minion_app(
         return JSONResponse({name: one.last_note for name, one in shown.items()})
 
     async def progress_stats(request: Request) -> Response:
-        """Tell what a subtask has done, and when."""
+        """Return all progress notes of a subtask, with times."""
         name = request.query_params.get("subtaskName", "")
         found = worker.progress(name)
         if found is None:

@@ -1,4 +1,4 @@
-"""What an executor has: its subtask's config, the cluster's records, the controller, and a folder."""
+"""The context of an executor: its subtask's config, the cluster's records, the controller, and a folder."""
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +26,10 @@ from gamay.storage.settings import StorageSettings
 
 
 class MinionAccess:
-    """The way of a minion to controllers and servers.
+    """A minion's access to controllers and servers.
 
-    auth_token: the `Authorization` header that they want to see. tls: what their certificates are checked against.
-    storage: how file systems are reached.
+    auth_token: the `Authorization` header that they demand. tls: the context that verifies their certificates. storage:
+    the settings of file systems.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class MinionAccess:
         self.auth_token = auth_token
 
     def controller_url(self) -> str:
-        """Return the URL of the controller that leads, else of any that is alive. Raises NotFoundError."""
+        """Return the URL of the lead controller, or else of any live one. Raises NotFoundError."""
         return controller_url(self.registry)
 
     def controller(self) -> ControllerClient:
-        """Return a client of that controller."""
+        """Return a client of the controller at `controller_url`."""
         url, token = self.controller_url(), self.auth_token or None
         return ControllerClient(url, auth_token=token, timeout_s=CONTROLLER_TIMEOUT_S, verify=self._tls or True)
 
@@ -65,10 +65,11 @@ class MinionAccess:
 
 @dataclass(frozen=True)
 class TaskContext:
-    """One attempt at a subtask. folder: its own, gone afterwards. builder, pieces: have segments built, here or elsewhere.
+    """One attempt at a subtask.
 
-    is_distributed: whether pieces are built side by side, on other machines. works_at_once: how many works of one subtask it
-    is worth to have built side by side. factories: of what purges rows.
+    folder: its own, removed afterwards. builder, pieces: build segments, locally or remotely. is_distributed: whether
+    pieces are built in parallel on other machines. works_at_once: how many works of a subtask to build in parallel.
+    factories: of record purgers and modifiers.
     """
 
     leased: Leased
@@ -85,7 +86,7 @@ class TaskContext:
 
     @property
     def config(self) -> Mapping[str, str]:
-        """What this subtask is told."""
+        """The config of the subtask."""
         return self.leased.subtask.config
 
     @property
@@ -94,7 +95,8 @@ class TaskContext:
         return self.leased.subtask.table
 
     def confirm(self) -> None:
-        """Raise TaskCancelledError unless the subtask is still this minion's; before anything that others see."""
+        """Raise TaskCancelledError unless the subtask is still leased to this minion; to be called before any visible
+        change."""
         self.progress.check()
         if not self.queues.is_held(self.leased):
             raise TaskCancelledError(f"task {self.leased.subtask.name} is no longer this minion's")
@@ -104,17 +106,17 @@ class TaskContext:
         return self.access.registry.get_segment(self.table, segment)
 
     def documents(self) -> tuple[str, str]:
-        """Return the schema and the config of the table as they are now, as JSON texts. Raises NotFoundError."""
+        """Return the current schema and config of the table, as JSON texts. Raises NotFoundError."""
         registry = self.access.registry
         config, schema = registry.get_table_config(self.table), registry.get_schema(raw_table_name(self.table))
         if config is None or schema is None:
-            raise NotFoundError(f"table '{self.table}' does not exist any more")
+            raise NotFoundError(f"table '{self.table}' no longer exists")
         return orjson.dumps(schema).decode(), orjson.dumps(config).decode()
 
     def rebuild(self, inputs: Sequence[Input], output: str, created_ms: int | None = None) -> Rebuilt:
-        """Have segments made one with the table's config and schema as they are now; see `Rebuild`.
+        """Build one segment from others with the table's current config and schema; see `Rebuild`.
 
-        Raises NotFoundError when the table is gone, and as `Builder`.
+        Raises NotFoundError if the table does not exist, and as `Builder`.
         """
         schema_json, config_json = self.documents()
         work = Rebuild(
@@ -158,4 +160,4 @@ class TaskContext:
 
 
 Executor = Callable[[TaskContext], str]
-"""Does a subtask and says in words what came of it."""
+"""Executes a subtask and returns a sentence about the result."""

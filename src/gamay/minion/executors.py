@@ -1,4 +1,4 @@
-"""What a minion can do, by task type: the modules of `gamay.minion.tasks`, each imported when the first such task comes."""
+"""The executors of a minion by task type: the modules of `gamay.minion.tasks`, each imported for the first such task."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @cache
 def _modules() -> Mapping[str, str]:
-    """Return the module of each task type, by the names alone: `upsert_compaction` does `UpsertCompactionTask`."""
+    """Return the module of each task type, by its name: `upsert_compaction` executes `UpsertCompactionTask`."""
     return {f"{module.name.title().replace('_', '')}Task": module.name for module in iter_modules(tasks.__path__)}
 
 
 def task_types() -> tuple[str, ...]:
-    """Return the task types whose subtasks a minion takes."""
+    """Return the task types that a minion can execute."""
     return tuple(_modules())
 
 
 def load_executor(task_type: str) -> "Executor":
-    """Return what does the subtasks of a type."""
+    """Return the executor of a task type."""
     executor: Executor = import_module(f"{tasks.__name__}.{_modules()[task_type]}").run
     return executor

@@ -1,4 +1,4 @@
-"""A segment of an input file: fetched, read by the table's ingestion config, built as the job runner builds it."""
+"""Building a segment from an input file: fetched, read by the table's ingestion config, built as by the job runner."""
 
 import ssl
 from collections.abc import Callable
@@ -18,9 +18,10 @@ from gamay.storage.settings import StorageSettings
 
 @dataclass(frozen=True, slots=True)
 class FileBuild:
-    """A file to be made a segment of. opened: what is fetched for it.
+    """A work that builds a segment from a file.
 
-    target: of the segment; one without an output folder is left where it was built. storage: how the file is reached.
+    opened: the URI that is fetched. target: of the segment; without an output folder, it stays where it was built.
+    storage: the settings of file systems.
     """
 
     file: FileTask
@@ -30,7 +31,7 @@ class FileBuild:
 
     @property
     def output(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"of file {self.file.uri}"
 
     def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:

@@ -1,4 +1,4 @@
-"""OpenLineage events of subtasks: which table each reads, and which it writes."""
+"""OpenLineage events of subtasks, with the tables that they read and write."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ from gamay.spark.lineage import Dataset, LineageRun, RunState
 
 
 def with_events(leased: Leased, access: MinionAccess, execute: Callable[[], str]) -> str:
-    """Do a subtask, and send START, then COMPLETE or FAIL, of the job `gamay.<task type>.<typed table>`.
+    """Execute a subtask, and send START, then COMPLETE or FAIL, for the job `gamay.<task type>.<typed table>`.
 
-    Raises InvalidConfigError when OpenLineage's client is not installed, and as the subtask does.
+    Raises InvalidConfigError if OpenLineage's client is not installed, and the subtask's errors.
     """
     table, task_type = leased.subtask.table, leased.job.task_type
     goes_offline = task_type == REALTIME_TO_OFFLINE

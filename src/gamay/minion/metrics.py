@@ -1,4 +1,4 @@
-"""What a minion measures."""
+"""Metrics of a minion."""
 
 from collections.abc import Iterator
 
@@ -14,12 +14,12 @@ _SERIES = (
 
 
 def minion_history(worker: TaskWorker, clock: Clock) -> MetricsHistory:
-    """Return the memory of a minion's numbers, still empty."""
+    """Return an empty metrics history of a minion."""
     return MetricsHistory([lambda: measure_minion(worker)], _SERIES, clock)
 
 
 def measure_minion(worker: TaskWorker) -> Iterator[Measured]:
-    """Yield what the minion does, and has done since its start."""
+    """Yield the running subtasks, and counters since the start of the minion."""
     running: dict[str, int] = {}
     for progress in worker.running().values():
         running[progress.task_type] = running.get(progress.task_type, 0) + 1
@@ -28,9 +28,9 @@ def measure_minion(worker: TaskWorker) -> Iterator[Measured]:
         yield Measured("pinot_minion_numberTasksRunning", number, "Subtasks that run now", {"taskType": task_type})
     counts = worker.counts
     for name, by_type, text in (
-        ("numberTasksCompleted", counts.completed, "Subtasks done"),
-        ("numberTasksFailed", counts.failed, "Subtasks that failed, or took too long"),
-        ("numberTasksCancelled", counts.cancelled, "Subtasks given up or given back"),
+        ("numberTasksCompleted", counts.completed, "Subtasks completed"),
+        ("numberTasksFailed", counts.failed, "Subtasks that failed or timed out"),
+        ("numberTasksCancelled", counts.cancelled, "Subtasks cancelled or returned unfinished"),
     ):
         for task_type, number in sorted(by_type.items()):
             yield Measured(f"pinot_minion_{name}", number, text, {"taskType": task_type}, MetricKind.COUNTER)

@@ -1,8 +1,8 @@
-"""Rebuilding segments in Spark executors: the minion asks for them, fetches the archives, and pushes them itself.
+"""Rebuilding segments in Spark executors: the minion submits the builds, fetches the archives, and pushes them itself.
 
-It must be the minion that pushes: whether the subtask is still its own, and whether inputs have changed, counts at that
-moment. Archives go by a staging folder, of which each minion has a part. That is emptied whenever a rebuild begins while no
-other runs, and so are the parts of dead minions: processes that were killed, and executors that had not heard yet of a job's
+The minion pushes, because at that moment it checks whether the subtask is still leased to it and whether inputs have
+changed. Archives are passed through a staging folder with a subfolder for each minion. This is emptied whenever a rebuild
+starts while no other runs, as are those of dead minions: killed processes, and executors that did not know yet of a job's
 end, may have left files there.
 """
 
@@ -33,10 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class SparkBuilder:
-    """Has segments built in Spark executors; `rebuild` is a `gamay.minion.work.Builder`.
+    """Builder of segments in Spark executors; `rebuild` is a `gamay.minion.work.Builder`.
 
-    minion: its id; each has a folder of its own in the staging folder. session: makes the SparkSession, at the first
-    rebuild; None is one on the settings' master. dead: tells which minions of the cluster are not alive.
+    minion: its id, the name of its subfolder of the staging folder. session: creates the SparkSession at the first
+    rebuild; None for one on the settings' master. dead: returns the minions of the cluster that are not live.
     """
 
     def __init__(
@@ -60,13 +60,14 @@ class SparkBuilder:
         self._rebuilds = 0
 
     def check(self) -> None:
-        """Raise InvalidConfigError unless PySpark and Java are here; neither is started."""
+        """Raise InvalidConfigError unless PySpark and Java are installed; neither is started."""
         if importlib.util.find_spec("pyspark") is None:
             raise InvalidConfigError(f"'{MASTER}' needs PySpark: pip install 'gamay[spark]'")
         java_path()
 
     def rebuild(self, work: "Work", folder: Path, progress: AttemptProgress) -> "Rebuilt":
-        """See `Builder`. folder: named uniquely among all attempts of this minion. Raises ExecutorError when Spark fails."""
+        """Implement `Builder`. folder: its name is unique among all attempts of this minion. Raises ExecutorError if
+        Spark fails."""
         from gamay.minion.staged import StagedRebuild, is_local, read_outcome, rebuild_staged
         from gamay.minion.work import ARCHIVE_SUFFIX
 
@@ -89,7 +90,8 @@ class SparkBuilder:
                 self._rebuilds -= 1
 
     def build_pieces(self, pieces: "Sequence[Piece]", folder: Path, progress: AttemptProgress) -> "list[Packed]":
-        """See `gamay.minion.pieces.PieceBuilder`: a Spark task for each piece. folder, errors: as of `rebuild`."""
+        """Implement `gamay.minion.pieces.PieceBuilder` with a Spark task for each piece. folder, errors: as of
+        `rebuild`."""
         from gamay.minion.staged import StagedPiece, build_staged, read_pieces
 
         what = f"the {len(pieces)} pieces of {progress.subtask}"
@@ -112,7 +114,7 @@ class SparkBuilder:
                 self._rebuilds -= 1
 
     def _run(self, staged: "Sequence[T]", function: "Callable[[T], str]", what: str, progress: AttemptProgress) -> list[str]:
-        """Run a function on executors, and return what it tells of each. Raises ExecutorError when Spark fails."""
+        """Run a function on executors, and return its results. Raises ExecutorError if Spark fails."""
         from gamay.minion.staged import ExecutorError
         from gamay.spark.building.execute import run_tasks
 
@@ -122,10 +124,10 @@ class SparkBuilder:
             raise
         except Exception as error:
             reason = (str(error).strip() or repr(error)).splitlines()[0]
-            raise ExecutorError(f"{what} could not be built, for Spark failed: {reason}") from error
+            raise ExecutorError(f"{what} could not be built because Spark failed: {reason}") from error
 
     def close(self) -> None:
-        """End the session, if there is one, and remove what is left in the staging folder."""
+        """End the session, if any, and remove the minion's part of the staging folder."""
         with self._lock:
             if self._session is not None:
                 end_session(self._session)
@@ -140,10 +142,10 @@ class SparkBuilder:
             self._rebuilds += 1
 
     def _running(self) -> Any:
-        """Return the session; a new one when the last has ended."""
+        """Return the session, or a new one if it has ended."""
         with self._lock:
             if self._session is not None and has_ended(self._session):
-                _log.warning("the session of %s at %s has ended; another begins", self._minion, self._settings.master)
+                _log.warning("the session of %s at %s has ended; a new one is started", self._minion, self._settings.master)
                 end_session(self._session)
                 self._session = None
             if self._session is None:
@@ -156,15 +158,15 @@ class SparkBuilder:
         return local_session(f"gamay-{self._minion}", configs={"spark.master": self._settings.master})
 
     def _remove(self, uri: str) -> None:
-        """Remove what is at a URI; that this fails is no reason to do a rebuild again."""
+        """Remove a file or folder; a failure is only logged, since the rebuild need not be repeated for it."""
         try:
             remove(uri, Access(options=self._storage.options_of(scheme_of(uri))))
         except (GamayError, OSError) as error:
-            _log.warning("%s stays in the staging folder: %s", uri, error)
+            _log.warning("%s could not be removed from the staging folder: %s", uri, error)
 
 
 class _Watch:
-    """A `gamay.spark.building.progress.JobProgress` that ends the job once the subtask is not to go on."""
+    """A `gamay.spark.building.progress.JobProgress` that ends the job once the subtask is cancelled."""
 
     def __init__(self, progress: AttemptProgress) -> None:
         self._progress = progress

@@ -1,7 +1,8 @@
-"""Pieces of a task that merges segments: each is built alone, here or in a Spark executor, and gives some segments.
+"""Pieces of a task that merges segments: each is built separately, locally or in a Spark executor, and yields some
+segments.
 
-A piece is a bucket of time or a stretch of one, of some rows of the inputs. Like `rebuild` this changes nothing that others
-see.
+A piece covers a time bucket or a part of one, and some rows of the inputs. Like `rebuild`, building makes no visible
+change.
 """
 
 import ssl
@@ -32,7 +33,7 @@ from gamay.storage.archive import pack
 
 @dataclass(frozen=True, slots=True)
 class PieceInput:
-    """Rows [first, last) of a segment. crc: that its stored copy must have."""
+    """Rows [first, last) of a segment. crc: the CRC that its stored copy must have."""
 
     name: str
     crc: int
@@ -42,10 +43,10 @@ class PieceInput:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What is to be built, of what; small, and sent to executors.
+    """The description of a build; small, and sent to executors.
 
-    table: typed, of the inputs. name: of the outputs, to which a number is added. created_ms: their creation time.
-    schema_json, table_config_json: the documents of the table that they go to. controller, auth_token: as of
+    table: typed, of the inputs. name: of the outputs, to which a number is appended. created_ms: their creation time.
+    schema_json, table_config_json: the documents of the target table. controller, auth_token: as in
     `gamay.minion.rebuild.Rebuild`.
     """
 
@@ -62,7 +63,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A segment that was built: its name, the path of its archive, its CRC and rows, and how many rows became these."""
+    """A built segment: its name, the path of its archive, its CRC and rows, and the number of input rows."""
 
     name: str
     archive: str
@@ -72,15 +73,15 @@ class Packed:
 
 
 PieceBuilder = Callable[[Sequence[Piece], Path, AttemptProgress], list[Packed]]
-"""Has all pieces built; archives are files in the folder. Raises as `build_piece`, and when the subtask is not to go on."""
+"""Builds all pieces; archives are files in the folder. Raises as `build_piece`, and if the subtask is cancelled."""
 
 
 def pieces_of(
     whole: Piece, records: Sequence[SegmentRecord], form: MergeForm, window: tuple[int, int], *, apart: bool
 ) -> Iterator[Piece]:
-    """Yield the pieces of a task: the buckets of a window of time, in milliseconds, that the records of segments overlap.
+    """Yield the pieces of a task: the buckets of a time window, in milliseconds, that the segments overlap.
 
-    apart: divide buckets, so that many can be built at once; of rows that are alike, all stay in one piece.
+    apart: divide buckets, so that parts are built in parallel; rows with equal dimensions stay in one piece.
     """
     start_ms = window[0]
     while start_ms < window[1]:
@@ -110,8 +111,9 @@ def _divided(
 ) -> "Iterator[tuple[tuple[PieceInput, ...], ProcessSpec]]":
     """Yield pieces of about as many rows as a segment may have.
 
-    Rows that are alike have one time. So each piece is a stretch of time, and reads the segments that overlap it; where a
-    stretch has too many rows, each of its pieces has those with some hashes of dimensions, and reads all of its segments.
+    Rows with equal dimensions have equal times. So each piece is a time range, and reads the segments that overlap it; a
+    range with too many rows is divided by hashes of the dimensions into pieces, each of which reads all segments of the
+    range.
     """
     if not records:
         return
@@ -130,7 +132,7 @@ def _divided(
 
 
 def _cut(records: Sequence[SegmentRecord], first: int = 0, last: int | None = None) -> tuple[PieceInput, ...]:
-    """Return the rows [first, last) of segments put one after the other, all of them unless told otherwise."""
+    """Return the rows [first, last) of the concatenated segments, by default all."""
     begin, found = 0, []
     for record in records:
         low, high = max(first - begin, 0), record.total_docs if last is None else min(last - begin, record.total_docs)
@@ -147,11 +149,11 @@ def build_piece(
     tls: ssl.SSLContext | None = None,
     cache: SegmentCache | None = None,
 ) -> list[Packed]:
-    """Fetch the inputs, unless they are in a cache already, and build and pack the segments; none without rows.
+    """Fetch the inputs, unless they are cached, and build and pack the segments; without rows, none.
 
     folder, step, tls: as of `rebuild`. cache: of inputs; None: one in the folder.
-    Raises OtherCopyError, NotFoundError for an input that is gone, and as
-    `gamay.segment.process.output.process` and `HttpService.request`.
+    Raises OtherCopyError, NotFoundError for a deleted input, and as `gamay.segment.process.output.process` and
+    `HttpService.request`.
     """
     schema, config = (
         stored_schema(orjson.loads(piece.schema_json)),

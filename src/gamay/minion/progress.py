@@ -1,4 +1,4 @@
-"""How far a subtask is: what its executor notes, and whether it is to go on."""
+"""The progress of a subtask: notes of its executor, and cancellation."""
 
 import threading
 from collections import deque
@@ -12,15 +12,16 @@ _NOTES_MAX = 100
 
 
 class TaskCancelledError(GamayError):
-    """The subtask is to be given up: it was cancelled or stopped, or the minion ends."""
+    """A subtask to be aborted: it was cancelled or stopped, or the minion stops."""
 
 
 class TaskTimeoutError(GamayError):
-    """The subtask has taken longer than it may."""
+    """A subtask that has exceeded its time limit."""
 
 
 class AttemptProgress:
-    """Progress of one attempt. limit_s: how long it may take. Any thread may ask; the executor's notes and checks."""
+    """Progress of one attempt. limit_s: its time limit. Any thread may read it; only the executor's thread notes and
+    checks."""
 
     def __init__(self, subtask: str, clock: Clock, limit_s: float) -> None:
         self.subtask = subtask
@@ -34,28 +35,28 @@ class AttemptProgress:
         self.note("begun")
 
     def note(self, text: str) -> None:
-        """Say what is being done."""
+        """Record what is being done."""
         self._notes.append((self._clock.now_ms(), text))
 
     def step(self, text: str) -> None:
-        """Say what is done next, and raise as `check`."""
+        """Record the next step, and raise as `check`."""
         self.check()
         self.note(text)
 
     def check(self) -> None:
-        """Raise TaskCancelledError or TaskTimeoutError when the subtask is not to go on."""
+        """Raise TaskCancelledError or TaskTimeoutError if the subtask must not continue."""
         if self._cancelled.is_set():
             raise TaskCancelledError(f"task {self.subtask} is cancelled")
         if self._clock.monotonic_s() > self._deadline_s:
-            raise TaskTimeoutError(f"task {self.subtask} has not ended in {self._limit_s:g} s")
+            raise TaskTimeoutError(f"task {self.subtask} has not finished within {self._limit_s:g} s")
 
     def cancel(self) -> None:
-        """Have the executor give up at its next check."""
+        """Make the executor abort at its next check."""
         self._cancelled.set()
 
     @property
     def last_note(self) -> str:
-        """What was noted last."""
+        """The last note."""
         return self._notes[-1][1]
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A segment without the rows that purgers, or a list of values, name, and with others changed as modifiers say."""
+"""Purging a segment: rows selected by purgers or by a list of values are removed, others are changed by modifiers."""
 
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,8 @@ _VALUES_FILE = "values"
 
 @dataclass(frozen=True)
 class Purge(SegmentRewrite):
-    """A segment to be purged. told: what the subtask is told. storage: how a file of values is reached."""
+    """A work that purges a segment. told: the subtask's config. storage: the settings of file systems, for a file of
+    values."""
 
     told: Mapping[str, str]
     factories: PurgeFactories
@@ -41,7 +42,7 @@ class Purge(SegmentRewrite):
     verb: ClassVar[str] = "purging"
 
     def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
-        """See the base; a file of values is fetched first."""
+        """Do what the base does, after fetching a file of values."""
         if "openedURI" in self.told:
             step(f"fetching {self.told['purgeValuesURI']}")
             Fetchers(self.storage, tls).fetch_recorded(self.told["openedURI"], folder / _VALUES_FILE)
@@ -90,7 +91,7 @@ def _written(
     purgers: list[RecordPurger],
     modifiers: list[RecordModifier],
 ) -> Path:
-    """Write the rows that are left anew, with what modifiers change."""
+    """Write the remaining rows, with the changes of modifiers."""
     clock = ManualClock(segment.info.creation_time_ms)
     builder = SegmentBuilder(schema, config, segment.name, out_dir, clock=clock)
     for batch in _changed(segment, schema, purgers, modifiers):
@@ -106,7 +107,7 @@ def _changed(
 
 
 def _purged(batch: pa.RecordBatch, purgers: list[RecordPurger]) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Return for each row whether a purger wants it to go."""
+    """Return for each row whether a purger selects it."""
     found = np.zeros(batch.num_rows, np.bool_)
     for purger in purgers:
         given = purger(batch)
@@ -123,19 +124,21 @@ def _purged(batch: pa.RecordBatch, purgers: list[RecordPurger]) -> "np.ndarray[A
 
 
 def _modified(batch: pa.RecordBatch, modifiers: list[RecordModifier]) -> pa.RecordBatch:
-    """Return the rows with the columns that modifiers change."""
+    """Return the rows with the changes of modifiers."""
     for modifier in modifiers:
         for name, given in (modifier(batch) or {}).items():
             position = batch.schema.get_field_index(name)
             if position < 0:
-                raise InvalidConfigError(f"the record modifier {modifier!r} changes the column '{name}', which is not there")
+                raise InvalidConfigError(
+                    f"the record modifier {modifier!r} changes the column '{name}', which does not exist"
+                )
             kind = batch.schema.field(position).type
             try:
                 values = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else pa.array(given)
                 values = values if values.type == kind else values.cast(kind)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
                 raise InvalidConfigError(
-                    f"the record modifier {modifier!r} gave values for column '{name}' that are no {kind}: {error}"
+                    f"the record modifier {modifier!r} gave values for column '{name}' that are not {kind}: {error}"
                 ) from error
             if len(values) != batch.num_rows:
                 raise InvalidConfigError(

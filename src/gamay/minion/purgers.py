@@ -1,8 +1,8 @@
-"""What users' packages say of rows: which are purged, and how others are changed.
+"""Record purgers and modifiers of users' packages.
 
-A *factory* is called with the typed name of a table and what its subtask is told, and returns None where it has nothing to
-do there. Factories are entry points of the groups below, or named in a minion's file as `package.module:function`. Spark's
-executors load them anew, so their packages must be there, too.
+A *factory* is called with the typed name of a table and the subtask's config, and returns None if it does not apply to
+the table. Factories are entry points of the groups below, or named in a minion's file as `package.module:function`.
+Spark's executors load them as well, so their packages must be installed there, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,22 +34,22 @@ class PurgeFactories:
     modifiers: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise InvalidConfigError for a name that nothing has."""
+        """Raise InvalidConfigError for a name that cannot be loaded."""
         for key, names in ((PURGERS, self.purgers), (MODIFIERS, self.modifiers)):
             for name in names:
                 load_object(key, name)
 
     def purgers_of(self, table: str, told: Mapping[str, str]) -> list[RecordPurger]:
-        """Return what purges rows of a table. Raises InvalidConfigError for a name that nothing has."""
+        """Return the purgers of a table. Raises InvalidConfigError for a name that cannot be loaded."""
         return list(_made(PURGERS, self.purgers, PURGER_GROUP, table, told))
 
     def modifiers_of(self, table: str, told: Mapping[str, str]) -> list[RecordModifier]:
-        """Return what changes rows of a table. Raises InvalidConfigError for a name that nothing has."""
+        """Return the modifiers of a table. Raises InvalidConfigError for a name that cannot be loaded."""
         return list(_made(MODIFIERS, self.modifiers, MODIFIER_GROUP, table, told))
 
 
 NO_FACTORIES = PurgeFactories()
-"""A minion's file names none; those of installed packages count all the same."""
+"""For a minion's file without factories; those of installed packages are used nevertheless."""
 
 
 def _made(key: str, names: tuple[str, ...], group: str, table: str, told: Mapping[str, str]) -> Iterator[Any]:

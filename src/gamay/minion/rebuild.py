@@ -1,6 +1,6 @@
-"""Segments built anew of the rows that are kept: told by a record, in this process or in a Spark executor.
+"""Rebuilding segments from the rows that are kept, as described by a record, in this process or in a Spark executor.
 
-It knows neither of tasks nor of Spark, and changes nothing that others see: whoever asked for the archive pushes it.
+It is independent of tasks and of Spark, and makes no visible change: the caller pushes the archive.
 """
 
 import ssl
@@ -26,7 +26,7 @@ CONTROLLER_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A segment of the table. rows: those that are kept, a serialized `BitMap`. crc: of its stored copy; None: any."""
+    """An input segment. rows: those that are kept, a serialized `BitMap`. crc: of its stored copy; None for any."""
 
     name: str
     rows: bytes
@@ -35,11 +35,11 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """What is to be built, of what; small, and sent to executors.
+    """The description of a build; small, and sent to executors.
 
     table: typed. created_ms: the creation time of the output, None for that of the first input. schema_json,
-    table_config_json: the documents, as text. controller: the URL of the one that has the inputs.
-    auth_token: the `Authorization` header that it wants to see.
+    table_config_json: the documents, as text. controller: the URL of the controller, for the inputs. auth_token: the
+    `Authorization` header that it demands.
     """
 
     table: str
@@ -52,12 +52,12 @@ class Rebuild:
     auth_token: str = field(default="", repr=False)
 
     def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
-        """See `Work`; raises as `rebuild`."""
+        """Implement `Work`. Raises as `rebuild`."""
         return rebuild(self, folder, step, tls)
 
 
 class OtherCopyError(ConflictError):
-    """The stored copy of an input is not the one whose rows are known. crc: that it has."""
+    """An input whose stored copy is not the expected one. crc: of the stored copy."""
 
     def __init__(self, segment: str, crc: int) -> None:
         super().__init__(f"the stored segment {segment} has CRC {crc}")
@@ -70,9 +70,9 @@ def rebuild(
 ) -> Rebuilt:
     """Fetch the inputs, build the segment of their kept rows, and pack it.
 
-    folder: for all that is written, the archive among it. step: told what is done next; what it raises ends the work.
-    tls: what the controller's certificate is checked against, None: what the system trusts.
-    Raises OtherCopyError, NotFoundError for an input that is gone, and as `write_kept` and `HttpService.request`.
+    folder: for all files written, including the archive. step: called with the next step; an exception from it aborts
+    the work. tls: the context that verifies the controller's certificate, None for the system's authorities. Raises
+    OtherCopyError, NotFoundError for a deleted input, and as `write_kept` and `HttpService.request`.
     """
     schema, config = stored_schema(orjson.loads(work.schema_json)), stored_table_config(orjson.loads(work.table_config_json))
     kept = []

@@ -1,8 +1,8 @@
-"""Segments of a table that come in place of others, in one step for those who query it.
+"""Atomic replacement of segments of a table by others.
 
-An attempt that dies in between leaves an open entry in the table's lineage, and segments that nobody sees. Whoever does the
-work again knows them by their names, reverts the entry and deletes the segments. So an attempt that was given up without
-knowing it ends nothing, and deletes what it has pushed since.
+An attempt that dies in between leaves an open entry in the table's lineage, and invisible segments. The next attempt
+recognises them by their names, reverts the entry and deletes the segments. So an attempt that lost its lease unknowingly
+cannot end its replacement, and deletes the segments that it has pushed since.
 """
 
 import logging
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 def piece_for(task: TaskContext, table: str, stem: str) -> Piece:
     """Return a piece without inputs, for outputs in a typed table; their names begin with a stem and the attempt's time.
 
-    Raises NotFoundError when the table does not exist.
+    Raises NotFoundError if the table does not exist.
     """
     registry = task.access.registry
     config, schema = registry.get_table_config(table), registry.get_schema(raw_table_name(table))
@@ -42,10 +42,11 @@ def piece_for(task: TaskContext, table: str, stem: str) -> Piece:
 
 
 def settle_earlier(task: TaskContext, table: str, stem: str, window: tuple[int, int] | None = None) -> bool:
-    """Remove what earlier attempts have left in a typed table: open replacements are reverted, their segments deleted.
+    """Remove the remains of earlier attempts from a typed table: open replacements are reverted, their segments
+    deleted; return whether the segments of one of the attempts are visible.
 
-    stem: of the outputs' names. window: of time, in milliseconds, that the pieces are of, where other subtasks have the same
-    stem. Returns whether queries see what one of the attempts has built. Raises TaskCancelledError.
+    stem: of the outputs' names. window: the time window of the pieces, in milliseconds, if other subtasks have the same
+    stem. Raises TaskCancelledError.
     """
     # as `piece_for`, `pieces_of` and `build_piece` name them: attempt, bucket, piece, segment
     name = re.compile(rf"{re.escape(stem)}_\d+_(\d+)_\d+_\d+")
@@ -66,15 +67,16 @@ def settle_earlier(task: TaskContext, table: str, stem: str, window: tuple[int, 
 def build_pieces(
     task: TaskContext, whole: Piece, records: Sequence[SegmentRecord], form: MergeForm, window: tuple[int, int]
 ) -> list[Packed]:
-    """Have the segments of a window of time built, in pieces where that makes hardly more of them. Raises as the pieces."""
+    """Build the segments of a time window, in pieces if that does not increase their number much. Raises as the
+    pieces."""
     config = stored_table_config(orjson.loads(whole.table_config_json))
-    # each piece gives a segment for each partition
+    # each piece yields a segment per partition
     apart = task.is_distributed or config.indexing.segment_partition is None
     return task.pieces(list(pieces_of(whole, records, form, window, apart=apart)), task.folder, task.progress)
 
 
 def inputs_of(task: TaskContext) -> list[SegmentRecord] | str:
-    """Return the records of the subtask's segments; words instead when one is not what it was when the task was made."""
+    """Return the records of the subtask's segments, or a sentence if one has changed since the task was created."""
     found = []
     for name, crc in zip(task.config["segmentName"].split(","), task.config["crc"].split(","), strict=True):
         record = task.record(name)
@@ -86,7 +88,8 @@ def inputs_of(task: TaskContext) -> list[SegmentRecord] | str:
 
 
 def stamp(task: TaskContext, records: Sequence[SegmentRecord], round_ms: int, **entries: str) -> dict[str, str]:
-    """Return the custom map of segments made of others: when that was, what their times are rounded to, and more."""
+    """Return the custom map of segments built from others: the time of the task, the rounding period, and further
+    entries."""
     task_type = task.leased.job.task_type
     custom = {f"{task_type}.{key}": value for key, value in entries.items()} | {
         f"{task_type}.time": str(task.clock.now_ms())
@@ -103,10 +106,11 @@ def replace_segments(
     custom: Mapping[str, str],
     batch: tuple[str, int] | None = None,
 ) -> None:
-    """Push segments of a typed table, and show them in place of others, at once.
+    """Push segments of a typed table, and atomically replace others by them.
 
-    custom: entries of their records' custom maps. batch: see `ControllerClient.end_replaces`. Raises ConflictError when
-    that has been shown, or an input has changed meanwhile; as pushes do, and TaskCancelledError. Then nothing is shown.
+    custom: entries of their records' custom maps. batch: see `ControllerClient.end_replaces`. Raises ConflictError if the
+    batch is already visible, or an input has changed meanwhile; the errors of pushes, and TaskCancelledError. Then
+    nothing becomes visible.
     """
     with replacement(task, table, outgoing, [one.name for one in incoming], batch):
         for packed in incoming:
@@ -125,10 +129,11 @@ def replacement(
     *,
     of_table: bool = False,
 ) -> Iterator[None]:
-    """Show segments of a typed table in place of others, at once, when the block has pushed them; not when it raises.
+    """Atomically replace segments of a typed table by others when the block has pushed them; not if it raises.
 
-    batch: see `ControllerClient.end_replaces`. of_table: they take the place of all that there are, which may be none: what
-    an earlier replacement of the whole table has left open is given up. Raises as that does, and TaskCancelledError.
+    batch: see `ControllerClient.end_replaces`. of_table: all segments of the table, possibly none, are replaced: an
+    earlier replacement of the whole table that is still open is aborted. Raises the errors of `end_replaces`, and
+    TaskCancelledError.
     """
     kind = table_type_of(table)
     assert kind is not None
@@ -147,15 +152,15 @@ def replacement(
 
 
 def _undo(task: TaskContext, table: str, entry: str, incoming: Sequence[str]) -> bool:
-    """Revert a replacement and delete what was pushed for it; return False when queries see it.
+    """Revert a replacement and delete the segments pushed for it; return False if they are visible to queries.
 
-    Where that fails it is left to whoever does the work again, or to retention.
+    A failure is left to the next attempt, or to retention.
     """
     kind, registry = table_type_of(table), task.access.registry
     assert kind is not None
     found = registry.get_lineage(table).entries.get(entry)
     if found is None or found.state is LineageState.COMPLETED:
-        return False  # what was completed may be forgotten already
+        return False  # the entry of a completed replacement may be gone already
     try:
         with task.access.controller() as controller:
             if found.state is LineageState.IN_PROGRESS:
@@ -163,7 +168,7 @@ def _undo(task: TaskContext, table: str, entry: str, incoming: Sequence[str]) ->
             if left := list(registry.get_segments(table, incoming)):
                 controller.delete_segments(table, left)
     except ConflictError:
-        return False  # it has ended just now
+        return False  # it has ended meanwhile
     except GamayError as error:
-        _log.warning("the replacement %s of table %s, or what was pushed for it, stays: %s", entry, table, error)
+        _log.warning("the replacement %s of table %s could not be undone: %s", entry, table, error)
     return True

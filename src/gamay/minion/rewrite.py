@@ -1,4 +1,4 @@
-"""One segment stored anew under its name, or found to be as it should be already."""
+"""Rewriting one segment under its name, unless it is already as it should be."""
 
 import ssl
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from gamay.storage.archive import pack, unpack
 class StoredSegment:
     """A segment in the deep store, and the documents of its table.
 
-    table: typed. crc: that its copy must have. tier: of the segment, which the config may say something else of.
-    controller: the URL of the one that gives it. auth_token: the `Authorization` header that it wants to see.
+    table: typed. crc: the CRC that its copy must have. tier: of the segment; the config may have overrides for it.
+    controller: the controller's URL. auth_token: the `Authorization` header that it demands.
     """
 
     table: str
@@ -38,27 +38,27 @@ class StoredSegment:
 
 @dataclass(frozen=True)
 class SegmentRewrite:
-    """Base of works that store one segment anew. A subclass says how, in `rewritten`, and what it does, in `verb`."""
+    """Base class of works that rewrite one segment. A subclass implements `rewritten`, and names its action in `verb`."""
 
     stored: StoredSegment
     verb: ClassVar[str] = "rewriting"
 
     @property
     def output(self) -> str:
-        """The segment."""
+        """The name of the segment."""
         return self.stored.name
 
     def rewritten(self, segment: ImmutableSegment, layout: TableLayout, out_dir: Path) -> Path | None:
-        """Store the segment anew as a folder in `out_dir`; None when there is nothing to change.
+        """Write the changed segment as a folder in `out_dir` and return it; None if nothing changes.
 
-        layout: schema and config of the table, of the tier that the segment has.
+        layout: schema and config of the table, for the segment's tier.
         """
         raise AssertionError("each work says it")
 
     def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
-        """See `Work`; a segment that is as it should be is its archive as it was.
+        """Implement `Work`; if nothing changes, the result is the downloaded archive.
 
-        Raises OtherCopyError, NotFoundError for a segment that is gone, InvalidConfigError, and as `HttpService.request`.
+        Raises OtherCopyError, NotFoundError for a deleted segment, InvalidConfigError, and as `HttpService.request`.
         """
         stored = self.stored
         step(f"downloading segment {stored.name}")
@@ -87,7 +87,7 @@ class SegmentRewrite:
 
 @dataclass(frozen=True)
 class Refresh(SegmentRewrite):
-    """A segment to be stored as schema and config say now."""
+    """A work that stores a segment as the current schema and config demand."""
 
     verb: ClassVar[str] = "refreshing"
 
@@ -98,7 +98,7 @@ class Refresh(SegmentRewrite):
 
 @dataclass(frozen=True)
 class ConvertToRaw(SegmentRewrite):
-    """A segment whose columns of these names are to have no dictionary, as the table's config says of them."""
+    """A work that removes the dictionaries of the given columns, which the table's config stores without one."""
 
     columns: tuple[str, ...]
     verb: ClassVar[str] = "converting"

@@ -1,4 +1,4 @@
-"""Who may ask minions for what. The columns: `gamay.cluster.access.rights`."""
+"""The rights that the minion's routes require. `gamay.cluster.access.rights` describes the columns."""
 
 from gamay.cluster.access.rights import read_rights
 from gamay.web.help_page import HELP_RIGHTS

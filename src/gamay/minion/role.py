@@ -1,4 +1,4 @@
-"""A minion: its worker, and how that does subtasks. Light until the first one comes."""
+"""The construction of a minion's worker. Executors are imported with the first subtask."""
 
 import os
 import ssl
@@ -16,7 +16,7 @@ from gamay.minion.purgers import NO_FACTORIES, PurgeFactories
 from gamay.minion.worker import TaskWorker
 from gamay.storage.settings import StorageSettings
 
-_SPARK_WORKS = 64  # of one subtask at a time; Spark has them wait for its cores
+_SPARK_WORKS = 64  # per subtask at a time; Spark queues them for its cores
 
 
 def task_worker(
@@ -36,9 +36,9 @@ def task_worker(
 ) -> TaskWorker:
     """Return the worker of a minion.
 
-    folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this process.
-    storage: how file systems are reached. factories: of what purges rows.
-    builds: how many segments of one subtask are built at once in this process; 0: as many as it has cores.
+    folder: scratch space. auth_token, tls: see `MinionAccess`. spark: builds segments; None: they are built in this
+    process. storage: the settings of file systems. factories: of record purgers and modifiers. builds: how many
+    segments of one subtask are built in parallel in this process; 0: one per core.
     tells_lineage: whether OpenLineage events of subtasks are sent.
     """
     queues = TaskQueues(registry.store, clock)

@@ -1,4 +1,4 @@
-"""Works of one subtask, done by some threads."""
+"""Parallel execution of the works of one subtask."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ R = TypeVar("R")
 
 
 def side_by_side(function: Callable[[T], R], works: Sequence[T], at_once: int) -> list[R]:
-    """Return what a function makes of each, in their order; the first failure ends what has not begun, and is raised."""
+    """Return the results of a function in order; after the first failure, which is raised, no further call starts."""
     with ThreadPoolExecutor(at_once, "task-works") as pool:
         try:
             return list(pool.map(function, works))

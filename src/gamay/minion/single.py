@@ -1,4 +1,4 @@
-"""Subtasks of one segment each: it is stored anew, or stamped alone, unless it has changed since the subtask was made."""
+"""Subtasks on one segment: it is rewritten, or only stamped, unless it has changed since the subtask was created."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,11 +21,11 @@ def change_segment(
     *,
     is_request: bool = False,
 ) -> str:
-    """Have the segment of a subtask changed and pushed, with entries for its record, and say what came of it.
+    """Change and push the segment of a subtask, with entries for its record; return a sentence about the result.
 
-    work: how. told: what is said of what was built. is_request: somebody relies on it being done, whatever the segment was
-    when the subtask was made: what is as it should be is not pushed for its entries, and SegmentChangedError is raised for a
-    segment that is replaced meanwhile. Raises as the work and as `TaskContext.upload`.
+    work: creates the work. told: returns the sentence about a built segment. is_request: a user relies on the result,
+    whatever the segment was when the subtask was created: an unchanged segment is not pushed just for its entries, and
+    SegmentChangedError is raised for one that is replaced meanwhile. Raises as the work and `TaskContext.upload`.
     """
     try:
         said = _change(task, work, custom, told, is_request=is_request)
@@ -39,7 +39,7 @@ def change_segment(
 
 
 class SegmentChangedError(ConflictError):
-    """The segment of a subtask is another one now, or gone."""
+    """A segment that was replaced or deleted since its subtask was created."""
 
 
 def _change(
@@ -71,7 +71,7 @@ def _change(
 
 
 def _check_not_replaced(task: TaskContext) -> None:
-    """Raise SegmentChangedError when others have the rows that the segment had, or may have them soon."""
+    """Raise SegmentChangedError if other segments replace this one, or are about to."""
     name = task.config["segmentName"]
     for entry in task.access.registry.get_lineage(task.table).entries.values():
         if name in entry.segments_from and entry.state is not LineageState.REVERTED:
@@ -79,9 +79,9 @@ def _check_not_replaced(task: TaskContext) -> None:
 
 
 def replace_segment(task: TaskContext, built: Rebuilt, custom: Mapping[str, str], crc: int) -> None:
-    """Push a segment in place of the one with a CRC.
+    """Replace the segment with a given CRC.
 
-    Raises SegmentChangedError when that was replaced or deleted meanwhile, and as `TaskContext.upload`.
+    Raises SegmentChangedError if it was replaced or deleted meanwhile, and as `TaskContext.upload`.
     """
     try:
         task.upload(built, custom, if_match=crc, refresh_only=True)

@@ -1,4 +1,4 @@
-"""Where a minion has segments rebuilt: how many at once in its own process, or by which Spark."""
+"""Settings of a minion's builds: how many in parallel in its own process, or the Spark cluster."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,14 +14,15 @@ _MASTERS = ("local", "spark://", "yarn", "k8s://")
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """master: of Spark, such as `spark://host:7077` or `local[4]`. staging_uri: a folder that executors and minion reach."""
+    """Spark settings. master: such as `spark://host:7077` or `local[4]`. staging_uri: a folder shared by executors
+    and minion."""
 
     master: str
     staging_uri: str
 
     @classmethod
     def of(cls, master: str | None, staging_uri: str | None) -> "Self | None":
-        """Return the settings that two keys say, None when both are missing. Raises InvalidConfigError."""
+        """Return the settings from two keys, or None if both are missing. Raises InvalidConfigError."""
         if not master and not staging_uri:
             return None
         if not master or not staging_uri:
@@ -29,10 +30,10 @@ class SparkSettings:
             what = "a folder that Spark's executors and this minion reach" if master else "Spark's master"
             raise InvalidConfigError(f"'{here}' needs '{missing}', too: {what}")
         if not master.startswith(_MASTERS):
-            raise InvalidConfigError(f"'{MASTER}' cannot be '{master}': it begins with one of {', '.join(_MASTERS)}")
+            raise InvalidConfigError(f"'{MASTER}' cannot be '{master}': it must begin with one of {', '.join(_MASTERS)}")
         scheme = scheme_of(staging_uri)
         if scheme in ("http", "https") or (scheme is None and not staging_uri.startswith("/")):
             raise InvalidConfigError(
-                f"'{STAGING_URI}' cannot be '{staging_uri}': it is an absolute path or a URI that can be written to"
+                f"'{STAGING_URI}' cannot be '{staging_uri}': it must be an absolute path or a writable URI"
             )
         return cls(master, staging_uri.rstrip("/"))

@@ -1,4 +1,4 @@
-"""What a Spark executor does of a work or a piece: it builds, and puts archives where the minion finds them."""
+"""The Spark executor's side of a work or a piece: it builds, and stores archives where the minion fetches them."""
 
 import ssl
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ExecutorError(GamayError):
 
 @dataclass(frozen=True, slots=True)
 class StagedRebuild:
-    """A work for an executor. uri: where the archive is to be put. storage: how file systems are reached."""
+    """A work for an executor. uri: the target of the archive. storage: the settings of file systems."""
 
     work: Work
     uri: str
@@ -37,7 +37,7 @@ class StagedRebuild:
 
 @dataclass(frozen=True, slots=True)
 class StagedPiece:
-    """A piece for an executor. folder: a URI, where archives are to be put. storage: how file systems are reached."""
+    """A piece for an executor. folder: the URI of the archives' folder. storage: the settings of file systems."""
 
     work: Piece
     folder: str
@@ -46,10 +46,10 @@ class StagedPiece:
 
 
 def build_staged(staged: StagedPiece) -> str:
-    """Build a piece, and return what came of it as JSON: a list, or a failure as `rebuild_staged` tells it."""
+    """Build a piece, and return the result as JSON: a list, or a failure in the form of `rebuild_staged`."""
 
     def build(folder: Path, tls: ssl.SSLContext | None) -> list[dict[str, Any]]:
-        # pieces of one task that are built on one machine have inputs in common
+        # pieces of one task on the same machine share inputs
         packed = build_piece(staged.work, folder, tls=tls, cache=SegmentCache(default_cache_folder(), CACHE_BYTES))
         for one in packed:
             _store(Path(one.archive), f"{staged.folder}/{Path(one.archive).name}", staged.storage)
@@ -59,14 +59,15 @@ def build_staged(staged: StagedPiece) -> str:
 
 
 def read_pieces(text: str, task: str) -> list[Packed]:
-    """Return what `build_staged` tells, with the archives' paths as they were on the executor. Raises as `read_outcome`."""
+    """Return the result of `build_staged`, with the archives' paths on the executor. Raises as `read_outcome`."""
     told: Any = orjson.loads(text)
     _raise_failure(told, task)
     return [Packed(**one) for one in told]
 
 
 def rebuild_staged(staged: StagedRebuild) -> str:
-    """Do it, and return what came of it as JSON, failures too: Spark would try them again, and show them as its own."""
+    """Execute the work, and return the result as JSON. Failures are returned, too: raised ones would be retried by
+    Spark."""
 
     def build(folder: Path, tls: ssl.SSLContext | None) -> dict[str, Any]:
         built = staged.work.build(folder, lambda _: None, tls)
@@ -85,7 +86,7 @@ def _told(build: Callable[[Path, ssl.SSLContext | None], Any], settings: TlsSett
             told = build(folder, tls)
     except OtherCopyError as error:
         told = {"other": error.segment, "crc": error.crc}
-    except Exception as error:  # noqa: BLE001 - it is raised again, by `read_outcome`
+    except Exception as error:  # noqa: BLE001 - `read_outcome` raises it again
         told = {"error": str(error) if isinstance(error, GamayError | OSError) else repr(error)}
     return orjson.dumps(told).decode()
 
@@ -97,14 +98,14 @@ def _store(archive: Path, uri: str, storage: StorageSettings) -> None:
 
 
 def is_local(built: Rebuilt) -> bool:
-    """Whether there is an archive where it was built, to be brought to whoever pushes it."""
+    """Whether the archive is on the machine that built it, and still has to be transferred."""
     return bool(built.archive) and scheme_of(built.archive) is None
 
 
 def read_outcome(text: str, segment: str) -> Rebuilt:
-    """Return what `rebuild_staged` tells, with the archive's path as it was on the executor.
+    """Return the result of `rebuild_staged`, with the archive's path on the executor.
 
-    Raises OtherCopyError, and ExecutorError for what failed. segment: that was built.
+    segment: its name, for messages. Raises OtherCopyError, and ExecutorError for other failures.
     """
     told: dict[str, Any] = orjson.loads(text)
     _raise_failure(told, f"segment {segment}")

@@ -1,4 +1,5 @@
-"""Stretches of time with about as many rows each, as the records of segments tell; times within a segment count as even."""
+"""Division of time into ranges with about equal numbers of rows, by the segments' records, assuming uniform times in
+each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ _ROUNDING = 1e-6  # of numbers of rows
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Times in [start_ms, end_ms), and about how many rows have them."""
+    """The time range [start_ms, end_ms) with its approximate number of rows."""
 
     start_ms: int
     end_ms: int
@@ -21,9 +22,9 @@ class Stretch:
 
 
 def stretches(records: Sequence[SegmentRecord], window: tuple[int, int], rows_max: int, round_ms: int) -> list[Stretch]:
-    """Cut a window of time, in milliseconds, into stretches of about so many rows at most.
+    """Divide a time window, in milliseconds, into ranges of at most about `rows_max` rows.
 
-    round_ms: times that are equal when they are rounded down to multiples of it stay together; 0: equal times do.
+    round_ms: times that are equal when rounded down to multiples of it stay together; 0: only equal times do.
     """
     times, rows = _accumulated(records, window)
     count = _parts(rows[-1], rows_max)
@@ -36,7 +37,8 @@ def stretches(records: Sequence[SegmentRecord], window: tuple[int, int], rows_ma
 
 
 def row_edges(records: Sequence[SegmentRecord], window: tuple[int, int], rows_max: int) -> list[int]:
-    """Return where to cut the rows of segments put one after the other: of each part about so many are in the window."""
+    """Return the edges that divide the concatenated rows of segments into parts with about `rows_max` rows in the
+    window."""
     starts, ends, density = _densities(records, window)
     docs = np.cumsum([0, *(record.total_docs for record in records)])
     inside = np.concatenate([[0.0], np.cumsum(density * (ends - starts))])
@@ -50,7 +52,7 @@ def _parts(rows: float, rows_max: int) -> int:
 
 
 def _accumulated(records: Sequence[SegmentRecord], window: tuple[int, int]) -> "tuple[Array, Array]":
-    """Return times, ascending, and how many rows of the window lie before each of them."""
+    """Return ascending times, and the number of the window's rows before each."""
     starts, ends, density = _densities(records, window)
     times = np.concatenate([window, starts, ends])
     change = np.concatenate([[0.0, 0.0], density, -density])
@@ -60,7 +62,7 @@ def _accumulated(records: Sequence[SegmentRecord], window: tuple[int, int]) -> "
 
 
 def _densities(records: Sequence[SegmentRecord], window: tuple[int, int]) -> "tuple[Array, Array, Array]":
-    """Return of each segment where it begins and ends in the window, and how many rows it has for each millisecond."""
+    """Return start and end of each segment in the window, and its rows per millisecond."""
     starts = np.array([record.start_time_ms for record in records], np.float64)
     ends = np.array([record.end_time_ms for record in records], np.float64) + 1
     density = np.array([record.total_docs for record in records], np.float64) / (ends - starts)

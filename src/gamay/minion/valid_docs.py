@@ -1,4 +1,4 @@
-"""Which rows of a segment count, as its servers agree."""
+"""The valid rows of a segment, as agreed by its servers."""
 
 import base64
 from typing import Any
@@ -12,17 +12,17 @@ from gamay.minion.context import TaskContext
 
 
 class NoConsensusError(ConflictError):
-    """The servers do not agree about the rows of a segment, or cannot say: it is to be tried later."""
+    """Missing agreement of the servers about the valid rows of a segment; the task is retried later."""
 
 
 def valid_rows(task: TaskContext, segment: str, crc: int, kind: str, mode: str, *, ignore_crc: bool) -> BitMap:
-    """Return the rows of a segment that count. Raises NoConsensusError, which says who says what."""
+    """Return the valid rows of a segment. Raises NoConsensusError with the servers' reports."""
     ideal = task.access.registry.must_get_ideal_state(task.table)
     assigned = sorted(server for server, state in ideal.states.get(segment, {}).items() if state == ONLINE)
     replicas: list[Replica[BitMap]] = []
     silent: list[str] = []
     for server in assigned:
-        task.progress.step(f"asking {server} which rows of {segment} count")
+        task.progress.step(f"asking {server} for the valid rows of {segment}")
         try:
             with task.access.server(server) as service:
                 path = f"/segments/{task.table}/{segment}/validDocIdsBitmap"
@@ -34,7 +34,5 @@ def valid_rows(task: TaskContext, segment: str, crc: int, kind: str, mode: str, 
         replicas.append(Replica(server, str(answer["serverStatus"]), str(answer["segmentCrc"]), len(rows), rows))
     chosen = agreed(mode, replicas, assigned, str(crc), ignore_crc=ignore_crc)
     if isinstance(chosen, Refused):
-        raise NoConsensusError(
-            f"the rows of segment {segment} that count are not known: {'; '.join([chosen.reason, *silent])}"
-        )
+        raise NoConsensusError(f"the valid rows of segment {segment} are unknown: {'; '.join([chosen.reason, *silent])}")
     return chosen.docs

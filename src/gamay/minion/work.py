@@ -1,6 +1,6 @@
-"""What a subtask has built: told by a small record, done in the minion's process or in a Spark executor.
+"""Works of subtasks: builds described by small records, executed in the minion's process or in a Spark executor.
 
-A work knows neither of tasks nor of Spark, and changes nothing that queries see: whoever asked for the segment pushes it.
+A work is independent of tasks and of Spark, and makes no visible change: the caller pushes the segment.
 """
 
 import ssl
@@ -16,10 +16,10 @@ ARCHIVE_SUFFIX = ".tar.zst"
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was built. archive: its path, or its URI where the work itself put it; empty when there is nothing to push.
+    """A built segment.
 
-    crc: of the segment. rows, rows_before: of it, and of all its inputs. is_changed: False where the archive is its only
-    input, as that was.
+    archive: its path, or its URI if the work itself stored it; empty if there is nothing to push. crc: of the segment.
+    rows, rows_before: of it, and of all its inputs. is_changed: False if the archive is the unchanged single input.
     """
 
     archive: str
@@ -30,7 +30,7 @@ class Rebuilt:
 
 
 class Work(Protocol):
-    """A segment to be built. It is sent to executors. output: what it is called in messages."""
+    """The build of a segment, which may be sent to executors. output: its name in messages."""
 
     @property
     def output(self) -> str: ...
@@ -38,11 +38,11 @@ class Work(Protocol):
     def build(self, folder: Path, step: Callable[[str], None], tls: ssl.SSLContext | None) -> Rebuilt:
         """Build it; its archive is a file in the folder.
 
-        folder: for all that is written. step: told what is done next; what it raises ends the work. tls: what certificates
-        are checked against, None: what the system trusts. Raises GamayError and OSError.
+        folder: for all files written. step: called with the next step; an exception from it aborts the work. tls: the
+        context that verifies certificates, None for the system's authorities. Raises GamayError and OSError.
         """
         ...
 
 
 Builder = Callable[[Work, Path, AttemptProgress], Rebuilt]
-"""Has a segment built; its archive is a file in the folder. Raises as the work does, and when it is not to go on."""
+"""Builds a segment; its archive is a file in the folder. Raises as the work does, and if the subtask is cancelled."""

@@ -1,7 +1,7 @@
-"""What a minion does between its start and its end: it leases subtasks, runs each on a thread, and reports what came of it.
+"""The worker of a minion: it leases subtasks, runs each on a thread, and reports the results.
 
-The lease is an ephemeral node of this process. When the session with the metadata store is lost, everything that runs is
-given up, for others are given it; what is reported then is refused.
+The lease is an ephemeral node of this process. When the session with the metadata store is lost, all running subtasks are
+aborted, because they are given to other minions; their reports would be refused.
 """
 
 import logging
@@ -25,12 +25,12 @@ from gamay.minion.progress import AttemptProgress, TaskCancelledError, TaskTimeo
 _log = logging.getLogger(__name__)
 
 POLL_S = 10.0
-"""A minion looks for work so often, besides whenever a queue changes."""
+"""The interval at which a minion looks for work, besides whenever a queue changes."""
 _REPORT_RETRY_S = 1.0
-_REMEMBERED = 200  # subtasks that have ended
+_REMEMBERED = 200  # finished subtasks
 
 Run = Callable[[Leased, AttemptProgress, Path], str]
-"""Does a subtask in a folder of its own, and says in words what came of it."""
+"""Executes a subtask in its own folder, and returns a sentence about the result."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Running:
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """What a worker has done since its start, by task type."""
+    """Counters of a worker since its start, by task type."""
 
     completed: dict[str, int] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
@@ -50,10 +50,10 @@ class WorkerCounts:
 
 
 class TaskWorker:
-    """The tasks of one minion.
+    """The worker of one minion.
 
-    instance: what the cluster knows of the minion now; None: nothing. run: does a subtask. folder: scratch space, emptied at
-    the start. types: that it can do.
+    instance: returns the current configuration of the minion, or None. run: executes a subtask. folder: scratch
+    space, emptied at the start. types: the task types that it can execute.
     """
 
     def __init__(
@@ -88,28 +88,28 @@ class TaskWorker:
         self._cancels: list[Callable[[], None]] = []
         self.counts = WorkerCounts()
 
-    # what others ask
+    # reads
 
     def running(self) -> dict[str, AttemptProgress]:
-        """Return how far the subtasks are that run now, by name."""
+        """Return the progress of the running subtasks, by name."""
         with self._wake:
             return {name: running.progress for name, running in self._running.items()}
 
     def progress(self, subtask: str) -> AttemptProgress | None:
-        """Return how far a subtask is, or went, that this process has run."""
+        """Return the progress of a subtask that this process runs or has run, or None."""
         with self._wake:
             running = self._running.get(subtask)
             return self._ended.get(subtask) if running is None else running.progress
 
     def ended(self) -> dict[str, AttemptProgress]:
-        """Return how the last subtasks went that this process has run, by name."""
+        """Return the progress of the last finished subtasks of this process, by name."""
         with self._wake:
             return dict(self._ended)
 
-    # life
+    # life cycle
 
     def start(self) -> None:
-        """Begin to look for work."""
+        """Start to look for work."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         self._begin_session()
@@ -129,18 +129,18 @@ class TaskWorker:
             self._wake.notify_all()
 
     def drain(self) -> None:
-        """Take no more work; what runs goes on."""
+        """Take no more work; running subtasks continue."""
         with self._wake:
             self._draining = True
             self._wake.notify_all()
 
     def wait_idle(self, timeout_s: float) -> bool:
-        """Wait until nothing runs; return whether that is so."""
+        """Wait until no subtask runs; return False after the timeout."""
         with self._wake:
             return self._wake.wait_for(lambda: not self._running, timeout_s)
 
     def stop(self) -> None:
-        """Give back what runs, and end."""
+        """Stop; running subtasks are returned unfinished."""
         for cancel in self._cancels:
             cancel()
         with self._wake:
@@ -153,7 +153,7 @@ class TaskWorker:
         if self._lease:
             self._store.delete(paths.task_lease(self._lease))
 
-    # inside
+    # internals
 
     def _begin_session(self) -> None:
         lease = self._ids.new()
@@ -162,7 +162,7 @@ class TaskWorker:
             self._lease = lease
 
     def _on_new_session(self) -> None:
-        """The old lease is gone: what runs under it is somebody else's now."""
+        """Handle a new session: the old lease is gone, so the subtasks under it go to other minions."""
         with self._wake:
             for running in self._running.values():
                 running.progress.cancel()
@@ -214,7 +214,7 @@ class TaskWorker:
         leased, progress = running.leased, running.progress
         name, task_type = leased.subtask.name, leased.job.task_type
         folder = self._folder / self._ids.new()
-        _log.info("task %s begins", name)
+        _log.info("task %s starts", name)
         report: Callable[[], None]
         try:
             folder.mkdir(parents=True)
@@ -222,12 +222,12 @@ class TaskWorker:
             progress.note(info or "done")
             report, counts = (lambda: self._queues.complete(leased, info)), self.counts.completed
         except TaskCancelledError:
-            progress.note("given up")
+            progress.note("cancelled")
             report, counts = (lambda: self._queues.give_back(leased)), self.counts.cancelled
         except TaskTimeoutError as error:
             progress.note(str(error))
             report, counts = (lambda: self._queues.time_out(leased)), self.counts.failed
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is reported, and the minion goes on
+        except Exception as error:  # noqa: BLE001 - any error is reported, and the minion continues
             reason = str(error) if isinstance(error, GamayError | OSError) else repr(error)
             _log.exception("task %s failed", name)
             progress.note(f"failed: {reason}")
@@ -244,26 +244,26 @@ class TaskWorker:
             self._wake.notify_all()
 
     def _report(self, name: str, report: Callable[[], None]) -> None:
-        """Say how a subtask went, until the store has heard it or it is not ours any more."""
+        """Report the result of a subtask, until the store has accepted it or the lease is lost."""
         while True:
             try:
                 report()
             except LeaseLostError as error:
-                _log.warning("what came of task %s does not count: %s", name, error)
+                _log.warning("the result of task %s is discarded: %s", name, error)
             except ConflictError as error:
-                _log.warning("task %s is asked about too often, it is reported again: %s", name, error)
+                _log.warning("the report of task %s met too many conflicts and is repeated: %s", name, error)
                 threading.Event().wait(_REPORT_RETRY_S)
                 continue
             except GamayError as error:
                 _log.warning("the end of task %s cannot be reported yet: %s", name, error)
                 if self._stopping:
-                    return  # the session's end gives it back
+                    return  # the end of the session returns it
                 threading.Event().wait(_REPORT_RETRY_S)
                 continue
             return
 
     def _watch_over(self) -> None:
-        """Cancel what is not wanted any more."""
+        """Cancel subtasks that are no longer leased to this minion."""
         while True:
             with self._wake:
                 self._wake.wait(self._poll_s if self._running else None)
@@ -275,5 +275,5 @@ class TaskWorker:
                     if not self._queues.is_held(one.leased):
                         one.progress.cancel()
                 except GamayError as error:
-                    _log.warning("%s cannot find out whether its tasks are still wanted: %s", self.id, error)
+                    _log.warning("%s cannot check whether its leases are still valid: %s", self.id, error)
                     break

@@ -1,4 +1,4 @@
-"""`ConvertToRawIndexTask`: a segment whose columns lose their dictionaries, where they have some."""
+"""`ConvertToRawIndexTask`: removes the dictionaries of a segment's columns."""
 
 from gamay.minion.context import TaskContext
 from gamay.minion.rewrite import ConvertToRaw
@@ -8,7 +8,7 @@ from gamay.model.task_settings import CONVERT_TO_RAW
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask; a segment without such dictionaries is stamped alone."""
+    """Execute the subtask; a segment without such dictionaries is only stamped."""
     name, columns = task.config["segmentName"], tuple(task.config["columnsToConvert"].split(","))
 
     def told(built: Rebuilt) -> str:

@@ -1,7 +1,7 @@
-"""`MergeRollupTask`: the segments of a bucket become few, in one step.
+"""`MergeRollupTask`: merges the segments of a bucket into few, atomically.
 
-The names of the new segments hold the subtask and the time of the attempt. Whoever does the subtask again knows by them what
-the first one has pushed: it is removed, or, where queries see it, there is nothing left to do.
+The names of the new segments contain the subtask and the time of the attempt. A later attempt recognises by them what
+an earlier one has pushed: it is removed, or, if it is visible, nothing is left to do.
 """
 
 from gamay.minion.context import TaskContext
@@ -11,7 +11,7 @@ from gamay.model.merge_task_settings import MergeRollupSettings
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask; when an input has changed since it was made, nothing is done, and said."""
+    """Execute the subtask; if an input has changed since it was created, only report that."""
     config = task.config
     level, names, stem = config["mergeLevel"], config["segmentName"].split(","), config["segmentNamePrefix"]
     if settle_earlier(task, task.table, stem):

@@ -1,7 +1,7 @@
-"""`PurgeTask`: a segment without the rows that are to go.
+"""`PurgeTask`: removes rows from a segment.
 
-Where purgers decide, it is stamped, so that it is looked at again after a while. A list of values is a request of its own,
-which fails rather than to leave a segment out.
+With purgers, the segment is stamped, so that it is purged again after a while. A list of values is a single request,
+which fails rather than skip a segment.
 """
 
 from gamay.minion.context import TaskContext
@@ -12,7 +12,7 @@ from gamay.model.task_settings import PURGE
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask; a segment in which nothing changes is stamped alone."""
+    """Execute the subtask; a segment in which nothing changes is only stamped."""
     name, by_values = task.config["segmentName"], "purgeColumn" in task.config
 
     def told(built: Rebuilt) -> str:

@@ -1,8 +1,9 @@
-"""`RealtimeToOfflineSegmentsTask`: the rows of a window of time, from the REALTIME half of a table into its OFFLINE half.
+"""`RealtimeToOfflineSegmentsTask`: copies the rows of a time window from the REALTIME half of a table to its OFFLINE
+half.
 
-The window is shown in the OFFLINE table together with a note that it is, in one step of that table's lineage; the watermark
-of the task follows. An attempt that dies between the two leaves the note, by which the next one knows that the watermark
-alone is missing; of two attempts that both believe that the subtask is theirs, one is refused. So no row comes twice.
+The window becomes visible in the OFFLINE table together with a note about it, in one step of that table's lineage; the
+watermark of the task follows. If an attempt dies between the two, the next one sees from the note that only the watermark
+is missing; of two concurrent attempts, one is refused. So no row is copied twice.
 """
 
 from dataclasses import replace
@@ -18,17 +19,17 @@ from gamay.model.task_settings import REALTIME_TO_OFFLINE
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask; a window that was moved, or whose segments have changed, is left alone, and that is said."""
+    """Execute the subtask; a window that was already copied, or whose segments have changed, is only reported."""
     config, store = task.config, task.access.registry.store
     window = int(config["windowStartMs"]), int(config["windowEndMs"])
     offline = typed_table_name(raw_table_name(task.table), TableType.OFFLINE)
     memory = read_memory(store, task.table, REALTIME_TO_OFFLINE)
     if memory.whole is None or memory.whole > window[0]:
-        return f"the watermark is {memory.whole}, behind the window's start {window[0]}: the window was moved before"
+        return f"the watermark is {memory.whole}, behind the window's start {window[0]}: the window was already copied"
     settle_earlier(task, offline, _stem(task), window)
     if _is_shown(task, offline, window):
         _advance(task, memory, window[1])
-        return f"{offline} shows the window already: the watermark is {window[1]} now"
+        return f"{offline} already has the window: the watermark is {window[1]} now"
     told = _move(task, offline, window)
     if told is None:
         return "a segment of the window has changed: nothing is done"
@@ -37,7 +38,8 @@ def run(task: TaskContext) -> str:
 
 
 def _move(task: TaskContext, offline: str, window: tuple[int, int]) -> str | None:
-    """Build the segments of a window and show them; return what was done, None when an input has changed."""
+    """Build the segments of a window and make them visible; return a sentence about it, or None if an input has
+    changed."""
     settings = RealtimeToOfflineSettings.of(task.config)
     records = inputs_of(task)
     if isinstance(records, str):
@@ -69,7 +71,7 @@ def _is_shown(task: TaskContext, offline: str, window: tuple[int, int]) -> bool:
 
 
 def _advance(task: TaskContext, memory: TaskMemory, watermark_ms: int) -> None:
-    """Store the watermark in place of what was read at the start. Raises ConflictError when it was set back meanwhile."""
+    """Replace the watermark that was read at the start. Raises ConflictError if it was reset meanwhile."""
     try:
         write_memory(task.access.registry.store, REALTIME_TO_OFFLINE, replace(memory, whole=watermark_ms))
     except ConflictError:

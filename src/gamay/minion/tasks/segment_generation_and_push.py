@@ -1,6 +1,6 @@
-"""`SegmentGenerationAndPushTask`: a segment of a file, pushed with a note of the file.
+"""`SegmentGenerationAndPushTask`: builds a segment from a file, and pushes it with a note of the file.
 
-Whoever does a subtask again finds what the first one pushed: its segment has the same name, or tells the subtask.
+A later attempt finds what an earlier one pushed: its segment has the same name, or names the subtask.
 """
 
 import uuid
@@ -32,7 +32,7 @@ _SUBTASK = f"{SEGMENT_GENERATION}.subtask"
 
 @dataclass(frozen=True, slots=True)
 class _Destination(Destination):
-    """The table, by the way of this minion."""
+    """The target table, with this minion's access to the controller."""
 
     way: MinionAccess | None = None
 
@@ -42,7 +42,7 @@ class _Destination(Destination):
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask: one file, or several that appear together."""
+    """Execute the subtask: one file, or several that become visible together."""
     if "subtasks" in task.config:
         return _run_together(task, orjson.loads(task.config["subtasks"]))
     told, uri = task.config, task.config[INPUT_FILE]
@@ -50,7 +50,7 @@ def run(task: TaskContext) -> str:
     visible = _visible(task) if replaces or _is_repeated(task) else []
     for record in visible:
         if record.custom.get(_SUBTASK) == task.leased.subtask.name or _is_taken(record, told, replaces):
-            return f"file {uri} is in segment {record.name} already"
+            return f"file {uri} is already in segment {record.name}"
     settings = BatchSettings.of(told, SEGMENT_GENERATION)
     old = [record.name for record in visible if replaces and record.custom.get(INPUT_FILE) == uri]
     built = task.builder(_work(task, told, settings, is_beside_others=bool(old)), task.folder, task.progress)
@@ -62,9 +62,9 @@ def run(task: TaskContext) -> str:
 
 
 def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
-    """Have segments of all files take the place of all that the table has, at once."""
+    """Atomically replace all segments of the table by those of all files."""
     if any(record.custom.get(_SUBTASK) == task.leased.subtask.name for record in _visible(task)):
-        return "the table has the segments of these files already"
+        return "the table already has the segments of these files"
     settings = [BatchSettings.of(told, SEGMENT_GENERATION) for told in files]
 
     def build(number: int) -> Rebuilt:
@@ -78,7 +78,7 @@ def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
     found = side_by_side(build, range(len(files)), task.works_at_once)
     pushes = [(how, one.archive) for how, one in zip(settings, found, strict=True) if one.archive]
     if not pushes:
-        return f"no row of {len(files)} files is kept: the table is left as it is"
+        return f"no row of {len(files)} files is kept: the table is unchanged"
     custom = {
         segment_name_of(one.archive): _custom(task, told[INPUT_FILE])
         for one, told in zip(found, files, strict=True)
@@ -89,7 +89,7 @@ def _run_together(task: TaskContext, files: Sequence[Mapping[str, str]]) -> str:
 
 
 def _is_taken(record: SegmentRecord, told: Mapping[str, str], replaces: bool) -> bool:
-    """Whether a segment has the rows of a file that is to be appended; what users ask for is done whatever there is."""
+    """Whether a segment already has the rows of a file to append; False for a user's explicit request."""
     return "uuid" not in told and not replaces and record.custom.get(INPUT_FILE) == told[INPUT_FILE]
 
 
@@ -110,10 +110,10 @@ def _visible(task: TaskContext) -> list[SegmentRecord]:
 
 
 def _work(task: TaskContext, told: Mapping[str, str], settings: BatchSettings, *, is_beside_others: bool) -> FileBuild:
-    """Return what is to be built.
+    """Return the work that builds the segment of a file.
 
-    is_beside_others: the segment stands beside those that it replaces until all are there, and beside those of attempts
-    that failed, so its name is one of this attempt. Other names are the same whoever does the subtask.
+    is_beside_others: the segment coexists with those that it replaces, and with those of failed attempts, so its name
+    is unique to this attempt. Other names are the same for all attempts.
     """
     schema_json, config_json = task.documents()
     subtask = task.leased.subtask
@@ -135,10 +135,10 @@ def _work(task: TaskContext, told: Mapping[str, str], settings: BatchSettings, *
 
 
 def _empty(settings: BatchSettings, uri: str) -> str:
-    """Say that a file makes no segment. Raises InvalidConfigError when that is a failure."""
+    """Return the sentence about a file without rows. Raises InvalidConfigError if that counts as a failure."""
     if settings.fail_on_empty:
         raise InvalidConfigError(f"no row of {uri} is kept, and fail.on.empty.segment is set")
-    return f"no row of {uri} is kept: there is no segment of it"
+    return f"no row of {uri} is kept: no segment is built"
 
 
 def _custom(task: TaskContext, uri: str) -> Mapping[str, str]:
@@ -157,10 +157,10 @@ def _push(
     *,
     of_table: bool = False,
 ) -> None:
-    """Push archives, each as the settings of its folder say.
+    """Push archives by the settings of their folders.
 
-    custom: entries of the segments' records, by segment. old: segments in whose place they appear, all at once; None: each
-    appears when it was pushed. of_table: see `replacement`.
+    custom: entries of the segments' records, by segment. old: segments that they replace atomically; None: each becomes
+    visible when pushed. of_table: see `replacement`.
     """
     table = raw_table_name(task.table)
     destination = _Destination(

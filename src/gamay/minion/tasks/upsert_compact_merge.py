@@ -1,7 +1,7 @@
-"""`UpsertCompactMergeTask`: the valid rows of several segments, in one new segment.
+"""`UpsertCompactMergeTask`: merges the valid rows of several segments into one.
 
-Its name was decided when the task was made, so whoever does it again finds what the first one may have pushed. That stays:
-the rows it has are valid no more in the inputs, and a segment made of these now would lack them.
+Its name was determined when the task was created, so a later attempt finds a segment pushed by an earlier one. That one
+stays: its rows are no longer valid in the inputs, and a segment built now would lack them.
 """
 
 from pyroaring import BitMap
@@ -14,7 +14,7 @@ _KIND = "SNAPSHOT"
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask; when an input has changed since it was made, nothing is done, and said."""
+    """Execute the subtask; if an input has changed since it was created, only report that."""
     config = task.config
     names, crcs = config["segmentName"].split(","), [int(crc) for crc in config["crc"].split(",")]
     output = config["outputSegmentName"]
@@ -30,7 +30,7 @@ def run(task: TaskContext) -> str:
     known = dict(zip(names, crcs, strict=True))
     inputs = [Input(name, docs.serialize(), None if ignore_crc else known[name]) for name, docs in rows.items() if docs]
     if not inputs:
-        return "no row of the segments is valid: they are deleted when tasks are made next"
+        return "no row of the segments is valid: the next task generation deletes them"
     try:
         built = task.rebuild(inputs, output, int(config["creationTime"]))
     except OtherCopyError as error:
@@ -43,7 +43,7 @@ def run(task: TaskContext) -> str:
 
 
 def _changed(task: TaskContext, names: list[str], crcs: list[int]) -> str | None:
-    """Return which input is not what it was when the task was made."""
+    """Return a sentence about an input that has changed since the task was created, or None."""
     for name, crc in zip(names, crcs, strict=True):
         record = task.record(name)
         if record is None or record.crc != crc:

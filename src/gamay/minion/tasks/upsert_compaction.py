@@ -1,6 +1,6 @@
-"""`UpsertCompactionTask`: a segment without the rows that are no longer valid.
+"""`UpsertCompactionTask`: removes invalid rows from a segment.
 
-It keeps its name and its creation time, so that ties with rows of other segments are decided as before.
+It keeps its name and its creation time, so that ties with rows of other segments are resolved as before.
 """
 
 from gamay.minion.context import TaskContext
@@ -10,7 +10,7 @@ from gamay.minion.valid_docs import valid_rows
 
 
 def run(task: TaskContext) -> str:
-    """Do the subtask; what has changed since it was made is left alone, and said."""
+    """Execute the subtask; a segment that has changed since it was created is only reported."""
     config, name = task.config, task.config["segmentName"]
     crc = int(config["crc"])
     record = task.record(name)
@@ -22,7 +22,7 @@ def run(task: TaskContext) -> str:
     kind, mode = config.get("validDocIdsType", "SNAPSHOT"), config.get("validDocIdsConsensusMode", "EQUAL")
     rows = valid_rows(task, name, crc, kind, mode, ignore_crc=ignore_crc)
     if not rows:
-        return f"no row of segment {name} is valid: it is deleted when tasks are made next"
+        return f"no row of segment {name} is valid: the next task generation deletes it"
     try:
         built = task.rebuild([Input(name, rows.serialize(), None if ignore_crc else crc)], name)
     except OtherCopyError as error:
