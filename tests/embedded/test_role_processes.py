@@ -433,7 +433,7 @@ def test_a_process_that_cannot_start_says_why(cluster: Cluster, tmp_path: Path) 
         capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert shared.returncode == 1
-    assert f", the server at http://localhost:{server.port}: give each server a folder of its own" in shared.stderr
+    assert f", the server at http://localhost:{server.port}: give each server its own folder" in shared.stderr
     nobody = subprocess.run(
         [sys.executable, "-m", "gamay.cli", "start", "broker", "--zk", "localhost:1", "--port", "0", "--wait-s", "0.5"],
         capture_output=True, text=True, timeout=PATIENCE_S,

@@ -90,7 +90,7 @@ def test_data_frames_stand_in_from(run: Run) -> None:
 def test_errors_are_told_without_a_trace(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     for text, told in (
         ("%sql SELECT cty FROM t", "SELECT cty FROM t\n         ^^^"),
-        ("%sql SELECT city FROM t WHERE n = :leest", ":leest is no variable of this notebook"),
+        ("%sql SELECT city FROM t WHERE n = :leest", ":leest is not a variable of this notebook"),
         ("%sql SELECT city FROM t WHERE n = ?", "written :name or {{expression}}"),
         ("%sql http://ann:pw@h SELECT 1", "a password in a URL"),
         ("%sql @prod SELECT 1", "there is no profile 'prod'"),

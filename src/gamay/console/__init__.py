@@ -1,5 +1,5 @@
-"""The web console: the files that `console/build.sh` builds from `console/`, and what they are served as (`files`).
+"""The web console: the files that `console/build.sh` builds from `console/`, and their form for serving (`files`).
 
-In goes the name of a file, out come its content, type and tag; who serves them adds the headers. `build.json` notes what
-was built from what (`tools/console_digest.py`).
+Input: the name of a file. Output: its content, type and tag; the server adds the headers. `build.json` records the
+sources of the build (`tools/console_digest.py`).
 """

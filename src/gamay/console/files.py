@@ -1,4 +1,4 @@
-"""The built files of the console, as they go over the wire. Standard library only."""
+"""The built files of the console, prepared for HTTP. Standard library only."""
 
 import gzip
 import hashlib
@@ -20,7 +20,7 @@ _NONCE = "__NONCE__"
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file. etag: as HTTP writes it. compressed: by gzip, None where that saves nothing."""
+    """One file. etag: in HTTP's form. compressed: by gzip, None if that saves nothing."""
 
     content_type: str
     etag: str
@@ -40,7 +40,7 @@ def get_asset(name: str) -> Asset | None:
 
 
 def page(nonce: str) -> bytes:
-    """Return the page as HTML, in UTF-8. nonce: allows the style sheets that its scripts make."""
+    """Return the page as HTML, in UTF-8. nonce: allows the style sheets that its scripts create."""
     return _template().replace(_NONCE, nonce).encode()
 
 

@@ -1,4 +1,5 @@
-"""What a `%sql` line or `%%sql` cell says: where to ask, the name for the result, the statement and its parameters. Pure."""
+"""Parsing of a `%sql` line or `%%sql` cell: the target, the name for the result, the statement and its parameters.
+Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,12 +13,12 @@ from gamay.sql.text.lexer import COMMENT, QUOTED, STRING
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*<<\s*")
 _BRACES = re.compile(rf"{COMMENT}|{STRING}|{QUOTED}|\{{\{{(?P<expression>.*?)\}}\}}", re.DOTALL)
 _PLACE = re.compile(r"@\S+|[A-Za-z][A-Za-z0-9+.-]*://\S+|:memory:|[\w.-]+:\d{1,5}")
-_EXPRESSION = "expression_"  # of the names that parameters made of {{…}} have
+_EXPRESSION = "expression_"  # prefix of the parameter names of {{…}}
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell. place: where to ask, as of `gamay.shell.target`, or the name of a variable; name: of the result."""
+    """A parsed cell. place: a target of `gamay.shell.target`, or the name of a variable; name: of the result."""
 
     place: str | None
     name: str | None
@@ -27,7 +28,7 @@ class Cell:
 def read_cell(line: str, body: str, is_place: Callable[[str], bool]) -> Cell:
     """Read a cell: `[PLACE] [NAME <<] [STATEMENT]`, the statement also on the lines below.
 
-    is_place: whether a word names a place otherwise: a folder, or a variable with a database.
+    is_place: whether a word is a place in another form: a folder, or a variable with a database.
 
     >>> read_cell("http://localhost:9000 r << SELECT 1", "", lambda word: False)
     Cell(place='http://localhost:9000', name='r', sql='SELECT 1')
@@ -50,8 +51,8 @@ def bind_parameters(
 ) -> tuple[str, dict[str, Any] | None]:
     """Return a statement and its parameters: `:name` is a variable, `{{expression}}` any expression of Python.
 
-    Whatever their values hold becomes a literal. evaluate: computes an expression. Raises InvalidConfigError for a variable
-    that there is not, and what an expression raises.
+    Values become literals, whatever they contain. evaluate: computes an expression. Raises InvalidConfigError for an
+    unknown variable, and the error of an expression.
     """
     values: dict[str, Any] = {}
 
@@ -68,6 +69,6 @@ def bind_parameters(
             raise InvalidConfigError("a parameter is written :name or {{expression}} here: ? has no order to follow")
         if key not in values:
             if key not in variables:
-                raise InvalidConfigError(f":{key} is no variable of this notebook.{nearest(key, variables)}")
+                raise InvalidConfigError(f":{key} is not a variable of this notebook.{nearest(key, variables)}")
             values[key] = variables[key]
     return text, values or None

@@ -1,4 +1,4 @@
-"""Completion in cells of SQL: what the shell would offer at the cursor."""
+"""Completion in SQL cells, with the suggestions of the shell."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ _CELL, _LINE = "%%sql", "%sql"
 
 
 def completer_of(session: Callable[[], Session]) -> Any:
-    """Return a matcher of IPython for cells and lines of SQL. session: gives the place that is asked."""
+    """Return an IPython matcher for cells and lines of SQL. session: returns the current session."""
 
     @context_matcher(identifier="gamay_sql")
     def matcher(context: CompletionContext) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def completer_of(session: Callable[[], Session]) -> Any:
         try:
             found = complete(*parts, session().catalog(), function_names())
         except GamayError:
-            return {"completions": []}  # nobody answers now; the cell itself will tell why
+            return {"completions": []}  # the cluster does not answer; running the cell will report why
         length = found[0].length if found else 0
         fragment = parts[0][len(parts[0]) - length :] if length else ""
         completions = [SimpleCompletion(text=one.text, type=one.meta) for one in found if one.length == length]
@@ -34,7 +34,7 @@ def completer_of(session: Callable[[], Session]) -> Any:
 
 
 def sql_parts(text: str, line: int, column: int) -> tuple[str, str] | None:
-    """Return the SQL before and behind the cursor; None where there is none.
+    """Return the SQL before and after the cursor, or None if it is not in SQL.
 
     >>> sql_parts("x = 1\\n%sql SELECT ci FROM t", 1, 14)
     ('SELECT ci', ' FROM t')

@@ -24,7 +24,7 @@ from gamay.shell.target import Target, find_target
 
 
 def load(shell: InteractiveShell) -> None:
-    """Make the magics and their completion known."""
+    """Register the magics and their completion."""
     made = SqlMagics(shell)
     shell.register_magics(made)
     if shell.Completer is not None:
@@ -33,7 +33,7 @@ def load(shell: InteractiveShell) -> None:
 
 @magics_class
 class SqlMagics(Magics):
-    """Asks SQL. The place that a cell names is asked by those after it, too."""
+    """The SQL magics. The place that a cell names is also used by later cells."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -45,12 +45,12 @@ class SqlMagics(Magics):
     @no_var_expand  # braces are parameters here
     @line_cell_magic
     def sql(self, line: str, cell: str | None = None) -> Any:
-        """Ask a statement: `%sql [PLACE] [NAME <<] STATEMENT`, or in `%%sql [PLACE] [NAME <<]` on the lines below.
+        """Run a statement: `%sql [PLACE] [NAME <<] STATEMENT`, or in `%%sql [PLACE] [NAME <<]` on the lines below.
 
         PLACE: a data folder, the URL of a controller or broker, @PROFILE of the config file, or a variable that holds a
-        `Database` or `Connection`; remembered. Alone it only connects. `:name` in a statement is a variable,
-        `{{expression}}` anything; both become literals. A name that is no table is a DataFrame of the notebook, or a
-        file, of a database in this process. The result is returned, or kept as NAME.
+        `Database` or `Connection`; it is kept for later cells. Alone it only connects. `:name` in a statement is a
+        variable, `{{expression}}` any expression; both become literals. With a database in this process, a name that
+        is not a table is a DataFrame of the notebook, or a file. The result is returned, or stored as NAME.
         """
         try:
             read = read_cell(line, cell or "", self._is_place)
@@ -66,14 +66,15 @@ class SqlMagics(Magics):
         return None
 
     def session(self) -> Session:
-        """Return the place that is asked: named last, else the only database among the variables, else the environment's."""
+        """Return the current session: the last named one, or else the only database among the variables, or else the
+        environment's."""
         if self._current is None:
             found = {name for name, value in self._variables().items() if _is_database(value) and not name.startswith("_")}
             self._current = self._use(found.pop()) if len(found) == 1 else self._open(None)
         return self._current
 
     def _run(self, session: Session, sql: str) -> Any:
-        """Answer the statements of a cell; return the result of the last one."""
+        """Run the statements of a cell; return the result of the last one."""
         result = None
         for statement in split(sql):
             if (option := option_of(statement.text)) is not None:
@@ -84,7 +85,9 @@ class SqlMagics(Magics):
                 answer = ask(session, text, params, self._options, _Progress())
             except GamayError as error:
                 raise UsageError(fault_text(error, text)) from None
-            for reason in answer.reasons if isinstance(session, ClusterSession) else ():  # others say it themselves
+            for reason in (
+                answer.reasons if isinstance(session, ClusterSession) else ()
+            ):  # other sessions report it themselves
                 sys.stderr.write(f"The answer is partial: {reason}.\n")
             result = answer.result
         return result
@@ -101,7 +104,7 @@ class SqlMagics(Magics):
         return any(sign in word for sign in "/\\.") and _is_folder(word)
 
     def _use(self, place: str) -> Session:
-        """Return the session of a place, which is asked from now on."""
+        """Return the session of a place, and make it the current one."""
         value = self._shell.user_ns.get(place)
         if _is_database(value):
             self._current = _session_of(value, place, self._variables)
@@ -140,7 +143,7 @@ def _session_of(value: Any, name: str, variables: Any) -> Session:
 
 
 class _Progress:
-    """A line below the cell that tells for how long a statement has run, removed at the end."""
+    """A line below the cell with the running time of a statement, removed at the end."""
 
     def __init__(self) -> None:
         self._handle: Any = None

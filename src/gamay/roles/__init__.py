@@ -1,1 +1,1 @@
-"""How each role is wired, joins its cluster, starts and leaves; each as a process of its own."""
+"""The roles of a cluster: their wiring, start, membership and shutdown, each as its own process."""

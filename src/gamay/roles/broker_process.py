@@ -1,4 +1,4 @@
-"""A broker as a process of its own."""
+"""A broker as its own process."""
 
 import logging
 import ssl
@@ -30,7 +30,7 @@ _QUERY_THREADS = max(4, 2 * usable_processors())
 
 
 class BrokerProcess(RoleProcess):
-    """A broker."""
+    """The process of a broker."""
 
     def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
         super().__init__(settings, clock, ids)
@@ -41,7 +41,7 @@ class BrokerProcess(RoleProcess):
 
     @property
     def flight_url(self) -> str | None:
-        """Where Flight SQL is spoken, None for nowhere."""
+        """The URL of the Flight SQL port, or None."""
         return None if self._flight is None else f"{self._flight.scheme}://{self.settings.host}:{self._flight.port}"
 
     def _build(self) -> tuple[Any, ...]:
@@ -69,19 +69,19 @@ class BrokerProcess(RoleProcess):
         self._logins = Logins(self._access(), clock=self.clock)
         inserts = FileInserts(self.registry, self._tls_client)
         app = BrokerApp(self._runner, self._queries, lambda: self.ready, self._logins, more, inserts)
-        # requests are counted in front of the application, where the shortest way for queries does not pass
+        # requests are counted in front of the application, which the fast path of queries bypasses
         is_counted = self.settings.limits.per_s is not None
         return app.asgi(), BoundedHeads if is_counted else app.protocol()
 
     @property
     def _query_tls(self) -> ssl.SSLContext | None:
-        """What servers are checked against."""
+        """The TLS context that verifies servers, or None without encryption."""
         if not self.settings.query_tls:
             return None
         return self._tls_client or TlsSettings().client_context()
 
     def _address_of(self, server: str) -> tuple[str, int] | None:
-        if not self.store.connected:  # servers that were never asked so far can be asked all the same
+        if not self.store.connected:  # the last known address is good enough
             return self._routing.known_address(server)
         found = self.registry.get_instance(server)
         return None if found is None else (found.host, found.port)
@@ -89,17 +89,17 @@ class BrokerProcess(RoleProcess):
     def _prepare(self) -> None:
         if (broker := self.registry.get_instance(self.id)) is not None:
             BrokerResource(self.registry).enrol(broker)
-        self._routing.start()  # before the first request, which would be told that there is no such table
+        self._routing.start()  # before the first request, which would get an unknown-table error
 
     def _begin(self) -> None:
         if self._flight is not None:
             self._flight.start(self._runner, self._queries, self._logins, self.clock, self.ids)
             _log.info("%s speaks Flight SQL at %s", self.id, self.flight_url)
-        if self.settings.warm_up:  # it answers meanwhile: most queries need no kernel of a broker
+        if self.settings.warm_up:  # it answers queries meanwhile: most need no kernel of a broker
             self._warming.start()
 
     def _is_of_use(self) -> bool:
-        return True  # without ZooKeeper a broker goes on with the routes it has
+        return True  # without ZooKeeper, a broker continues with its current routes
 
     def _leave(self, deadline_s: float) -> None:
         if self._flight is not None:
@@ -108,7 +108,7 @@ class BrokerProcess(RoleProcess):
     def stop(self) -> None:
         """Leave the cluster gracefully."""
         super().stop()
-        if self._flight is not None:  # also one that was never at work
+        if self._flight is not None:  # also if it was never started
             self._flight.stop()
 
     def _end(self) -> None:

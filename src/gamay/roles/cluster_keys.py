@@ -1,4 +1,4 @@
-"""What is said of a key in a role's file that means nothing there: some are settings that the whole cluster shares."""
+"""Messages about unknown keys in a role's file, some of which are settings of the whole cluster."""
 
 from collections.abc import Iterable
 
@@ -24,9 +24,9 @@ def cluster_keys() -> frozenset[str]:
 
 
 def unknown_key(key: str, reader: str, known: Iterable[str]) -> str:
-    """Return a sentence about a key of a file that its reader does not know.
+    """Return a sentence about an unknown key of a file.
 
-    reader: with its article, such as `a server`. known: the keys that it does know.
+    reader: the role with its article, such as `a server`. known: the keys of the role.
     """
     shared = cluster_keys()
     if key in shared:

@@ -1,4 +1,4 @@
-"""A controller as a process of its own."""
+"""A controller as its own process."""
 
 import logging
 import threading
@@ -16,13 +16,13 @@ from gamay.storage.fetchers import Fetchers
 
 _log = logging.getLogger(__name__)
 _REPAIR_S = 3600
-_SETTLED_MS = 600_000  # what is older and belongs to nothing was left behind by somebody who died
+_SETTLED_MS = 600_000  # older records without an owner are remains of dead processes
 _SWEEP_MS = 3_600_000
 _WORK = ".work"
 
 
 class ControllerProcess(RoleProcess):
-    """A controller; of several, one leads."""
+    """The process of a controller; one of several leads."""
 
     def _build(self) -> tuple[Any, ...]:
         folder = self.settings.data_dir
@@ -80,10 +80,10 @@ class ControllerProcess(RoleProcess):
         try:
             self._mend()
         except Exception:  # noqa: BLE001 - it is tried again in the next interval
-            _log.exception("what other controllers left behind could not be put in order")
+            _log.exception("interrupted operations of other controllers could not be repaired")
 
     def _mend(self) -> None:
-        """Finish or undo what controllers left behind that died."""
+        """Complete or roll back operations of controllers that died."""
         now_ms = self.clock.now_ms()
         self._role.mend(now_ms - _SETTLED_MS)
         buckets.sweep(self._election.store, now_ms - _SWEEP_MS)

@@ -1,4 +1,4 @@
-"""A controller: the managers behind its REST interface, and what it does when it leads the cluster."""
+"""A controller: the managers behind its REST interface, and its work as the lead controller."""
 
 import ssl
 import threading
@@ -57,11 +57,11 @@ Sleep: TypeAlias = Callable[[float], object]
 class ControllerRole:
     """The parts of a controller, wired together.
 
-    registry: with what users ask for, every controller changes records by compare-and-set. lead_registry: with what only the
-    lead controller does; of a cluster with several, its store refuses to write for one that leads no more.
-    instance_id, url: of this controller. streams: what stream plug-ins need to know of this process. minion_token: the
-    `Authorization` header that minions want to see.
-    fetchers: bring what pushers only name. tls: what the certificates of brokers are checked against.
+    registry: for requests of users, with which every controller changes records by compare-and-set. lead_registry:
+    for the work of the lead controller; with several controllers, its store refuses writes after the lead is lost.
+    instance_id, url: of this controller. streams: the context of stream plug-ins. minion_token: the `Authorization`
+    header that minions demand. fetchers: download files that pushes refer to by URI. tls: the context that verifies
+    the certificates of other roles.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ControllerRole:
         self._stopping = threading.Event()
         self.realtime = RealtimeManager(self.context, self.uploads, lead_registry, self._stopping.wait)
         self.rebalances = RebalanceManager(self.context, self.placement, ForcedCommits(self.realtime.consumption))
-        # the same, for what only the lead controller does
+        # the same, for the work of the lead controller
         self._lead_context = replace(self.context, registry=lead_registry)
         self._lead_tables = TableManager(self._lead_context, SchemaManager(lead_registry, self.schemas.lock))
         self._lead_segments = SegmentManager(self._lead_context, self._lead_tables)
@@ -101,12 +101,12 @@ class ControllerRole:
 
     @cached_property
     def history(self) -> MetricsHistory:
-        """What this controller measured in the last hours, once it is told to from time to time."""
+        """The metrics history of this controller; it must be sampled periodically."""
         return controller_history(self.context.registry, self.context.clock)
 
     @cached_property
     def tasks(self) -> "TaskManager":
-        """The maintenance tasks, for REST; imported here, for `gamay.connect` has none."""
+        """The maintenance tasks, for REST; imported here because `gamay.connect` has none."""
         from gamay.controller.tasks.manager import TaskManager
         from gamay.controller.tasks.minions import Minions
 
@@ -116,7 +116,7 @@ class ControllerRole:
 
     @cached_property
     def task_lead(self) -> "TaskLead":
-        """What the lead controller does for tasks."""
+        """The lead controller's work for tasks."""
         from gamay.controller.tasks.lead import TaskLead
 
         scheduler = self._scheduler(self._lead_context, self._lead_tables, self._lead_segments)
@@ -132,34 +132,34 @@ class ControllerRole:
         return TaskScheduler(context, tables, segments, queues, generators())
 
     def prepare(self, *, alone: bool) -> None:
-        """Make ready for requests. alone: no other controller runs, so what a crash interrupted can be undone at once."""
+        """Prepare for requests. alone: no other controller runs, so interrupted operations can be rolled back at once."""
         self.context.deep_store.prepare()
         empty_work_dir(self.context)
         if alone:
             repair(self.context, self.tables, self.segments)
 
     def lead(self) -> None:
-        """Begin to do what one controller of a cluster does for all."""
+        """Start the work of the lead controller."""
         self._views.start()
         self.realtime.lead()
 
     def resign(self) -> None:
-        """Let another controller do that."""
+        """Stop the work of the lead controller."""
         self.realtime.resign()
         self._views.stop()
 
     def mend(self, settled_ms: int) -> None:
-        """As the lead controller, finish or undo what controllers left behind that died; see `repair`."""
+        """As the lead controller, complete or roll back operations of controllers that died; see `repair`."""
         repair(self._lead_context, self._lead_tables, self._lead_segments, settled_ms)
 
     def stop(self) -> None:
-        """End what runs in the background; after `resign`, or instead of it."""
+        """Stop the background work; after `resign`, or instead of it."""
         self._stopping.set()
         self.realtime.stop()
         self.rebalances.stop()
 
     def periodic_tasks(self, more: Sequence[PeriodicTask] = ()) -> PeriodicTasks:
-        """Return what the lead controller does from time to time, and more that this process does."""
+        """Return the periodic tasks of the lead controller, with further ones of this process."""
         retention = RetentionManager(self._lead_context, self._lead_tables, self._lead_segments)
         relocator = SegmentRelocator(self.placement, self.rebalances)
         gauges = StatusGauges(self.context, self.tables)
@@ -186,7 +186,7 @@ class ControllerRole:
     def services(
         self, periodic: PeriodicTasks, is_ready: Callable[[], bool], sleep: Callable[[float], object]
     ) -> "Services":
-        """Return what the REST interface calls; imported here, for `gamay.connect` has none."""
+        """Return the services of the REST interface; imported here because `gamay.connect` has none."""
         from gamay.controller.api.services import Services
         from gamay.controller.health.damage import RecordRepair
         from gamay.controller.rebalance.tenants import TenantRebalanceManager

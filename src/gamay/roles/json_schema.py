@@ -9,7 +9,7 @@ from gamay.roles.settings import key_families, key_forms
 
 
 def role_config_schema() -> dict[str, Any]:
-    """Return the schema: the keys of all roles, for a file may be that of a process with several. Values may be empty."""
+    """Return the schema: the keys of all roles, since one file may serve a process with several. Values may be empty."""
     of_roles: dict[str, list[str]] = {}
     forms: dict[str, str] = {}
     families: dict[str, None] = {}

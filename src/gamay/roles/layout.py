@@ -1,4 +1,4 @@
-"""What lies where in a data folder."""
+"""The layout of a data folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,30 +27,30 @@ class Layout:
 
     @property
     def server(self) -> Path:
-        """The server's unpacked copies; they can be made again from the deep store."""
+        """The server's unpacked copies; they can be restored from the deep store."""
         return self.root / "server"
 
     @property
     def consuming(self) -> Path:
-        """The buffers of consuming segments and what is built of them; emptied at every start."""
+        """The buffers and builds of consuming segments; emptied at every start."""
         return self.root / "consuming"
 
     @property
     def realtime(self) -> Path:
-        """What servers remember of the streams of a table: its dead letters, and how large its segments became."""
+        """The servers' data about a table's streams: dead letters, and sizes of committed segments."""
         return self.root / "realtime"
 
     @property
     def work(self) -> Path:
-        """What is being uploaded or built; emptied at every start."""
+        """Uploads and builds in progress; emptied at every start."""
         return self.root / "tmp"
 
     @property
     def spill(self) -> Path:
-        """Groups of queries that do not fit their memory, in files without a name: it looks empty."""
+        """Spilled groups of queries, in unlinked files, so that the folder looks empty."""
         return self.root / "spill"
 
     @property
     def minion(self) -> Path:
-        """What the minion works on; emptied at every start."""
+        """The minion's scratch space; emptied at every start."""
         return self.root / "minion"

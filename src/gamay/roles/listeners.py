@@ -1,4 +1,4 @@
-"""Which ports a role listens on and what is encrypted, from the older keys of its properties file."""
+"""The listening ports of a role and their encryption, from Pinot's keys in its properties file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from gamay.base.errors import InvalidConfigError
 from gamay.base.tls import TlsSettings, read_tls
 from gamay.cluster.records.records import Role
 
-# The prefix of a role's certificates and of its HTTP listeners, and the switch of TLS between brokers and servers.
+# prefixes of a role's TLS keys and HTTP listeners, and the switch of TLS between brokers and servers
 _TLS = {
     Role.CONTROLLER: "controller.tls",
     Role.BROKER: "pinot.broker.tls",
@@ -26,7 +26,7 @@ _QUERY_SWITCH = {Role.BROKER: "pinot.broker.nettytls.enabled", Role.SERVER: "pin
 
 
 def read_listeners(role: Role, properties: Mapping[str, str]) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the settings that these keys make, by name, and which of the properties they are. Raises InvalidConfigError."""
+    """Return the settings from these keys, by name, and the keys that were used. Raises InvalidConfigError."""
     prefix, listeners, switch = _TLS[role], _LISTENERS[role], _QUERY_SWITCH.get(role, "")
     used = {key for key in properties if key.startswith(listener_prefixes(role))}
     found: dict[str, Any] = {}
@@ -55,13 +55,13 @@ def read_listeners(role: Role, properties: Mapping[str, str]) -> tuple[dict[str,
 
 
 def listener_prefixes(role: Role) -> tuple[str, ...]:
-    """Return how the keys begin that `read_listeners` reads."""
+    """Return the key prefixes that `read_listeners` reads."""
     switch = (_QUERY_SWITCH[role],) if role in _QUERY_SWITCH else ()
     return (f"{_TLS[role]}.", _LISTENERS[role], *switch)
 
 
 def with_options(role: Role, found: dict[str, Any]) -> None:
-    """Put what the command line says in its place: with a certificate, all of the process's ports are encrypted."""
+    """Apply the TLS options of the command line: with a certificate, all ports of the process are encrypted."""
     certificate: Path | None = found.pop("tls_cert", None)
     key: Path | None = found.pop("tls_key", None)
     authorities: Path | None = found.pop("tls_ca", None)

@@ -1,4 +1,4 @@
-"""One process at a time may use a data folder."""
+"""The lock of a data folder, which one process at a time may use."""
 
 import fcntl
 import json
@@ -12,12 +12,12 @@ _NAME = "gamay.lock"
 
 
 class FolderLock:
-    """Holds a data folder until `release`, or until the process dies."""
+    """The lock of a data folder, held until `release`, or until the process dies."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the lock, and make the folder if need be.
+        """Take the lock, and create the folder if needed.
 
-        Raises InUseError that names the process which has it, and InvalidConfigError for a path where no folder can be.
+        Raises InUseError that names the process holding it, and InvalidConfigError if the folder cannot be created.
         """
         path = folder / _NAME
         try:
@@ -38,20 +38,21 @@ class FolderLock:
         self.describe({})
 
     def describe(self, addresses: Mapping[str, str]) -> None:
-        """Write down who has the folder, and where its roles can be reached, for the message that others get."""
+        """Write this process and the addresses of its roles into the lock file, for the error message of other
+        processes."""
         self._file.truncate(0)
         self._file.write(f"{os.getpid()}\n{json.dumps(dict(addresses))}\n")
         self._file.flush()
 
     def is_of(self, folder: Path) -> bool:
-        """Whether this is the lock of the folder at a path; it is not that of one that has been made anew."""
+        """Whether this is the lock of the folder at a path; False if the folder was recreated."""
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), (folder / _NAME).stat())
         except FileNotFoundError:
             return False
 
     def release(self) -> None:
-        """Let others have the folder."""
+        """Release the folder."""
         self._file.close()
 
 
@@ -67,5 +68,5 @@ def _in_use(folder: Path, owner: str, addresses: Mapping[str, str]) -> str:
     if broker := addresses.get("broker"):
         return f"{text}: ask its cluster over HTTP instead, with gamay sql {broker}, or stop it"
     if server := addresses.get("server"):
-        return f"{text}, the server at {server}: give each server a folder of its own, or stop that one first"
+        return f"{text}, the server at {server}: give each server its own folder, or stop that one first"
     return f"{text}, which has no HTTP interface: close it there, or run 'gamay start all' on the folder to share it"

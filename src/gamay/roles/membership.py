@@ -1,4 +1,4 @@
-"""How a process becomes a member of a cluster on ZooKeeper: waiting for it, joining, taking the place of its predecessor."""
+"""Membership in a cluster on ZooKeeper: waiting for ZooKeeper, joining, and replacing a predecessor."""
 
 import logging
 import os
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 _ATTEMPT_S = 5.0
 _POLL_S = 0.2
-_MARGIN_S = 5.0  # what ZooKeeper may take, beyond the timeout, to end a session
+_MARGIN_S = 5.0  # ZooKeeper may take this much longer than the timeout to end a session
 
 
 def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool]) -> ZooKeeperStore:
     """Return a session, once ZooKeeper answers.
 
-    Raises StoreUnavailableError after `wait_s`, or when the process is to stop, InvalidConfigError for a bad address.
+    Raises StoreUnavailableError after `wait_s`, or if the process must stop, InvalidConfigError for a bad address.
     """
     began_s = clock.monotonic_s()
     patience_s = min(_ATTEMPT_S, settings.wait_s)
@@ -59,10 +59,10 @@ def connect(settings: RoleSettings, clock: Clock, is_stopping: Callable[[], bool
 def join(
     settings: RoleSettings, registry: Registry, name: str, port: int, admin_port: int, grpc_port: int | None = None
 ) -> Instance:
-    """Make the instance known, with where it is now, and no longer leaving; return it.
+    """Register the instance with its current address, and clear its shutdown flag; return it.
 
-    grpc_port: -1 for nowhere, None where that is not known.
-    Raises InvalidConfigError for a new one where the cluster lets nobody join by itself.
+    grpc_port: -1 for none, None if unknown. Raises InvalidConfigError for a new one if the cluster does not allow
+    auto-join.
     """
     known = registry.get_instance(name)
     if known is None:
@@ -85,17 +85,17 @@ def join(
 
 
 def set_shutting_down(registry: Registry, name: str) -> None:
-    """Say that an instance is about to leave, so that brokers ask it no more."""
+    """Mark an instance as shutting down, so that brokers send it no more queries."""
     known = registry.get_instance(name)
     if known is not None:
         registry.put_instance(replace(known, shutting_down=True))
 
 
 def claim_instance_id(store: MetadataStore, name: str, clock: Clock, session_timeout_s: float) -> None:
-    """Wait until nobody else is alive as this instance.
+    """Wait until no other process is live as this instance.
 
-    The session of a process that was killed lives on for a while; where that process is known to be gone, its sign of life
-    is removed. Raises ConflictError when another process goes on being this instance.
+    The session of a killed process lives on for a while; if the process is known to be gone, its live node is removed.
+    Raises ConflictError if another process stays live as this instance.
     """
     path = paths.live_instance(name)
     deadline_s = clock.monotonic_s() + session_timeout_s + _MARGIN_S
@@ -107,12 +107,13 @@ def claim_instance_id(store: MetadataStore, name: str, clock: Clock, session_tim
             return
         if clock.monotonic_s() >= deadline_s:
             raise ConflictError(f"instance '{name}' is already running, as process {owner or 'unknown'}")
-        _log.info("waiting for process %s to give up being %s", owner or "unknown", name)
+        _log.info("waiting for process %s to stop being %s", owner or "unknown", name)
         time.sleep(_POLL_S)
 
 
 def _is_gone(owner: str) -> bool:
-    """Whether a process of this machine has ended. Our own number is that of a predecessor: we are not announced yet."""
+    """Whether a process of this machine has ended. This process's own id means a predecessor: it has not registered
+    yet."""
     pid, _, machine = owner.partition("@")
     if machine != socket.gethostname() or not pid.isdecimal():
         return False

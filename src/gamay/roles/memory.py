@@ -1,8 +1,8 @@
-"""Giving memory back that only starting up needed.
+"""Release of memory that only the start needed.
 
-A server compiles, or loads, its kernels when it starts. What that leaves behind is not needed to serve: free lists of the
-allocators, and above all code, of LLVM most (70 MiB), that nothing runs again. Pages of code are those of the library's
-file: the system may use their memory for other things as soon as no process maps them, and maps them anew where they run.
+A server compiles, or loads, its kernels when it starts. The remains are not needed to serve: free lists of the
+allocators, and above all code that does not run again, most of it LLVM's (70 MiB). Code pages are backed by the library's
+file: the system can reuse their memory as soon as no process maps them, and maps them again when they run.
 """
 
 import ctypes
@@ -24,18 +24,18 @@ _MADV_DONTNEED = 4
 
 
 def use_one_allocator() -> None:
-    """Let Arrow take memory where everything else does, so what its texts leave free serves other arrays.
+    """Make Arrow use the system allocator, so that memory freed by its strings serves other arrays.
 
-    Arrow's own allocator keeps what each thread has freed until that thread asks again. For processes that are a role.
+    Arrow's own allocator keeps memory that a thread freed until that thread allocates again. For role processes.
     """
     pa.set_memory_pool(pa.system_memory_pool())
 
 
 def release() -> None:
-    """Give back what is free or no longer needed; nothing happens where the system has no way to do it.
+    """Release memory that is free or no longer needed, where the system supports it.
 
-    What is left is there to stay. Python's collector is told so, for looking at all of it again and again would take a
-    twentieth of the time of small queries.
+    The remaining objects are long-lived and are frozen in Python's garbage collector, since scanning them repeatedly
+    would take 5 % of the time of small queries.
     """
     gc.unfreeze()
     gc.collect()
@@ -45,9 +45,9 @@ def release() -> None:
 
 
 def trim() -> None:
-    """Give back what large queries have freed, and the compiler's code: work of a millisecond, in any process.
+    """Release memory freed by large queries, and the compiler's code.
 
-    Nothing else of a process of which Gamay is only a part is touched.
+    It takes a millisecond, and is safe in processes that merely embed Gamay.
     """
     pa.default_memory_pool().release_unused()
     trim_heap()
@@ -55,7 +55,7 @@ def trim() -> None:
 
 
 def process_tasks(sample: Callable[[], object]) -> list[PeriodicTask]:
-    """Return what a process that is all Gamay's does from time to time. sample: remembers what it measures."""
+    """Return the periodic tasks of a role process. sample: samples its metrics history."""
     return [
         PeriodicTask("MemoryTrim", TRIM_S, trim),
         PeriodicTask("MemoryRelease", _RELEASE_S, release),
@@ -66,7 +66,7 @@ def process_tasks(sample: Callable[[], object]) -> list[PeriodicTask]:
 def _release_code(libc: ctypes.CDLL, library: str) -> None:
     if hasattr(libc, "madvise"):
         for start, size in _code(library):
-            # A refusal leaves things as they are, which is no failure.
+            # a refusal changes nothing and is not a failure
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _MADV_DONTNEED)
 
 
@@ -80,7 +80,7 @@ def _code(library: str) -> Iterator[tuple[int, int]]:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             lines = [line.split(maxsplit=5) for line in maps if "/" in line and library in line]
     except OSError:
-        return  # not a Linux
+        return  # not Linux
     for addresses, permissions, *_ in lines:
         start, _, end = addresses.partition("-")
         if permissions == "r-xp":

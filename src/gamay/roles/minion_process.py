@@ -1,4 +1,4 @@
-"""A minion as a process of its own."""
+"""A minion as its own process."""
 
 import logging
 import shutil
@@ -21,7 +21,7 @@ _WORK = ".work"
 
 
 class MinionProcess(RoleProcess):
-    """A minion: it does the tasks that controllers make."""
+    """The process of a minion, which executes tasks."""
 
     def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
         super().__init__(settings, clock, ids)
@@ -55,10 +55,10 @@ class MinionProcess(RoleProcess):
         return self.store.connected
 
     def _leave(self, deadline_s: float) -> None:
-        """Drain: no more tasks are taken, and those that run may end in the time that there is."""
+        """Drain: no more tasks are taken, and running ones may finish until the deadline."""
         self._worker.drain()
         if not self._worker.wait_idle(max(deadline_s - self.clock.monotonic_s(), 0)):
-            _log.warning("%s gives back the tasks that have not ended", self.id)
+            _log.warning("%s returns its unfinished tasks", self.id)
 
     def _end(self) -> None:
         self._worker.stop()

@@ -1,9 +1,9 @@
-"""Arrow without pandas, until somebody imports pandas.
+"""Arrow without pandas, until the program imports pandas.
 
-Arrow looks for pandas once, when it first makes an array of anything or hands one to NumPy. Where pandas is installed, that
-imports it: a third of a second and 30 MiB for processes that never see a DataFrame, and two threads that come to it at once
-can fail. Here Arrow looks before there are threads and finds nothing; when pandas is imported after all, by whomever, Arrow
-is made to look again, so that Series and DataFrames are converted as ever.
+Arrow looks for pandas once, when it first creates an array or passes one to NumPy. If pandas is installed, that
+imports it: a third of a second and 30 MiB for processes that never see a DataFrame, and two threads doing so at once
+can fail. Here Arrow looks before there are threads and finds nothing; if pandas is imported later, Arrow is made to
+look again, so that Series and DataFrames are converted as usual.
 """
 
 import sys
@@ -19,7 +19,8 @@ _looked = threading.Lock()
 
 
 def keep_arrow_from_importing_pandas() -> None:
-    """Let Arrow settle whether there is pandas; call it before a second thread uses Arrow. Later calls do nothing."""
+    """Make Arrow look for pandas and not find it; to be called before a second thread uses Arrow. Later calls do
+    nothing."""
     if not _looked.acquire(blocking=False):
         return
     if "pandas" in sys.modules:
@@ -32,9 +33,9 @@ def keep_arrow_from_importing_pandas() -> None:
 
 
 class _Watch:
-    """A finder of modules that hides pandas from one thread, and later tells Arrow of its import.
+    """A module finder that hides pandas from one thread, and later notifies Arrow of its import.
 
-    hidden_in: the thread that finds no pandas, None when all find it.
+    hidden_in: the thread that finds no pandas, None if all find it.
     """
 
     def __init__(self, hidden_in: int | None) -> None:

@@ -1,7 +1,7 @@
-"""One role of a cluster on ZooKeeper as a process of its own.
+"""One role of a cluster on ZooKeeper as its own process.
 
-Start: take the ports, wait for ZooKeeper, join, wire the role together, answer `/health` with 503 until it is of use. Stop:
-say that it leaves, let others take over, finish what is under way, end the session.
+Start: open the ports, wait for ZooKeeper, join, wire the role together, answer `/health` with 503 until it is ready.
+Stop: announce the shutdown, let others take over, finish requests in flight, end the session.
 """
 
 import logging
@@ -35,11 +35,11 @@ from gamay.web.request_limits import Limited
 from gamay.web.serving import HttpServer
 
 _log = logging.getLogger(__name__)
-_ANSWERS_S = 1.0  # for requests by HTTP, however long what was drained before took
+_ANSWERS_S = 1.0  # minimum for HTTP requests, however long the drain took
 
 
 class RoleProcess(ABC):
-    """What all roles have in common. Raises InUseError when a port is taken; `start` raises as `connect` and `join` do."""
+    """Base class of role processes. Raises InUseError if a port is taken; `start` raises as `connect` and `join` do."""
 
     def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
         keep_arrow_from_importing_pandas()
@@ -58,11 +58,11 @@ class RoleProcess(ABC):
         self._stopped = threading.Event()
         self._started = False
         self._own_tasks = PeriodicTasks(process_tasks(lambda: self._history.sample()), clock)
-        self._history: MetricsHistory  # of what `_build` makes
+        self._history: MetricsHistory  # set by `_build`
 
     @property
     def url(self) -> str:
-        """Where the HTTP interface is."""
+        """The URL of the HTTP interface."""
         return f"{self.settings.scheme}://{self.settings.host}:{self._http.port}"
 
     @property
@@ -71,7 +71,7 @@ class RoleProcess(ABC):
         return self._started and not self._stopped.is_set() and self._is_of_use()
 
     def start(self) -> None:
-        """Join the cluster, and return when the role is at work."""
+        """Join the cluster, and return when the role is running."""
         switch_threads_often()
         use_one_allocator()
         for http in self._listeners:
@@ -93,18 +93,18 @@ class RoleProcess(ABC):
             raise
         self._own_tasks.start()
         self._started = True
-        _log.info("%s is at work at %s", self.id, self.url)
+        _log.info("%s is running at %s", self.id, self.url)
 
     @property
     def _listeners(self) -> list[HttpServer]:
         return [http for http in (self._http, self._plain) if http is not None]
 
     def request_stop(self) -> None:
-        """Have `wait` return."""
+        """Make `wait` return."""
         self._stopped.set()
 
     def wait(self) -> None:
-        """Return when the process is to stop."""
+        """Block until a stop is requested."""
         self._stopped.wait()
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class RoleProcess(ABC):
         return self._http.port
 
     def _grpc_port(self) -> int | None:
-        """Return the port by which the instance takes queries by gRPC: None where its role knows none, -1 for nowhere."""
+        """Return the gRPC port of the instance: None if its role has none, -1 if it is not open."""
         return None
 
     def _deep_store(self, uri: str) -> DeepStore:
@@ -142,31 +142,32 @@ class RoleProcess(ABC):
         announce(self.store, self.id)
 
     def _prepare(self) -> None:  # noqa: B027 - most roles have nothing to do
-        """Do what must be done before the first request, as the only process that is this instance."""
+        """Prepare for the first request; no other process is live as this instance."""
 
     def _leave(self, deadline_s: float) -> None:  # noqa: B027
-        """Let others take over, while requests are still answered. deadline_s: until when what runs may end."""
+        """Let others take over, while requests are still answered. deadline_s: the time limit of running work."""
 
     @abstractmethod
     def _build(self) -> tuple[Any, ...]:
-        """Wire the role together; return the application, and what serves a connection when that is special."""
+        """Wire the role together; return the application, and the protocol class of connections if it is a special
+        one."""
 
     @abstractmethod
     def _begin(self) -> None:
-        """Set the role to work."""
+        """Start the role's work."""
 
     @abstractmethod
     def _is_of_use(self) -> bool:
-        """Whether the role, which has begun, can do what it is there for."""
+        """Whether the started role can do its work."""
 
     def _access(self) -> AccessControl:
-        """Return who may use the HTTP interface."""
+        """Return the access control of the HTTP interface."""
         return resolve_access(self.settings.access, self.settings.role, self.registry)
 
     def _secret(self) -> ClusterSecret:
-        """Return what brokers and servers prove to each other that they know."""
+        """Return the secret with which brokers and servers authenticate each other."""
         return ClusterSecret(self.settings.secret or shared_secret(self.store))
 
     @abstractmethod
     def _end(self) -> None:
-        """End the threads of the role."""
+        """Stop the threads of the role."""

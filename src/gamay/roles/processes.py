@@ -1,4 +1,4 @@
-"""The role that a process is to be; what the others are made of is not imported."""
+"""The role of a process; the modules of other roles are not imported."""
 
 from gamay.cluster.records.records import Role
 from gamay.roles.process import RoleProcess

@@ -1,4 +1,4 @@
-"""A server as a process of its own."""
+"""A server as its own process."""
 
 import logging
 import threading
@@ -30,11 +30,11 @@ from gamay.storage.fetchers import Fetchers
 from gamay.web.process_routes import process_routes
 
 _log = logging.getLogger(__name__)
-_ROUTES_FOLLOW_S = 1.0  # brokers hear in that time that a server is leaving
+_ROUTES_FOLLOW_S = 1.0  # time for brokers to notice that a server is leaving
 
 
 class ServerProcess(RoleProcess):
-    """A server."""
+    """The process of a server."""
 
     def __init__(self, settings: RoleSettings, clock: Clock = SYSTEM_CLOCK, ids: Ids = RANDOM_IDS) -> None:
         assert settings.data_dir is not None
@@ -48,7 +48,7 @@ class ServerProcess(RoleProcess):
 
     @property
     def grpc_port(self) -> int | None:
-        """Where segments are read by gRPC, None for nowhere."""
+        """The gRPC port, or None."""
         return None if self._grpc is None else self._grpc.port
 
     def _member_port(self) -> int:
@@ -97,7 +97,7 @@ class ServerProcess(RoleProcess):
         return (ServerApp(self._role.instance, lambda: self.ready, self._let_in, more, self._running).asgi(),)
 
     def _announce(self) -> None:
-        pass  # the instance does that, once its segments are loaded
+        pass  # the instance announces itself, once its segments are loaded
 
     def _prepare(self) -> None:
         self._unfollow = follow_settings(self.registry, self._budget)
@@ -117,11 +117,11 @@ class ServerProcess(RoleProcess):
         return self._role.instance.ready and self._warming.done
 
     def _leave(self, deadline_s: float) -> None:
-        """Drain: brokers are told to ask others, then what they have asked is answered."""
+        """Drain: brokers are directed to other replicas, then the queries in flight are answered."""
         try:
             set_shutting_down(self.registry, self.id)
-        except Exception:  # noqa: BLE001 - without ZooKeeper there is nobody to be told; what is under way is finished all the same
-            _log.exception("brokers could not be told that %s leaves", self.id)
+        except Exception:  # noqa: BLE001 - without ZooKeeper, queries in flight are still finished
+            _log.exception("brokers could not be notified that %s leaves", self.id)
         self._listener.leave()
         if self._grpc is not None:
             self._grpc.stop(max(deadline_s - self.clock.monotonic_s(), 0))
@@ -132,7 +132,7 @@ class ServerProcess(RoleProcess):
     def stop(self) -> None:
         """Leave the cluster gracefully."""
         super().stop()
-        if self._grpc is not None:  # also one that was never at work
+        if self._grpc is not None:  # also if it was never started
             self._grpc.stop()
 
     def _end(self) -> None:

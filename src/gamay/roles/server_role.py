@@ -1,4 +1,4 @@
-"""A server: what it has loaded, and the executor of queries on that."""
+"""A server: its loaded segments, and the executor of queries on them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,9 +36,9 @@ def consuming_resources(
     ids: Ids,
     deep_store: DeepStore | None = None,
 ) -> "Resources":
-    """Return what the consumers of a server need; imported here, for most of `gamay.connect` have none.
+    """Return the resources of a server's consumers; imported here because most uses of `gamay.connect` have none.
 
-    completion: the way to the controllers.
+    completion: the client of the controllers.
     """
     from gamay.server.consuming.builds import BuildPermits
     from gamay.server.consuming.host import Resources
@@ -50,9 +50,8 @@ def consuming_resources(
 class ServerRole:
     """The parts of a server, wired together.
 
-    folder: for its copies of segments. sources: where those come from.
-    threads: how many work on one query; None is one for each processor. consuming: makes what consumers need; None when
-    this server is not to consume streams.
+    folder: for its copies of segments. sources: of these copies. threads: per query; None for one per processor.
+    consuming: creates the resources of consumers; None if this server does not consume streams.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""What the process of a role is told: on the command line, and in a properties file with the keys of older installations.
+"""Settings of a role's process: from the command line, and from a properties file with Pinot's keys.
 
-What the command line says wins over the file, and the file over the defaults.
+The command line overrides the file, and the file the defaults.
 """
 
 import logging
@@ -44,7 +44,7 @@ _LOCAL = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class RoleSettings:
-    """One process.
+    """The settings of one process.
 
     zk: ZooKeeper's address, `HOST:PORT[,HOST:PORT…][/PATH]`. host: under which others reach this process; a part of its
     id. listen: the address to listen on; empty: this machine only when `host` is localhost, else all. port: of the HTTP
@@ -125,13 +125,13 @@ DEFAULT_PORTS = {Role.CONTROLLER: 9000, Role.BROKER: 8099, Role.SERVER: 8098, Ro
 DEFAULT_QUERY_PORT = 8097
 DEFAULT_GRPC_PORT = 8090
 
-# When the lead controller dies, another takes over after so long; ZooKeeper's own minimum at its usual tick of 2 s.
+# the time after which another controller replaces a dead leader; ZooKeeper's minimum at its usual tick of 2 s
 _LEAD_SESSION_S = 4.0
 
 Read = Callable[[str], Any]
 
 _SECRET_LENGTH_MIN = 16
-_LIMIT = "limit:"  # before the names of what makes `RoleSettings.limits`
+_LIMIT = "limit:"  # prefix of the fields of `RoleSettings.limits`
 
 
 def _port(text: str) -> int:
@@ -273,23 +273,25 @@ _FORMS: Mapping[Read, str] = {_flag: "flag", **dict.fromkeys((_port, _positive, 
 
 
 def key_forms(role: Role) -> dict[str, str]:
-    """Return the keys that a role's file may have, ascending, and how each value is written: `text`, `flag` or `integer`.
+    """Return the keys that a role's file may have, ascending, with the form of each value: `text`, `flag` or `integer`.
 
-    Those of families whose names are free are not among them: `key_families`.
+    Families of keys with free names are in `key_families`.
     """
     return {key: _FORMS.get(read, "text") for key, (_, read) in sorted({**_COMMON, **_OF_ROLE[role]}.items())}
 
 
 def key_families(role: Role) -> tuple[str, ...]:
-    """Return how further keys of a role's file begin: of access control, file systems, listeners and ZooKeeper's log-in."""
+    """Return the prefixes of further keys of a role's file: access control, file systems, listeners, ZooKeeper's
+    log-in."""
     return (*access_prefixes(role), *storage_prefixes(role.value.lower()), *listener_prefixes(role), *LOGIN_PREFIXES)
 
 
 def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]) -> RoleSettings:
-    """Return the settings of a process. given: what the command line says, None for what it does not.
+    """Return the settings of a process.
 
-    A key of the file that means nothing here is logged, with the one that was probably meant or where it belongs.
-    Raises InvalidConfigError for a value that cannot be, or when something is missing.
+    given: the options of the command line, None for omitted ones. An unknown key of the file is logged, with the one that
+    was probably meant or where it belongs. Raises InvalidConfigError for an invalid value, or if a required one is
+    missing.
     """
     in_file = {} if config_file is None else _read(role, config_file)
     found = {**in_file, **{name: value for name, value in given.items() if value is not None}}
@@ -313,7 +315,7 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
         url = f"{vip['protocol'] or settings.scheme}://{vip['host'] or settings.host}:{vip['port'] or settings.port}"
         settings = replace(settings, url=url)
     if role is Role.SERVER and "query_port" in in_file and not settings.instance_id:
-        # A server that was configured by a file is known by its query port.
+        # a server that was configured by a file is identified by its query port
         settings = replace(settings, instance_id=Instance.make_id(role, settings.host, in_file["query_port"]))
     if settings.data_dir is None and role in (Role.CONTROLLER, Role.SERVER):
         what = "the deep store, shared by all controllers" if role is Role.CONTROLLER else "this server's copies of segments"
@@ -322,7 +324,7 @@ def load_settings(role: Role, config_file: Path | None, given: Mapping[str, Any]
 
 
 def _place_grpc_port(found: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Open the port where the file enables it or names it, or the command line does."""
+    """Open the port if the file enables or names it, or the command line names it."""
     is_enabled = found.pop("grpc_enabled", "grpc_port" in found)
     if is_enabled:
         found.setdefault("grpc_port", DEFAULT_GRPC_PORT)
@@ -331,7 +333,7 @@ def _place_grpc_port(found: dict[str, Any], given: Mapping[str, Any]) -> None:
 
 
 def _place_deep_store(found: dict[str, Any]) -> None:
-    """Keep a controller's folder for uploads in the deep store where that is local, so that they are moved by a rename."""
+    """Put a controller's upload folder into a local deep store, so that uploads are moved by a rename."""
     uri = found.get("deep_store")
     local = None if uri is None else local_path(uri)
     if local is not None:
@@ -353,7 +355,7 @@ def _read(role: Role, config_file: Path) -> dict[str, Any]:
         if key not in keys:
             _log.warning("%s: %s", config_file, unknown_key(key, f"a {role.value.lower()}", keys))
             continue
-        if text:  # what is empty is not set
+        if text:  # an empty value is not set
             found[keys[key][0]] = _value(config_file, key, text, keys[key][1])
     if listeners.get("https") and "port" in found:
         listeners.setdefault("plain_port", found["port"])  # an HTTP listener beside the encrypted one
@@ -370,7 +372,7 @@ def _access(role: Role, properties: Mapping[str, str]) -> ListedAccess | StoredU
 
 
 def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
-    """Return who may use each role of an embedded cluster, whose properties file has the keys of all roles.
+    """Return the access control of each role of an embedded cluster, whose properties file has the keys of all roles.
 
     Raises InvalidConfigError.
     """
@@ -386,7 +388,7 @@ def read_access(config_file: Path) -> dict[Role, ListedAccess | StoredUsers]:
 
 
 def read_storage(config_file: Path, role: Role = Role.CONTROLLER) -> StorageSettings:
-    """Return how a role of an embedded cluster fetches files, by a properties file for all roles.
+    """Return the file system settings of a role of an embedded cluster, from a properties file for all roles.
 
     The controller fetches the files that users name, the server segments whose download URL is not in the deep store.
     Raises InvalidConfigError.
@@ -395,7 +397,7 @@ def read_storage(config_file: Path, role: Role = Role.CONTROLLER) -> StorageSett
 
 
 def read_limits(config_file: Path) -> RequestLimits:
-    """Return the limits of requests that a properties file says. Raises InvalidConfigError."""
+    """Return the limits of requests in a properties file. Raises InvalidConfigError."""
     given = _properties(config_file)
     found = {
         name.removeprefix(_LIMIT): _value(config_file, key, given[key], read)
@@ -406,7 +408,7 @@ def read_limits(config_file: Path) -> RequestLimits:
 
 
 def read_purging(config_file: Path) -> PurgeFactories:
-    """Return what the minion of an embedded cluster purges rows by, by a properties file. Raises InvalidConfigError."""
+    """Return the purge factories of an embedded cluster's minion, from a properties file. Raises InvalidConfigError."""
     given = _properties(config_file)
     found = PurgeFactories(_names(given.get(PURGERS, "")), _names(given.get(MODIFIERS, "")))
     found.check()
@@ -414,9 +416,9 @@ def read_purging(config_file: Path) -> PurgeFactories:
 
 
 def read_log_dir(config_file: Path) -> Path | None:
-    """Return the folder of an embedded cluster's log files, by a properties file; None: the log goes to no files.
+    """Return the folder of an embedded cluster's log files, from a properties file; None for no files.
 
-    Its roles share one log, so they cannot have different folders: raises InvalidConfigError.
+    Its roles share one log; raises InvalidConfigError for different folders.
     """
     given = _properties(config_file)
     folders = {key: given[key] for key in _LOG_DIRS.values() if key in given}
@@ -426,7 +428,7 @@ def read_log_dir(config_file: Path) -> Path | None:
 
 
 def log_format_in(config_file: Path | None) -> LogFormat:
-    """Return how a properties file wants the log written, before the rest of it is read. Raises InvalidConfigError."""
+    """Return the log format in a properties file, before the rest of it is read. Raises InvalidConfigError."""
     text = None if config_file is None else _properties(config_file).get(LOG_FORMAT)
     return LogFormat.TEXT if text is None else LogFormat.of(text)
 

@@ -1,4 +1,4 @@
-"""What a role answers until it has joined its cluster, however long it waits for ZooKeeper: it is alive, and not ready."""
+"""The HTTP interface of a role until it has joined its cluster: alive, but not ready."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _ALIVE = "/health/liveness"
 
 
 def starting(role: Role) -> Callable[..., Awaitable[None]]:
-    """Return an application that answers 200 to liveness checks, and 503 to all else."""
+    """Return an application that answers 200 to liveness checks, and 503 to all other requests."""
     not_ready = f"{role.value.capitalize()} is not ready, status: STARTING"
 
     async def app(scope: Mapping[str, Any], receive: Any, send: Any) -> None:

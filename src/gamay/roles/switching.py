@@ -1,4 +1,4 @@
-"""How long a thread of a role may keep the others of its process waiting."""
+"""The switch interval of Python's threads in role processes."""
 
 import sys
 
@@ -6,10 +6,10 @@ _INTERVAL_S = 0.0005
 
 
 def switch_threads_often() -> None:
-    """Let Python's threads take turns every half millisecond, not only every five.
+    """Set Python's thread switch interval to 0.5 ms instead of 5 ms.
 
-    A commit, or a query, does many short things outside the interpreter, and after each it waits for its turn behind whoever
-    decodes messages: with Python's default that alone made a commit several times longer. For processes that are a role, not
-    for those that use Gamay as a library.
+    A commit, or a query, makes many short calls outside the interpreter, and after each it waits for the GIL behind
+    threads that decode messages: with Python's default, that alone made a commit several times longer. For role
+    processes, not for those that use Gamay as a library.
     """
     sys.setswitchinterval(_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""Compiling what queries run: the most common before a process says that it is ready, the rest while it works."""
+"""Compilation of kernels: the most common before a process reports that it is ready, the rest while it runs."""
 
 import logging
 import threading
@@ -10,11 +10,11 @@ _LOOK_S = 0.5
 
 
 class Warming:
-    """Compiles kernels, or loads those compiled before, on a thread that ends soon after `stop`, or when the program does.
+    """Warm-up that compiles kernels, or loads compiled ones, on a thread that ends soon after `stop`, or when the
+    program does.
 
-    Those that these leave out are compiled by another process of low priority after that, once for an installation.
-
-    of_broker: also those that merge what servers in other processes found.
+    The other kernels are compiled afterwards by a low-priority process, once per installation. of_broker: include the
+    kernels that merge results of servers in other processes.
     """
 
     def __init__(self, *, of_broker: bool = False) -> None:
@@ -22,7 +22,7 @@ class Warming:
         self._done = threading.Event()
         self._stopped = threading.Event()
         self.progress = (0, 1)
-        """How many kinds of work are compiled, and how many there are."""
+        """The number of compiled kinds of work, and their total."""
 
     @property
     def done(self) -> bool:
@@ -30,19 +30,20 @@ class Warming:
         return self._done.is_set()
 
     def start(self) -> None:
-        """Begin. The program does not end in the middle of a kernel: what it reads would be unmapped beneath it."""
+        """Start the thread. It is not a daemon, because the program must not end while a kernel reads memory that
+        would be unmapped."""
         threading.Thread(target=self._compile, name="warm-up").start()
 
     def stop(self) -> None:
-        """Compile no more than what is being compiled."""
+        """Stop after the current compilation."""
         self._stopped.set()
 
     def skip(self) -> None:
-        """Leave it to the queries, which are slow at first then."""
+        """Skip the warm-up; the first queries are then slow."""
         self._done.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until everything is compiled; return whether it is."""
+        """Wait until everything is compiled; return False after the timeout."""
         return self._done.wait(timeout_s)
 
     def _compile(self) -> None:
@@ -50,7 +51,7 @@ class Warming:
 
         try:
             seconds = warm_up(threads=1, over_wire=self._of_broker, is_wanted=self._is_wanted, tell=self._tell)
-        except Exception:  # noqa: BLE001 - queries compile what they need, so without this they are slow at first, not broken
+        except Exception:  # noqa: BLE001 - queries compile kernels on demand, so they are slow at first, not broken
             _log.exception("kernels could not be compiled ahead of the first queries")
         else:
             _log.info("kernels are ready after %.1f s", seconds)
@@ -73,5 +74,5 @@ class Warming:
         self.progress = (done, total)
 
     def _is_wanted(self) -> bool:
-        # The program ends when its main thread has, and then waits for the others.
+        # the program ends after its main thread, and then waits for the other threads
         return not self._stopped.is_set() and threading.main_thread().is_alive()
