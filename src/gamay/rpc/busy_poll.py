@@ -1,13 +1,13 @@
-"""Busy polling of an event loop for what is about to come, instead of going to sleep.
+"""Busy polling of an event loop for an expected message, instead of sleeping.
 
-A processor that has nothing to do is halted, and to wake it, with caches that others used meanwhile, takes longer than most
-of a small query: in a virtual machine 30 µs and more, twice for each query. So an event loop that has sent a small call, or
-has answered one while others follow, goes on turning for a moment instead of waiting. In each turn it looks after everything
-else that it has to do, and the lock of the interpreter is free for others.
+An idle processor is halted, and waking it, with cold caches, takes longer than most of a small query: 30 µs or more
+in a virtual machine, twice for each query. So an event loop that has sent a small call, or has answered one while
+others follow, keeps iterating for a moment instead of waiting. In each iteration it handles all other events, and the
+GIL is free for other threads.
 
-Whether that pays is found out by trying. When nothing came in time, or another thread or process wanted the processor, it is
-left alone for a while: four times as long as the last time, up to a second. A loop that would wait in vain, for calls that
-are long or rare or on a machine that is busy, hardly tries: less than one part in a thousand of its time goes into that.
+Whether polling pays is determined by trial. If nothing came in time, or another thread or process needed the
+processor, polling pauses: four times as long as the last time, up to a second. A loop for which polling does not pay,
+because calls are long or rare or the machine is busy, spends less than a thousandth of its time on trials.
 """
 
 import asyncio
@@ -16,12 +16,13 @@ from collections.abc import Callable
 
 _PAUSE_NS_MIN = 1_000_000
 _PAUSE_NS_MAX = 1_000_000_000
-# A turn takes a few µs. One that took so long was kept from the processor or the interpreter, or had other work.
+# an iteration takes a few µs; one that took this long waited for the processor or the GIL, or had other work
 _SLIP_NS = 200_000
 
 
 class BusyPoll:
-    """Busy poll of the running event loop. wait_us: how long at most, for what is expected; 0 is never. now_ns: a clock.
+    """Busy poll of the running event loop. wait_us: the longest poll for an expected message; 0 disables it. now_ns:
+    a clock.
 
     All methods are to be called on the event loop.
     """
@@ -38,11 +39,11 @@ class BusyPoll:
 
     @property
     def is_on(self) -> bool:
-        """Whether the loop is kept awake now."""
+        """Whether the loop is polling now."""
         return self._is_on
 
     def expect(self) -> None:
-        """Stay awake, if that paid lately."""
+        """Start to poll, if that paid off lately."""
         if not self._wait_ns:
             return
         now_ns = self._now_ns()
@@ -55,10 +56,10 @@ class BusyPoll:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def arrived(self) -> None:
-        """Take note that it has come, or is waited for no more."""
+        """Stop polling: the expected message has arrived, or is no longer awaited."""
         if self._expects:
             self._expects = False
-            self._last_ns = 0  # what the loop does with it now is no slip
+            self._last_ns = 0  # handling the message does not count as a slip
             self._pause_ns -= self._pause_ns >> 3
 
     def _turn(self) -> None:

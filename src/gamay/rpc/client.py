@@ -1,4 +1,4 @@
-"""Calling a server: one persistent connection for many calls at once, made again when it breaks."""
+"""Client side: one persistent connection to a server for concurrent calls, reconnected when it breaks."""
 
 import asyncio
 import ssl
@@ -18,14 +18,15 @@ from gamay.rpc.frames import Buffer, Frame, FrameKind, Header
 from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 from gamay.rpc.peer import ConnectionLimits, Peer
 
-# looks without a sign of life before a server that was asked for one counts as gone
+# checks without a received byte after which a pinged server counts as dead
 _MISSED_MAX = 3
 
 
 class Channel:
-    """The way to one server. name: of this process. All of it belongs to one event loop.
+    """The connection to one server, to be used on one event loop.
 
-    tls: a context that checks the server's certificate; None is no encryption. secret: that the server has to know, too.
+    name: of this process. tls: the context that verifies the server's certificate; None for no encryption. secret: shared
+    with the server.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Channel:
         self.busy_poll = BusyPoll(self._limits.busy_poll_us)
         self._peer: Peer | None = None
         self._connecting: asyncio.Task[Peer] | None = None
-        self._is_silent = False  # the last attempt to connect got no answer at all, as from a machine that is off
+        self._is_silent = False  # the last attempt to connect got no answer, as from a machine that is down
         self._calls: dict[int, asyncio.Future[list[memoryview]]] = {}
         self._next_id = 1
         self._watch: asyncio.TimerHandle | None = None
@@ -54,16 +55,16 @@ class Channel:
 
     @property
     def in_flight(self) -> int:
-        """How many calls wait for their answers."""
+        """The number of calls without an answer yet."""
         return len(self._calls)
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection, by which a call is sent at once."""
+        """Whether there is an open connection, on which a call is sent at once."""
         return self._peer is not None and self._peer.is_open
 
     async def connect(self) -> Peer:
-        """Return the connection, made now if need be. Raises NotSentError."""
+        """Return the connection; connect if needed. Raises NotSentError."""
         peer = self._peer
         if peer is not None and peer.is_open:
             return peer
@@ -77,7 +78,7 @@ class Channel:
             raise NotSentError(f"the connection to {self.address} was closed by this process") from None
 
     def _attempt(self) -> "asyncio.Task[Peer]":
-        """Return the attempt to connect that is under way, begun now if there is none."""
+        """Return the running attempt to connect, or start one."""
         if self._connecting is None:
             self._connecting = asyncio.ensure_future(self._open())
             self._connecting.add_done_callback(self._opened)
@@ -86,10 +87,9 @@ class Channel:
     async def call(
         self, buffers: Sequence[Buffer], timeout_s: float, server_s: float | None = None, context: str = ""
     ) -> list[memoryview]:
-        """Send buffers; return those of the answer. server_s: how long the server may take, if that is less.
-
-        context: what the call belongs to at the caller; the server is told. Where the last attempt to connect got no answer,
-        calls do not wait for the next one, which they begin: it may take as long again.
+        """Send buffers; return those of the answer. server_s: the server's time limit, if less. context: identifies
+        the call's context at the caller; sent to the server. If the last attempt to connect got no answer, a call
+        starts the next attempt but does not wait for it, since it may take as long again.
 
         Raises NotSentError, ConnectionLostError, CallTimeoutError, ProtocolError (too large), CallFailedError.
         """
@@ -100,16 +100,16 @@ class Channel:
             if peer is None or not peer.is_open:
                 attempt = self._attempt()
                 if self._is_silent and not attempt.done():
-                    raise NotSentError(f"{self.address} does not answer; it is tried again meanwhile")
+                    raise NotSentError(f"{self.address} does not answer; reconnecting in the background")
                 peer = await asyncio.wait_for(self.connect(), timeout_s)
             if not peer.has_room:
                 await asyncio.wait_for(peer.room(), expires_s - loop.time())
         except TimeoutError:
             raise CallTimeoutError(f"{self.address} took no call within {timeout_s * 1000:.0f} ms") from None
         if self.is_leaving:
-            raise NotSentError(f"{self.address} is about to end, and takes no more calls")
+            raise NotSentError(f"{self.address} is shutting down, and takes no more calls")
         if peer.other is None or len(self._calls) >= peer.other.calls:
-            raise BusyError(f"{len(self._calls)} calls to {self.address} are under way, and no more can be")
+            raise BusyError(f"{len(self._calls)} calls to {self.address} are in flight, which is the limit")
         number, self._next_id = self._next_id, self._next_id + 1
         left_s = expires_s - loop.time() - (0.0 if server_s is None else timeout_s - server_s)
         try:
@@ -132,7 +132,7 @@ class Channel:
                 peer.send(Header(FrameKind.CANCEL, number))
 
     def close(self) -> None:
-        """End the connection; calls under way fail."""
+        """Close the connection; calls in flight fail."""
         if self._connecting is not None:
             self._connecting.cancel()
         if self._watch is not None:
@@ -174,7 +174,7 @@ class Channel:
             self.is_leaving = True
         elif header.kind in (FrameKind.REPLY, FrameKind.FAIL):
             answer = self._calls.get(header.id)
-            if answer is None or answer.done():  # nobody waits for it any more
+            if answer is None or answer.done():  # the call is no longer awaited
                 return
             if header.kind == FrameKind.REPLY:
                 answer.set_result(frame.buffers)
@@ -196,12 +196,12 @@ class Channel:
             answer.set_exception(CallTimeoutError(f"{self.address} has not answered in time"))
 
     def _check_silence(self) -> None:
-        """Ask a server that owes answers whether it is there; end the connection when it stays silent."""
+        """Ping a server with unanswered calls; close the connection if it stays silent."""
         loop, peer = asyncio.get_running_loop(), self._peer
         self._watch = None
         if not self._calls or peer is None or not peer.is_open:
             return
-        # Looks are counted, not seconds: when this process stood still, what came meanwhile is read after this.
+        # checks are counted, not seconds: after a suspension of this process, received bytes are read after this check
         self._missed = self._missed + 1 if peer.num_received == self._seen else 0
         self._seen = peer.num_received
         if self._missed == 1:
@@ -217,7 +217,7 @@ def _size(buffer: Buffer) -> int:
 
 
 def _came(answer: "asyncio.Future[list[memoryview]]") -> bool:
-    """Whether the other side has ended the call itself."""
+    """Whether the other side has answered the call."""
     if not answer.done() or answer.cancelled():
         return False
     return not isinstance(answer.exception(), CallTimeoutError)

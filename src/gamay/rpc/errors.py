@@ -1,4 +1,4 @@
-"""What can go wrong between two processes, told apart by what the caller should do."""
+"""Errors of calls between processes, distinguished by what the caller should do."""
 
 from collections.abc import Sequence
 
@@ -6,33 +6,34 @@ from gamay.base.errors import GamayError
 
 
 class RpcError(GamayError):
-    """A call that brought no answer."""
+    """A call that got no answer."""
 
     http_status = 503
 
 
 class NotSentError(RpcError):
-    """The call never left: no connection, or no room for it. Another server can be asked without asking twice."""
+    """A call that was not sent: no connection, or no capacity. It can be sent to another server without being
+    executed twice."""
 
 
 class BusyError(NotSentError):
-    """The call never left, because so many others are under way."""
+    """A call that was not sent, because too many others are in flight."""
 
 
 class ConnectionLostError(RpcError):
-    """The connection broke while the call was under way."""
+    """A connection that broke while the call was in flight."""
 
 
 class CallTimeoutError(RpcError):
-    """The time for the call is over."""
+    """A call that exceeded its time limit."""
 
 
 class ProtocolError(RpcError):
-    """The other end sent what is no frame, or speaks no common version."""
+    """A peer that sent an invalid frame, or has no common protocol version."""
 
 
 class CallFailedError(RpcError):
-    """The other end answered with an error. code: its number there. buffers: what it sent with it."""
+    """An error answer of the peer. code: the peer's error code. buffers: sent with the error."""
 
     def __init__(self, code: int, message: str, buffers: "Sequence[memoryview]" = ()) -> None:
         super().__init__(message)

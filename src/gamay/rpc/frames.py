@@ -1,4 +1,4 @@
-"""The format of what travels: length-prefixed frames of a small header and raw buffers.
+"""The wire format: length-prefixed frames of a small header and raw buffers.
 
     frame    = u32 content length, u32 header length, content             (both little endian)
     content  = header, padding, (buffer, padding)*                        (padding: zeros up to a multiple of 16 bytes)
@@ -21,15 +21,16 @@ from gamay.rpc.errors import ProtocolError
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
 VERSION = 4
-"""Of the frames and of what the calls carry; raised when either gains something that older peers would not understand."""
+"""The version of the frames and of the calls' contents; raised when either changes in a way that older peers do not
+understand."""
 
 VERSION_MIN = 4
-"""The oldest version that this process speaks, too; 4 is the first that proves to know the cluster's secret."""
+"""The oldest version that this process also speaks; 4 is the first with authentication by the cluster's secret."""
 
 ALIGNMENT = 16
 HEADER_BYTES_MAX = 1 << 20
 GREETING_BYTES_MAX = 1 << 10
-"""The content of a frame of those that have not proven yet to belong to the cluster."""
+"""The largest frame of a peer that has not authenticated yet."""
 
 _PREFIX = Struct("<II")
 _SCRATCH_BYTES = 1 << 16
@@ -37,21 +38,21 @@ _PADDING = bytes(ALIGNMENT)
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """The kinds of frames."""
 
-    HELLO = 1  # first frame of either side. versions it speaks, what it takes, a random number
-    CALL = 2  # number: milliseconds until nobody waits for the answer any more; text: what it belongs to at the caller
+    HELLO = 1  # first frame of either side. protocol versions, limits, a nonce
+    CALL = 2  # number: time limit in milliseconds; text: the call's context at the caller
     REPLY = 3
     FAIL = 4  # number: code; text: message
     CANCEL = 5  # the answer to call `id` is no longer wanted
     PING = 6
     PONG = 7
-    LEAVE = 8  # this side takes no more calls, and finishes those under way
+    LEAVE = 8  # this side takes no more calls, and finishes those in flight
     PROOF = 9  # second frame of either side, the caller's first: see `gamay.rpc.handshake`
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True):
-    """id: of the call that the frame belongs to, 0 for none. sizes: of the buffers, in bytes."""
+    """The header of a frame. id: of the call that it belongs to, 0 for none. sizes: of the buffers, in bytes."""
 
     kind: int
     id: int = 0
@@ -61,7 +62,7 @@ class Header(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True):
-    """What a side says of itself.
+    """The greeting of one side.
 
     name: of the process. frame_bytes, calls: what it takes at most: content of a frame, calls under way. nonce: the random
     number that the other side has to prove with.
@@ -97,13 +98,13 @@ def pack(header: Header, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
 
 
 def pack_hello(hello: Hello) -> list[Buffer]:
-    """Return the frame that begins a connection."""
+    """Return the first frame of a connection."""
     body = _encode(hello)
     return pack(Header(FrameKind.HELLO, 0, (len(body),)), (body,))
 
 
 def unpack_hello(frame: "Frame") -> Hello:
-    """Return what the other side says of itself. Raises ProtocolError."""
+    """Return the greeting of the other side. Raises ProtocolError."""
     if frame.header.kind != FrameKind.HELLO or len(frame.buffers) != 1:
         raise ProtocolError("the other side does not begin with a hello; is it a query port of Gamay?")
     try:
@@ -117,21 +118,21 @@ def _pad(size: int) -> bytes:
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """A frame that was received; the buffers are writable and belong to whoever gets the frame."""
+    """A frame that was received; the buffers are writable and owned by the receiver."""
 
     header: Header
     buffers: list[memoryview]
 
 
 class Unfinished:
-    """Bytes of frames that have begun to come, of all connections that share this; used from one event loop."""
+    """Counter of the bytes of incomplete frames over several connections; to be used on one event loop."""
 
     def __init__(self, bytes_max: int) -> None:
         self.held = 0
         self._bytes_max = bytes_max
 
     def add(self, count: int) -> None:
-        """Note more bytes, or fewer. Raises ProtocolError where there would be too many."""
+        """Add bytes, or remove them if negative. Raises ProtocolError above the limit."""
         self.held += count
         if self.held > self._bytes_max:
             raise ProtocolError(
@@ -141,7 +142,7 @@ class Unfinished:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, wherever it was cut before.
+    """Parser of a byte stream into frames, independent of how the stream is chunked.
 
     The caller fills what `space` returns, and tells by `filled` how far. frame_bytes: the largest content that is taken,
     which may be changed between frames. unfinished: what counts bytes of frames that are not complete, until `close`.
@@ -159,11 +160,11 @@ class FrameReader:
         self._header_length = 0
 
     def space(self) -> memoryview:
-        """Return where the next bytes go; never empty."""
+        """Return the buffer for the next bytes; never empty."""
         return self._scratch[self._held :] if self._content is None else self._content[self._content_held :]
 
     def filled(self, count: int) -> Iterator[Frame]:
-        """Take note of bytes in the space, and yield the frames that they complete, all of them to be taken.
+        """Process bytes written into `space`, and yield the frames that they complete; the iterator must be exhausted.
 
         Raises ProtocolError.
         """
@@ -196,7 +197,7 @@ class FrameReader:
         self._held = rest
 
     def close(self) -> None:
-        """Forget the frame that has begun."""
+        """Discard the incomplete frame."""
         if self._content is not None:
             self._unfinished.add(-self._content_held)
             self._content = None

@@ -1,4 +1,4 @@
-"""What two processes of a cluster prove to each other when they connect: that they know its secret, without telling it.
+"""Mutual authentication of two processes of a cluster: each proves that it knows the secret, without revealing it.
 
 Either side says hello with a random number of its own. The caller proves first, and only then the side that answers:
 
@@ -36,20 +36,20 @@ def _random() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSecret:
-    """What all processes of a cluster know and nobody else. random: returns `NONCE_BYTES` that nobody can foresee."""
+    """The secret shared by all processes of a cluster. random: returns `NONCE_BYTES` unpredictable bytes."""
 
     secret: bytes = field(default=b"", repr=False)
     random: Callable[[], bytes] = _random
 
     def proof(self, side: Side, own: bytes, theirs: bytes) -> bytes:
-        """Return what a side proves with. own, theirs: the random numbers that it and the other side said hello with."""
+        """Return the proof of a side. own, theirs: its own nonce and that of the other side."""
         # numbers of one length: where one ends and the next begins is no question
         return hmac.digest(self.secret, b"\0".join((_PURPOSE, side.value, own + theirs)), "sha256")
 
     def is_proof(self, given: bytes, side: Side, own: bytes, theirs: bytes) -> bool:
-        """Tell whether a side has proven that it knows the secret; takes as long for every wrong proof."""
+        """Return whether a proof is right, in constant time."""
         return len(own) == len(theirs) == NONCE_BYTES and hmac.compare_digest(given, self.proof(side, own, theirs))
 
 
 NO_SECRET = ClusterSecret()
-"""Of connections that only tests and benchmarks make: both sides prove that they have none."""
+"""The empty secret, for connections of tests and benchmarks only."""

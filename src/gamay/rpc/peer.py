@@ -1,4 +1,4 @@
-"""One end of a connection: the greeting and proofs, frames in and out, and telling when the other side cannot keep up."""
+"""One end of a connection: greeting and authentication, frames in both directions, and flow control."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from gamay.rpc.handshake import NO_SECRET, ClusterSecret, Side
 _WRITE_BYTES_HIGH = 4 << 20
 
 SECRET_KEY = "gamay.cluster.secret"
-"""The setting of processes that says what they have to know."""
+"""The setting of processes for the shared secret."""
 
 _NAME_MAX = 200
 
@@ -36,13 +36,12 @@ BUSY_POLL_US = 600
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of one end of a connection: what it takes, and how long it waits.
+    """Limits and timeouts of one end of a connection.
 
-    frame_bytes: the largest frame. unfinished_bytes: of frames that are not complete, of all connections to a server.
-    calls: under way at once on a connection. connect_s: until both sides have said hello
-    and proven that they belong to the cluster.
-    silence_s: how long a side that has calls to answer may say nothing before it counts as gone; it is asked in between.
-    busy_poll_us: how long an event loop stays awake for the answer to a call, or for the call after an answer; 0 is never.
+    frame_bytes: the largest frame. unfinished_bytes: of incomplete frames, over all connections to a server. calls: in
+    flight on a connection. connect_s: until both sides have greeted and authenticated. silence_s: how long a side with
+    unanswered calls may be silent before it counts as dead; it is pinged in between. busy_poll_us: how long an event loop
+    polls for the answer to a call, or for the call after an answer; 0 disables it.
     """
 
     frame_bytes: int = 1 << 30
@@ -59,14 +58,15 @@ CountUnsent: TypeAlias = Callable[[int], None]
 
 
 class Peer(asyncio.BufferedProtocol):
-    """name: of this process. on_frame: takes what comes after the greeting. on_lost: called once, when the connection ends.
+    """One end of a connection, as a protocol of asyncio.
 
-    side: which end this is. secret: that both have to know. unfinished: counts what several connections hold of frames.
-    count_unsent: is told by how many bytes what waits to be sent has grown or shrunk, where the other side is slower.
+    name: of this process. on_frame: receives frames after the greeting. on_lost: called once, when the connection
+    ends. side: which end this is. secret: shared by both ends. unfinished: counts the incomplete frames of several
+    connections. count_unsent: called with changes of the number of unsent bytes, when the other side is slower.
 
-    All methods are to be called on the event loop of the connection. `greeted` is done when the other side has said hello
-    and proven that it belongs to the cluster; `other` is what it said. Until then it may send small frames only.
-    `num_received` counts the bytes that came.
+    All methods are to be called on the event loop of the connection. `greeted` is done when the other side has
+    greeted and authenticated; `other` is its greeting. Until then it may send small frames only. `num_received`
+    counts the received bytes.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class Peer(asyncio.BufferedProtocol):
 
     @property
     def address(self) -> str:
-        """Where the other side is."""
+        """The address of the other side."""
         name = None if self._transport is None else self._transport.get_extra_info("peername")
         return f"{name[0]}:{name[1]}" if name else "somewhere"
 
     def send(self, header: Header, buffers: Sequence[Buffer] = ()) -> None:
-        """Send a frame. Raises ConnectionLostError when there is no connection, ProtocolError when it is too large."""
+        """Send a frame. Raises ConnectionLostError without a connection, ProtocolError if the frame is too large."""
         if self._transport is None or self._transport.is_closing():
             raise self._reason or ConnectionLostError("the connection is closed")
         if self.other is not None and sum(header.sizes) > self.other.frame_bytes - (1 << 12):
@@ -127,15 +127,15 @@ class Peer(asyncio.BufferedProtocol):
 
     @property
     def has_room(self) -> bool:
-        """Whether the other side has read most of what it was sent."""
+        """Whether the send buffer is below its limit."""
         return self._writable.is_set()
 
     async def room(self) -> None:
-        """Return when there is room, or the connection has ended."""
+        """Wait until there is room, or the connection has ended."""
         await self._writable.wait()
 
     def pause(self, paused: bool) -> None:
-        """Stop reading what the other side sends, or go on."""
+        """Pause or resume reading from the other side."""
         if self._transport is not None and not self._transport.is_closing():
             if paused:
                 self._transport.pause_reading()
@@ -143,7 +143,7 @@ class Peer(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def close(self, reason: RpcError | None = None) -> None:
-        """End the connection, once what was written has been sent; at once where there is a reason."""
+        """Close the connection after sending buffered data; at once if a reason is given."""
         if self._transport is None:
             return
         self._reason = self._reason or reason
@@ -152,10 +152,10 @@ class Peer(asyncio.BufferedProtocol):
         else:
             self._transport.abort()
 
-    # what the event loop calls
+    # callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports have the methods of asyncio's, but are none of their subclasses
+        # uvloop's transports have the methods of asyncio's, but are not subclasses
         self._transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
         transport.writelines(pack_hello(self._hello))
@@ -182,7 +182,7 @@ class Peer(asyncio.BufferedProtocol):
             self._on_frame(self, frame)
 
     def _greet(self, frame: Frame) -> None:
-        """Take a frame of the greeting: a hello, then a proof, or the reason why there is none."""
+        """Handle a frame of the greeting: a hello, then a proof or a refusal."""
         if self.other is None:
             self._hear(unpack_hello(frame))
         elif frame.header.kind == FrameKind.PROOF and len(frame.buffers) == 1:
@@ -207,7 +207,7 @@ class Peer(asyncio.BufferedProtocol):
         self.send(Header(FrameKind.PROOF, 0, (len(proof),)), (proof,))
 
     def _check(self, hello: Hello, proof: bytes) -> None:
-        """Take note that the other side belongs to the cluster. Raises ProtocolError where it has not proven that."""
+        """Check the other side's proof. Raises ProtocolError if it is wrong."""
         if not self._secret.is_proof(proof, self._side.other, hello.nonce, self._hello.nonce):
             refused = (
                 f"'{hello.name[:_NAME_MAX]}' and '{self._hello.name}' do not have the same cluster secret: "
@@ -244,7 +244,7 @@ class Peer(asyncio.BufferedProtocol):
         self.ended.set()
         if not self.greeted.done():
             self.greeted.set_exception(reason)
-            self.greeted.exception()  # whoever waits gets it; nobody has to
+            self.greeted.exception()  # mark the exception as retrieved, in case the future is not awaited
         self._on_lost(self, reason)
 
     def _note_unsent(self, num_bytes: int) -> None:

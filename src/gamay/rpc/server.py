@@ -1,4 +1,4 @@
-"""Answering calls."""
+"""Server side: connections of callers, and answers to their calls."""
 
 import asyncio
 import logging
@@ -20,9 +20,8 @@ INTERNAL = 450
 
 
 class Call:
-    """One call under way. timeout_ms: how long its answer is wanted. on_cancel: called when it is wanted no more.
-
-    context: what it belongs to at the caller.
+    """One call in flight. timeout_ms: its time limit. on_cancel: called when it is cancelled. context: identifies the
+    call's context at the caller.
 
     All methods are to be called on the event loop.
     """
@@ -51,7 +50,7 @@ class Call:
                 self._busy_poll.expect()
 
     def fail(self, code: int, message: str, buffers: Sequence[Buffer] = ()) -> None:
-        """Answer with an error, and what is to be known of it."""
+        """Answer with an error, and buffers about it."""
         if self._end():
             self._peer.send(Header(FrameKind.FAIL, self.id, _sizes(buffers), code, message), buffers)
 
@@ -64,13 +63,13 @@ def _sizes(buffers: Sequence[Buffer]) -> tuple[int, ...]:
 
 
 Handler: TypeAlias = Callable[[Call], None]
-"""Takes a call; it answers at once or later, and must be quick."""
+"""Handles a call; it answers at once or later, and must return quickly."""
 
 
 class Server:
-    """Takes connections, between `start` and `stop`, on the event loop that both are awaited on.
+    """Server that accepts connections between `start` and `stop`, on the event loop on which both are awaited.
 
-    secret: that callers have to know. A connection that does not prove it in time is closed. count_unsent: see `Peer`.
+    secret: shared with callers. A connection that does not authenticate in time is closed. count_unsent: see `Peer`.
     """
 
     def __init__(
@@ -95,23 +94,23 @@ class Server:
 
     @property
     def in_flight(self) -> int:
-        """How many calls have not been answered yet."""
+        """The number of calls without an answer yet."""
         return sum(map(len, self._peers.values()))
 
     async def start(self, listening: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Begin to take connections on a bound socket."""
+        """Start to accept connections on a bound socket."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._peer, sock=listening, ssl=tls)
 
     def leave(self) -> None:
-        """Tell all callers to send no more calls; those that come all the same are answered."""
+        """Ask all callers to send no more calls; those that still arrive are answered."""
         self._is_leaving = True
         for peer in self._peers:
             if peer.is_open:
                 peer.send(Header(FrameKind.LEAVE))
 
     async def stop(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         if self._server is not None:
             self._server.close()
         for peer in list(self._peers):
@@ -127,7 +126,7 @@ class Server:
             self._name, self._limits, Side.ANSWERER, self._on_frame, self._on_lost, self._secret, self._unfinished,
             self._count_unsent,
         )  # fmt: skip
-        # Whoever does not read answers asks no more questions.
+        # do not read calls from a peer that does not read answers
         peer.on_room = lambda has_room: peer.pause(not has_room)
         peer.greeted.add_done_callback(lambda _: self._greeted(peer))
         self._peers[peer] = {}
@@ -154,7 +153,7 @@ class Server:
         elif header.kind == FrameKind.CALL and header.id not in under_way:
             self.busy_poll.arrived()
             if len(under_way) >= self._limits.calls:
-                text = f"{len(under_way)} calls of this connection are under way, and no more can be"
+                text = f"{len(under_way)} calls of this connection are in flight, which is the limit"
                 peer.send(Header(FrameKind.FAIL, header.id, (), OUT_OF_CAPACITY, text))
             else:
                 self._handler(Call(peer, frame, under_way, self.busy_poll))
@@ -169,7 +168,7 @@ class Server:
                 call.on_cancel()
 
     def _tell(self, peer: Peer, reason: ProtocolError) -> None:
-        """Log why a connection was refused or ended; not more often than once a second, for anybody can cause it."""
+        """Log why a connection was refused or ended; at most once a second, since any client can cause it."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._told_s >= 1:
             self._told_s = now_s
