@@ -138,7 +138,7 @@ def test_what_a_dead_writer_left_is_swept(store: MetadataStore) -> None:
 def test_a_missing_bucket_is_no_short_record(store: MetadataStore) -> None:
     buckets.create(store, PATH, _record(range(3000)))
     store.delete(min(_buckets(store)))
-    with pytest.raises(CorruptRecordError, match="gone or damaged"):
+    with pytest.raises(CorruptRecordError, match="missing or damaged"):
         buckets.get(store, PATH)
     buckets.delete(store, PATH)
 

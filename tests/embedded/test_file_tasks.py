@@ -167,7 +167,7 @@ def test_an_attempt_that_dies_after_its_push_is_not_repeated(fed: Fed, monkeypat
     monkeypatch.setattr(segment_generation_and_push, "push_segments", push_and_die)
     fed.api.controller.post("/cluster/configs", json={f"{TYPE}.maxAttemptsPerTask": "2"})
     debug = fed.ended(fed.schedule())
-    assert "is in segment trips_OFFLINE_" in debug["subtaskInfos"][0]["info"]
+    assert "is already in segment trips_OFFLINE_" in debug["subtaskInfos"][0]["info"]
     fed.execute(inputDirURI=str(fed.folder))
     eventually(lambda: fed.numbers() == [1, 1, 2, 2])  # what a user asks for is done, whatever there is
     assert len(done) == 2

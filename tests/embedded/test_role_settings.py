@@ -274,7 +274,7 @@ def test_where_a_server_takes_queries_by_grpc(tmp_path: Path, text: str, given: 
         (Role.MINION, "pinot.zk.server=zk\ngamay.minion.spark.staging.uri=/s", "needs 'gamay.minion.spark.master', too"),
         (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=mesos\n{STAGING}=/s", "master' cannot be 'mesos'"),
         (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=s/t", "cannot be 's/t': it must be an absolute path"),
-        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=https://s", "that can be written to"),
+        (Role.MINION, f"pinot.zk.server=zk\n{SPARK}=yarn\n{STAGING}=https://s", "writable URI"),
     ],
 )
 def test_what_cannot_be(tmp_path: Path, role: Role, text: str, problem: str) -> None:
