@@ -102,7 +102,7 @@ def test_steps(trips: Table) -> None:
         (lambda t: t.agg(n=t.fare), "is no aggregate"),
         (lambda t: t.select("city").agg(n=count()), "are chosen already"),
         (lambda t: t.limit(-1), "a whole number from 0"),
-        (lambda t: t.limit(3).filter(t.fare > 1), "filter comes before limit"),
+        (lambda t: t.limit(3).filter(t.fare > 1), "filter must come before limit"),
         (lambda t: t.filter(t.fare > 1 and t.fare < 2), "with &, | and ~"),
         (lambda t: t["fair"], "Did you mean 'fare'?"),
         (lambda t: t.group_by("fair"), "Did you mean 'fare'?"),

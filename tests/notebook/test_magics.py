@@ -146,11 +146,11 @@ def test_what_cannot_be_drawn_is_told() -> None:
     for arguments, message in (
         ({"kind": "pie"}, "a chart is one of"),
         ({"x": "cit"}, "Did you mean 'city'?"),
-        ({"y": "city"}, "has no height"),
+        ({"y": "city"}, "cannot be y"),
     ):
         with pytest.raises(InvalidConfigError, match=message.replace("?", r"\?")):
             choose(["city", "n"], ["STRING", "LONG"], [], **arguments)
-    with pytest.raises(InvalidConfigError, match="needs a column of numbers"):
+    with pytest.raises(InvalidConfigError, match="needs a numeric column"):
         choose(["city"], ["STRING"], [])
 
 

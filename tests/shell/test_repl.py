@@ -90,7 +90,7 @@ def test_what_is_mistyped_is_told(typed: Typed) -> None:
         (".mode tabel", "Did you mean 'table'?"),
         (".schema trip", "Did you mean 'trips'?"),
         (".timer maybe", ".timer on"),
-        (".chart", "no answer yet"),
+        (".chart", "no answer to draw yet"),
         (".mode parquet", "not for terminals"),
         (".read nowhere.sql", "cannot be read"),
         (".output /nowhere/x.csv", "cannot be written"),

@@ -12,7 +12,7 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except BrokenPipeError:
-        # whoever reads the output has had enough of it: `gamay query … | head`
+        # the reader closed the pipe, as in `gamay query … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (GamayError, OSError) as error:

@@ -1,4 +1,4 @@
-"""`gamay admin`: what the controller's REST interface offers, for the command line."""
+"""`gamay admin`: the controller's REST interface on the command line."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ app.add_typer(cluster_app, name="cluster")
 
 @cluster_app.command("status")
 def cluster_status(controller: Controller = LOCAL) -> None:
-    """Tell what is wrong, in words, and what to do; status 1 when users feel it."""
+    """Print the cluster's problems, each with advice; status 1 when users are affected."""
     status, problems = _client(controller).cluster_status()
     typer.echo(status)
     for problem in problems:
@@ -39,10 +39,10 @@ def cluster_status(controller: Controller = LOCAL) -> None:
 @app.command("repair")
 def repair(
     path: Annotated[str | None, typer.Argument(help="The record to repair; without it, damaged ones are listed.")] = None,
-    file: Annotated[Path | None, typer.Option(help="The schema, table config or record that it held, as JSON.")] = None,
+    file: Annotated[Path | None, typer.Option(help="The schema, table config or record that it contained, as JSON.")] = None,
     controller: Controller = LOCAL,
 ) -> None:
-    """List the records of the metadata store that cannot be read, or repair one; status 1 when some are left."""
+    """List the unreadable records of the metadata store, or repair one; status 1 if some remain."""
     client = _client(controller)
     if path is not None:
         typer.echo(client.mend_record(path, None if file is None else read_json(file)))
@@ -59,7 +59,7 @@ def repair(
 def json_schema(
     name: Annotated[str, typer.Argument(help="table-config, schema, job-spec or role-config.")],
 ) -> None:
-    """Print the JSON Schema of a document, with which editors complete and check it."""
+    """Print the JSON Schema of a kind of document, for completion and validation in editors."""
     from gamay.ingest.json_schemas import schema_text
 
     typer.echo(schema_text(name), nl=False)
@@ -138,8 +138,8 @@ def delete_segment(table: str, segment: str, controller: Controller = LOCAL) -> 
 @app.command("reload")
 def reload(
     table: str,
-    segment: Annotated[str | None, typer.Option(help="One segment; else all of the table.")] = None,
+    segment: Annotated[str | None, typer.Option(help="One segment; by default all of the table.")] = None,
     controller: Controller = LOCAL,
 ) -> None:
-    """Have the servers load segments anew, under the table's present config."""
+    """Have the servers reload segments with the table's current config."""
     typer.echo(_client(controller).reload(table, segment))

@@ -1,4 +1,4 @@
-"""What advisers on star-trees and indexes share: a segment to try them on, queries, and what a query costs."""
+"""Shared parts of the advisers on star-trees and indexes: sample segment, queries, and measurement of queries."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ _SHOWN_MAX = 100
 
 
 def queries_of(path: Path) -> list[str]:
-    """Return the queries of a file or a log. Raises InvalidConfigError where there are none."""
+    """Return the queries of a file or a log. Raises InvalidConfigError if there are none."""
     from gamay.query.startree.advice import statements
 
     if not path.is_file():
@@ -54,7 +54,7 @@ def segment_folder(table: str, controller: str) -> Iterator[Path]:
             client = ControllerClient(controller)
             names = client.list_segments(table, queried_only=True)
             if not names:
-                raise InvalidConfigError(f"the table '{table}' has no segments to look at; push some first")
+                raise InvalidConfigError(f"the table '{table}' has no segments to measure; push some first")
             name = max(names, key=lambda name: int(client.segment_metadata(table, name).get("segment.total.docs", 0)))
             folder = unpack(client.download_segment(table, name, Path(made) / "archive.tar"), folder)
         yield folder
@@ -86,6 +86,6 @@ def folder_size(folder: Path) -> int:
 
 
 def shown(sql: str) -> str:
-    """Return a query on one line, cut where it is long."""
+    """Return a query on one line, truncated if long."""
     text = " ".join(sql.split())
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"

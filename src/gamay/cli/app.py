@@ -1,4 +1,4 @@
-"""The tree of commands. Each imports what it needs when it runs, so that `gamay --help` answers at once."""
+"""The tree of commands. Each imports its modules when it runs, so that `gamay --help` is fast."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -15,11 +15,11 @@ app = typer.Typer(
     help="A realtime distributed OLAP datastore.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # texts hold brackets, such as HOST:PORT[/PATH], which are no markup
+    rich_markup_mode=None,  # help texts contain brackets, such as HOST:PORT[/PATH], that are not markup
 )
 start_app = typer.Typer(help="Start a cluster or one of its roles.", no_args_is_help=True)
 segment_app = typer.Typer(help="Look into segments.", no_args_is_help=True)
-topic_app = typer.Typer(help="Make and change topics of the embedded stream.", no_args_is_help=True)
+topic_app = typer.Typer(help="Create and change topics of the embedded stream.", no_args_is_help=True)
 quickstart_app = typer.Typer(help="See Gamay at work on real data.", no_args_is_help=True)
 app.add_typer(start_app, name="start")
 app.add_typer(segment_app, name="segment")
@@ -30,16 +30,16 @@ app.add_typer(quickstart_app, name="quickstart")
 app.add_typer(admin.app, name="admin")
 app.add_typer(spark.app, name="spark")
 
-DataDir = Annotated[Path, typer.Option("--data-dir", help="The folder that holds everything; made when missing.")]
+DataDir = Annotated[Path, typer.Option("--data-dir", help="The folder for all data; created if missing.")]
 ControllerPort = Annotated[int, typer.Option(help="Port of the controller's REST interface.")]
 BrokerPort = Annotated[int, typer.Option(help="Port of the broker's query interface.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-Retention = Annotated[Optional[str], typer.Option(help="Remove messages older than this, as 7d.")]  # noqa: UP045
-RetentionSize = Annotated[Optional[str], typer.Option(help="Most that a partition keeps, as 10G.")]  # noqa: UP045
-SegmentSize = Annotated[Optional[str], typer.Option(help="Size of a partition's files, as 128M.")]  # noqa: UP045
+Retention = Annotated[Optional[str], typer.Option(help="Remove messages older than this, such as 7d.")]  # noqa: UP045
+RetentionSize = Annotated[Optional[str], typer.Option(help="Maximum size of a partition, such as 10G.")]  # noqa: UP045
+SegmentSize = Annotated[Optional[str], typer.Option(help="Size of a partition's files, such as 128M.")]  # noqa: UP045
 ServerPort = Annotated[int, typer.Option(help="Port of the server's admin interface.")]
-ExitAfter = Annotated[bool, typer.Option("--exit", help="Leave after the sample queries.")]
-TourDir = Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, else in a new folder.")]  # noqa: UP045
+ExitAfter = Annotated[bool, typer.Option("--exit", help="Exit after the sample queries.")]
+TourDir = Annotated[Optional[Path], typer.Option("--data-dir", help="Keep the data here, not in a new folder.")]  # noqa: UP045
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,21 +53,21 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that stand before any command."""
+    """Accept the options that precede any command."""
 
 
-LogLines = Annotated[Optional[str], typer.Option("--log-format", help="How lines of the log are written: text or json.")]  # noqa: UP045
+LogLines = Annotated[Optional[str], typer.Option("--log-format", help="Format of log lines: text or json.")]  # noqa: UP045
 TlsCert = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--tls-cert", help="PEM file with this process's certificate: all its ports are encrypted."),
 ]
-TlsKey = Annotated[Optional[Path], typer.Option("--tls-key", help="PEM file with its key, unless that is beside it.")]  # noqa: UP045
+TlsKey = Annotated[Optional[Path], typer.Option("--tls-key", help="PEM file with its key, unless --tls-cert has it.")]  # noqa: UP045
 TlsCa = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--tls-ca", help="PEM file with the authorities of the other processes; the system's unless given."),
+    typer.Option("--tls-ca", help="PEM file with the authorities of the other processes; by default the system's."),
 ]
 
 
@@ -75,7 +75,7 @@ GrpcPort = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(
         "--grpc-port",
-        help="Port where Trino, Presto and Spark read the server's segments, which needs gamay[grpc]; none unless given.",
+        help="Port from which Trino, Presto and Spark read the server's segments; needs gamay[grpc]; by default none.",
     ),
 ]
 
@@ -89,9 +89,9 @@ def start_all(
     minion_port: Annotated[int, typer.Option(help="Port of the minion's HTTP interface; 0 takes a free one.")] = 0,
     flight_port: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Port for Flight SQL; 32010 unless given, where it is free. 0 takes a free one."),
+        typer.Option(help="Port for Flight SQL; by default 32010 if it is free. 0 takes a free one."),
     ] = None,
-    flight: Annotated[bool, typer.Option(help="Whether to speak Flight SQL; it needs gamay[flight].")] = True,
+    flight: Annotated[bool, typer.Option(help="Whether to serve Flight SQL; needs gamay[flight].")] = True,
     grpc_port: GrpcPort = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     config_file: Annotated[
@@ -114,7 +114,7 @@ def start_all(
 
 @app.command("serve")
 def serve(
-    path: Annotated[Path, typer.Argument(help="A data folder, as gamay.connect makes it.")],
+    path: Annotated[Path, typer.Argument(help="A data folder, as created by gamay.connect.")],
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 32010,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     config_file: Annotated[
@@ -132,25 +132,25 @@ def serve(
 
 
 Zk = Annotated[Optional[str], typer.Option("--zk", help="ZooKeeper: HOST:PORT[,HOST:PORT…][/PATH].")]  # noqa: UP045
-ClusterName = Annotated[Optional[str], typer.Option(help="The cluster's name; PinotCluster unless given.")]  # noqa: UP045
-Host = Annotated[Optional[str], typer.Option(help="Under which name others reach this process; localhost unless given.")]  # noqa: UP045
+ClusterName = Annotated[Optional[str], typer.Option(help="The cluster's name; by default PinotCluster.")]  # noqa: UP045
+Host = Annotated[Optional[str], typer.Option(help="This process's host name for other processes; localhost unless given.")]  # noqa: UP045
 Listen = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="Address to listen on; unless given, this machine only for --host localhost, else all."),
+    typer.Option(help="Address to listen on; by default this machine only for --host localhost, else all addresses."),
 ]
 ConfigFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(
-        "--config-file", help="A properties file with older keys, such as controller.data.dir; options win over it."
+        "--config-file", help="A properties file with Pinot's keys, such as controller.data.dir; options override it."
     ),
 ]
 Tags = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(help="Tags for the first start, separated by commas; those of the default tenant unless given."),
+    typer.Option(help="Tags for the first start, separated by commas; by default those of the default tenant."),
 ]
-WaitS = Annotated[Optional[float], typer.Option(help="How many seconds to wait for ZooKeeper; 60 unless given.")]  # noqa: UP045
+WaitS = Annotated[Optional[float], typer.Option(help="How many seconds to wait for ZooKeeper; by default 60.")]  # noqa: UP045
 HttpPort = Annotated[Optional[int], typer.Option("--port", help="Port of the HTTP interface.")]  # noqa: UP045
-RoleDataDir = Annotated[Optional[Path], typer.Option("--data-dir", help="The role's folder; made when missing.")]  # noqa: UP045
+RoleDataDir = Annotated[Optional[Path], typer.Option("--data-dir", help="The role's folder; created if missing.")]  # noqa: UP045
 
 
 def _run_role(role: str, config_file: Path | None, tags: str | None = None, **given: object) -> None:
@@ -166,7 +166,7 @@ def start_controller(
     data_dir: RoleDataDir = None,
     deep_store: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Where all controllers keep segments: s3://BUCKET/PATH, a path, …; --data-dir unless given."),
+        typer.Option(help="Where all controllers keep segments: s3://BUCKET/PATH, a path, …; by default --data-dir."),
     ] = None,
     port: HttpPort = None,
     cluster_name: ClusterName = None,
@@ -193,7 +193,7 @@ def start_broker(
     port: HttpPort = None,
     flight_port: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Port for Flight SQL, which needs gamay[flight]; it is not spoken unless given."),
+        typer.Option(help="Port for Flight SQL, which needs gamay[flight]; by default none."),
     ] = None,
     cluster_name: ClusterName = None,
     host: Host = None,
@@ -204,7 +204,7 @@ def start_broker(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
-    warm_up: Annotated[bool, typer.Option(help="Compile what merging runs, beside the first answers.")] = True,
+    warm_up: Annotated[bool, typer.Option(help="Compile the kernels for merging in the background.")] = True,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a broker (port 8099)."""
@@ -223,12 +223,12 @@ def start_server(
     port: HttpPort = None,
     query_port: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Port where brokers ask; 8097 unless given."),
+        typer.Option(help="Port for brokers' queries; by default 8097."),
     ] = None,
     grpc_port: GrpcPort = None,
     deep_store: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="The controllers' deep store, where this machine reaches it; else segments come over HTTP."),
+        typer.Option(help="The controllers' deep store, if this machine can access it; by default segments come over HTTP."),
     ] = None,
     cluster_name: ClusterName = None,
     host: Host = None,
@@ -239,7 +239,7 @@ def start_server(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_ca: TlsCa = None,
-    warm_up: Annotated[bool, typer.Option(help="Compile what queries run before /health says that it is ready.")] = True,
+    warm_up: Annotated[bool, typer.Option(help="Compile the kernels of queries before /health reports readiness.")] = True,
     config_file: ConfigFile = None,
 ) -> None:
     """Run a server (port 8098); --data-dir holds its copies of segments."""
@@ -266,7 +266,7 @@ def start_minion(
     tls_ca: TlsCa = None,
     config_file: ConfigFile = None,
 ) -> None:
-    """Run a minion (port 9514); --data-dir is its scratch space, a temporary folder unless given."""
+    """Run a minion (port 9514); --data-dir is its scratch space, by default a temporary folder."""
     _run_role(
         "Minion", config_file, tags, zk=zk, data_dir=data_dir, port=port, cluster=cluster_name, host=host, listen=listen,
         wait_s=wait_s, log_format=log_format, tls_cert=tls_cert, tls_key=tls_key, tls_ca=tls_ca,
@@ -274,7 +274,7 @@ def start_minion(
 
 
 class Engine(StrEnum):
-    """What builds the segments of a job."""
+    """Engine that builds the segments of a job."""
 
     SPARK = "spark"
     LOCAL = "local"
@@ -287,9 +287,9 @@ def ingest(
     property_file: Annotated[Optional[Path], typer.Option(help="A file of k=v lines for ${k}.")] = None,  # noqa: UP045
     job_type: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="What a .properties job does, as SegmentTarPush; other specs say it themselves."),
+        typer.Option(help="Type of a .properties job, such as SegmentTarPush; other specs contain it."),
     ] = None,
-    summary: Annotated[Optional[Path], typer.Option(help="Write what the job did to this file, as JSON.")] = None,  # noqa: UP045
+    summary: Annotated[Optional[Path], typer.Option(help="Write a summary of the job to this file, as JSON.")] = None,  # noqa: UP045
     engine: Annotated[
         Engine, typer.Option(help="Where segments are built: on Spark, or in threads of this process, without Java.")
     ] = Engine.SPARK,
@@ -306,7 +306,7 @@ Output = Annotated[
 ]
 Params = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--param", help="name=value for :name, or a value for each ? in turn; may be given again."),
+    typer.Option("--param", help="name=value for :name, or a value for each ? in turn; repeatable."),
 ]
 
 
@@ -316,37 +316,37 @@ def sql(
         Optional[str],  # noqa: UP045
         typer.Argument(
             metavar="[PATH|URL|@PROFILE]",
-            help="A data folder, the URL of a controller or broker, or a profile; GAMAY_PROFILE, GAMAY_URL, else in memory.",
+            help="A data folder, the URL of a controller or broker, or a profile; else GAMAY_PROFILE, GAMAY_URL, in memory.",
         ),
     ] = None,
     execute: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("--execute", "-c", help="Run these statements and leave; may be given again."),
+        typer.Option("--execute", "-c", help="Run these statements and exit; repeatable."),
     ] = None,
     file: Annotated[
         Optional[list[Path]],  # noqa: UP045
-        typer.Option("--file", "-f", help="Run the statements of a file and leave; - is standard input."),
+        typer.Option("--file", "-f", help="Run the statements of a file and exit; - is standard input."),
     ] = None,
     param: Params = None,
     output: Output = None,
     output_file: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(help="Write the answers here; the form is --output, or that of the file's name."),
+        typer.Option(help="Write the answers to this file; the format is --output, or that of its suffix."),
     ] = None,
-    stop_on_error: Annotated[bool, typer.Option(help="Whether the first statement that fails ends the run.")] = True,
+    stop_on_error: Annotated[bool, typer.Option(help="Whether the first failing statement ends the run.")] = True,
     profile: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="A [profiles.NAME] of ~/.config/gamay/config.toml."),
     ] = None,
     user: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Log in as this user; the password is asked for, or in GAMAY_PASSWORD."),
+        typer.Option(help="Log in as this user; the password is prompted for, or in GAMAY_PASSWORD."),
     ] = None,
-    database: Annotated[Optional[str], typer.Option(help="The database of tables named without one.")] = None,  # noqa: UP045
+    database: Annotated[Optional[str], typer.Option(help="The default database of table names.")] = None,  # noqa: UP045
     tls_ca: TlsCa = None,
-    timeout_s: Annotated[Optional[float], typer.Option(help="How many seconds a statement may take.", min=0.001)] = None,  # noqa: UP045
+    timeout_s: Annotated[Optional[float], typer.Option(help="Timeout of a statement in seconds.", min=0.001)] = None,  # noqa: UP045
 ) -> None:
-    """Ask in SQL: a shell on a terminal; with statements given, or piped in, their answers."""
+    """Query in SQL: run the given or piped statements, or else an interactive shell."""
     from gamay.cli.shell import run_sql
 
     login = {"user": user, "tls_ca": tls_ca, "database": database, "timeout_s": timeout_s}
@@ -357,13 +357,13 @@ def sql(
 def query(
     sql: Annotated[str, typer.Argument(help="The query.")],
     broker: Annotated[
-        str, typer.Option(envvar="GAMAY_URL", help="The broker or controller to ask.")
+        str, typer.Option(envvar="GAMAY_URL", help="The broker or controller to query.")
     ] = "http://localhost:8099",
-    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Ask this folder, without a cluster.")] = None,  # noqa: UP045
+    data_dir: Annotated[Optional[Path], typer.Option("--data-dir", help="Query this folder, without a cluster.")] = None,  # noqa: UP045
     param: Params = None,
     output: Output = None,
 ) -> None:
-    """Print the answer to one query: the short form of `gamay sql URL -c SQL`."""
+    """Print the answer to one query; short for `gamay sql URL -c SQL`."""
     from gamay.cli.shell import run_sql
 
     run_sql(broker if data_dir is None else str(data_dir), None, [sql], None, param, output)
@@ -371,7 +371,7 @@ def query(
 
 @segment_app.command("show")
 def segment_show(path: Annotated[Path, typer.Argument(help="A segment's folder or archive.")]) -> None:
-    """Print what is inside a segment, with sizes, and compare its checksums."""
+    """Print the contents of a segment, with sizes, and verify its checksums."""
     from gamay.cli.run import show_segment
 
     show_segment(path)
@@ -381,12 +381,12 @@ def segment_show(path: Annotated[Path, typer.Argument(help="A segment's folder o
 def topic_create(
     topic: TopicName,
     data_dir: DataDir,
-    partitions: Annotated[int, typer.Option(help="How many partitions it has.")] = 1,
+    partitions: Annotated[int, typer.Option(help="Number of partitions.")] = 1,
     retention: Retention = None,
     retention_size: RetentionSize = None,
     segment_size: SegmentSize = None,
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     from gamay.cli.streams import create_topic
 
     settings = {"retention": retention, "retention_size": retention_size, "segment_size": segment_size}
@@ -402,7 +402,7 @@ def topic_alter(
     retention_size: RetentionSize = None,
     segment_size: SegmentSize = None,
 ) -> None:
-    """Give a topic more partitions, or change what it keeps."""
+    """Add partitions to a topic, or change its retention."""
     from gamay.cli.streams import alter_topic
 
     settings = {"retention": retention, "retention_size": retention_size, "segment_size": segment_size}
@@ -421,7 +421,7 @@ def topic_list(data_dir: DataDir) -> None:
 def produce(
     topic: TopicName,
     data_dir: DataDir,
-    partition: Annotated[Optional[int], typer.Option(help="Append to this partition, else to each in turn.")] = None,  # noqa: UP045
+    partition: Annotated[Optional[int], typer.Option(help="Append to this partition; by default to each in turn.")] = None,  # noqa: UP045
     key: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="COLUMN", help="Choose the partition by this column's value, as Kafka does."),
@@ -441,7 +441,7 @@ def quickstart_batch(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
 ) -> None:
-    """Flights of 2013 through PySpark into segments, pushed to a cluster, and asked in SQL."""
+    """Flights of 2013, built into segments by PySpark, pushed to a cluster, and queried in SQL."""
     from gamay.cli.quickstart import run_batch
 
     run_batch(exit_after, data_dir, controller_port, broker_port, server_port)
@@ -455,7 +455,7 @@ def quickstart_realtime(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
 ) -> None:
-    """Flights of 2013 replayed as events into a stream, consumed, and counted while they come."""
+    """Flights of 2013, replayed as events into a stream, and counted while the table consumes them."""
     from gamay.cli.quickstart_realtime import run_realtime
 
     run_realtime(exit_after, data_dir, controller_port, broker_port, server_port)
@@ -469,7 +469,7 @@ def quickstart_hybrid(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
 ) -> None:
-    """Flights of 2013, the older ones from PySpark, the newer ones from a stream, asked as one table."""
+    """Flights of 2013, the older ones from PySpark, the newer ones from a stream, queried as one table."""
     from gamay.cli.quickstart_realtime import run_hybrid
 
     run_hybrid(exit_after, data_dir, controller_port, broker_port, server_port)
@@ -483,7 +483,7 @@ def quickstart_upsert(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
 ) -> None:
-    """A table of planes, each with its latest flight only, as flights of 2013 come; a plane is deleted, and comes back."""
+    """A table of planes with only the latest flight of each, from a stream; a plane is deleted, and comes back."""
     from gamay.cli.quickstart_upsert import run_upsert
 
     run_upsert(exit_after, data_dir, controller_port, broker_port, server_port)
@@ -497,7 +497,7 @@ def quickstart_partial_upsert(
     broker_port: BrokerPort = 8099,
     server_port: ServerPort = 8098,
 ) -> None:
-    """Totals of each plane, merged row by row as flights of 2013 come."""
+    """Totals of each plane, merged row by row from a stream of the flights of 2013."""
     from gamay.cli.quickstart_upsert import run_partial_upsert
 
     run_partial_upsert(exit_after, data_dir, controller_port, broker_port, server_port)
@@ -514,10 +514,10 @@ def warmup() -> None:
 @app.command("hash-password")
 def hash_password(
     password: Annotated[
-        str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Asked for unless given.")
+        str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Prompted for unless given.")
     ],
 ) -> None:
-    """Print the hash of a password, to be written into a properties file in its place."""
+    """Print the hash of a password, for use in a properties file."""
     from gamay.cluster.access.passwords import hashed_password
 
     typer.echo(hashed_password(password))

@@ -1,4 +1,4 @@
-"""`gamay index`: which indexes would make the queries of a table faster, and by how much."""
+"""`gamay index`: advice on indexes that speed up the queries of a table, with measurements."""
 
 import json
 import tempfile
@@ -14,7 +14,7 @@ from gamay.cli.advising import Controller, Queries, TableOrSegment, folder_size,
 
 app = typer.Typer(help="Find indexes for the queries of a table.", no_args_is_help=True)
 
-# An index is worth its room where it saves half of the values that filters read, or a third of a time that can be measured.
+# An index is worth its space if it saves half of the values that filters read, or a third of a measurable time.
 _ENTRIES_SAVED = 2
 _TIME_SAVED = 1.5
 _MEASURABLE_MS = 1.0
@@ -28,7 +28,7 @@ def advise_indexes(
     queries: Queries,
     controller: Controller = "http://localhost:9000",
 ) -> None:
-    """Print indexes for queries, with the size of each and what it saves each query on a segment of the table."""
+    """Print useful indexes for queries, each with its size and its savings per query on a segment of the table."""
     from gamay.query.advice.indexes import candidates, facts_of
     from gamay.query.startree.advice import schema_of
     from gamay.segment.read.reader import open_segment

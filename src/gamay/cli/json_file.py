@@ -8,7 +8,7 @@ from gamay.base.errors import InvalidConfigError
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; raises InvalidConfigError with the place where it ends to be one."""
+    """Read a JSON object; raises InvalidConfigError with the position of a syntax error."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What commands print beside tables (`gamay.shell.formats.table`): colour on a terminal, plain text elsewhere."""
+"""Output of commands besides tables (`gamay.shell.formats.table`): colour on a terminal, plain text elsewhere."""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def is_terminal() -> bool:
-    """Return whether a person sees standard output as it is printed."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -21,12 +21,12 @@ def print_heading(text: str) -> None:
 
 
 def print_sql(text: str) -> None:
-    """Print a query; a long line is left to the terminal to wrap."""
+    """Print a query; the terminal wraps long lines."""
     print(f"\033[36m{text}\033[0m" if is_terminal() else text)
 
 
 def print_statistics(stats: Any) -> None:
-    """Print in one line what an answer cost."""
+    """Print the cost of an answer in one line."""
     pruned = stats.get("numSegmentsPrunedByBroker", 0) + stats.get("numSegmentsPrunedByServer", 0)
     read = stats.get("numSegmentsProcessed", 0)
     scanned, rows = stats.get("numDocsScanned", 0), stats.get("totalDocs", 0)
@@ -37,6 +37,6 @@ def print_statistics(stats: Any) -> None:
 
 
 def print_reasons(reasons: Sequence[str]) -> None:
-    """Say what an answer lacks."""
+    """Print why an answer is incomplete."""
     for reason in reasons:
         print(f"The answer is partial: {reason}.")

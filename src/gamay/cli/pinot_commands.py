@@ -1,4 +1,4 @@
-"""What takes the place of the commands of `pinot-admin`, told to whoever types one of them."""
+"""Hints for users who type a command of `pinot-admin`: its replacement in Gamay."""
 
 from typing import Any
 
@@ -31,15 +31,15 @@ COMMANDS = {
     "UpdateTable": "gamay admin update-table",
     "UploadSegment": "gamay admin upload-segment",
 }
-"""What to write for a command: a command of Gamay, or a request to the controller."""
+"""The replacement of each command: a command of Gamay, or a request to the controller."""
 
 
 class PinotAware(TyperGroup):
-    """A group of commands that knows those of Pinot, too, and says what to write in their place."""
+    """A group of commands that recognises those of Pinot, and names their replacements."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name; raises UsageError where there is none."""
+        """Return the command that the arguments name; raises UsageError if there is none."""
         if (instead := COMMANDS.get(args[0])) is not None:
             kind = "write" if instead.startswith("gamay ") else "send the controller"
-            ctx.fail(f"'{args[0]}' is a command of Pinot; {kind} `{instead}` in its place")
+            ctx.fail(f"'{args[0]}' is a command of Pinot; {kind} `{instead}` instead")
         return super().resolve_command(ctx, args)

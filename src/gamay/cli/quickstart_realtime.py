@@ -1,4 +1,5 @@
-"""`gamay quickstart realtime` and `hybrid`: flights of 2013 replayed as events, consumed, and asked while they come."""
+"""`gamay quickstart realtime` and `hybrid`: flights of 2013 are replayed as events, consumed, and queried at the same
+time."""
 
 import shutil
 import signal
@@ -33,7 +34,7 @@ _COUNT = f"SELECT COUNT(*) FROM {TABLE}"
 def run_realtime(exit_after: bool, data_dir: Path | None, controller_port: int, broker_port: int, server_port: int) -> None:
     """Run the whole tour; without `exit_after` the cluster stays up until Ctrl-C or SIGTERM.
 
-    Raises GamayError when a flight is missing in the end, or counted twice.
+    Raises GamayError if a flight is missing at the end, or counted twice.
     """
     from gamay.cli.replay import Replay, flights_by_departure
 
@@ -47,9 +48,9 @@ def run_realtime(exit_after: bool, data_dir: Path | None, controller_port: int, 
 
 
 def run_hybrid(exit_after: bool, data_dir: Path | None, controller_port: int, broker_port: int, server_port: int) -> None:
-    """Run the tour of a table with an OFFLINE and a REALTIME half, which both have the flights of October.
+    """Run the tour of a table with an OFFLINE and a REALTIME half, which both contain the flights of October.
 
-    Raises GamayError when a flight is missing in the end, or counted twice.
+    Raises GamayError if a flight is missing at the end, or counted twice.
     """
     from gamay.cli.replay import Replay, flights_by_departure
 
@@ -74,7 +75,7 @@ def run_hybrid(exit_after: bool, data_dir: Path | None, controller_port: int, br
 
 @contextmanager
 def tour(exit_after: bool, data_dir: Path | None, ports: tuple[int, int, int]) -> Iterator[tuple["EmbeddedCluster", Path]]:
-    """Run a cluster in a folder, which is new and removed in the end unless one is given."""
+    """Run a cluster in the given folder, or in a temporary one."""
     from gamay.embedded.cluster import EmbeddedCluster
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -95,7 +96,7 @@ def tour(exit_after: bool, data_dir: Path | None, ports: tuple[int, int, int]) -
 
 
 def add_table(cluster: "EmbeddedCluster", schema_file: Path, config_file: Path) -> None:
-    """Create a REALTIME table, unless it is there, and wait until it consumes."""
+    """Create a REALTIME table if it does not exist, and wait until it consumes."""
     from gamay.client.controller import ControllerClient
 
     client = ControllerClient(cluster.controller_url)
@@ -112,7 +113,7 @@ def add_table(cluster: "EmbeddedCluster", schema_file: Path, config_file: Path) 
 
 
 class Count:
-    """An answer to how many rows there are: rows, those of consuming segments' number, and how old the newest is."""
+    """The answer to a COUNT(*): rows, segments, consuming segments, age of the newest row, and time used."""
 
     def __init__(self, answer: Any) -> None:
         self.rows = int(next(iter(answer)).wire_rows[0][0])
@@ -124,7 +125,7 @@ class Count:
 
 
 def watch(cluster: "EmbeddedCluster", replay: "Replay", expected: int) -> None:
-    """Show counts and freshness until the table has as many rows as expected. Raises GamayError when it never has."""
+    """Print counts and freshness until the table has the expected number of rows. Raises GamayError if it never does."""
     from gamay.client import Connection
 
     if replay.skipped:
@@ -144,7 +145,7 @@ def watch(cluster: "EmbeddedCluster", replay: "Replay", expected: int) -> None:
                 return
             late_s = late_s + _REFRESH_S if replay.done else 0.0
             if late_s > _LATE_S:
-                raise GamayError(f"{expected:,} flights should be there, and {count.rows:,} are counted")
+                raise GamayError(f"expected {expected:,} flights, but {count.rows:,} are counted")
             threading.Event().wait(_REFRESH_S)
 
 

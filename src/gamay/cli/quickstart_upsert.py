@@ -1,4 +1,5 @@
-"""`gamay quickstart upsert`, `partial-upsert`: flights of 2013 as events that replace a row of their plane, or add to it."""
+"""`gamay quickstart upsert`, `partial-upsert`: flights of 2013 as events that replace the row of their plane, or add to
+it."""
 
 import threading
 import time
@@ -35,7 +36,7 @@ _EVERY_ROW = "SET skipUpsert = true; "
 def run_upsert(exit_after: bool, data_dir: Path | None, controller_port: int, broker_port: int, server_port: int) -> None:
     """Run the tour of a table that keeps the latest row of each key; see `run_realtime`.
 
-    Raises GamayError when the table does not become what it should.
+    Raises GamayError if the table does not reach the expected state.
     """
     from gamay.cli.replay import Replay
     from gamay.client import Connection
@@ -89,7 +90,7 @@ def _num_planes(flights: pa.Table) -> int:
 
 
 def watch(connection: "Connection", replay: "Replay", table: str, planes: int) -> None:
-    """Show how many rows are valid, and how many there are, until all are there. Raises GamayError when they never are."""
+    """Print the numbers of valid rows and of all rows until all are there. Raises GamayError if they never are."""
     began = time.monotonic()
 
     def done() -> bool:
@@ -135,7 +136,7 @@ def _count(connection: "Connection", sql: str) -> int:
 
 
 def _replay_until(done: Callable[[], bool], replay: "Replay", wanted: str) -> None:
-    """Replay rows until they show. Raises GamayError, with what was wanted, when they do not though they were sent."""
+    """Replay rows until `done`. Raises GamayError, with the expectation `wanted`, if it is not met after all were sent."""
     late_s = 0.0
     with replay:
         while True:

@@ -1,4 +1,4 @@
-"""`gamay admin realtime`: how the consumption of streams goes, and what one can do about it."""
+"""`gamay admin realtime`: status and control of stream consumption."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import typer
 
 from gamay.shell.formats.table import print_table
 
-app = typer.Typer(help="Look after tables that consume streams.", no_args_is_help=True)
+app = typer.Typer(help="Manage tables that consume streams.", no_args_is_help=True)
 
 Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
 _LOCAL = "http://localhost:9000"
@@ -24,7 +24,7 @@ def _client(url: str) -> Any:
 @app.command("status")
 def status(
     table: str,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all details, as JSON.")] = False,
     controller: Controller = _LOCAL,
 ) -> None:
     """Show offsets, lag, rates, memory, builds and errors of each consuming segment and replica."""
@@ -81,23 +81,23 @@ def _print_servers(servers: Mapping[str, Any]) -> None:
 @app.command("dead-letters")
 def dead_letters(
     table: str,
-    limit: Annotated[int, typer.Option(help="How many to show, the last ones.")] = 100,
+    limit: Annotated[int, typer.Option(help="Number of messages to show, the latest ones.")] = 100,
     replay: Annotated[
         list[str] | None,
-        typer.Option(metavar="PARTITION:OFFSET", help="Write this message to the stream again; several times."),
+        typer.Option(metavar="PARTITION:OFFSET", help="Write this message to the stream again; repeatable."),
     ] = None,
     replay_all: Annotated[bool, typer.Option("--replay-all", help="Write all messages again that were not yet.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="With --replay: also those that were written again already.")
+        bool, typer.Option("--again", help="With --replay: include messages that were already replayed.")
     ] = False,
     controller: Controller = _LOCAL,
 ) -> None:
-    """List messages that are no rows of the table, and offsets that the stream had lost: one JSON object a line.
+    """List messages that could not become rows, and offsets that the stream had lost: one JSON object a line.
 
-    With --replay or --replay-all, write them to the stream again, and tell what became of each.
+    With --replay or --replay-all, write them to the stream again, and print the outcome of each.
     """
     if replay_all and (replay or again):
-        raise typer.BadParameter("it goes with neither --replay nor --again", param_hint="--replay-all")
+        raise typer.BadParameter("it cannot be combined with --replay or --again", param_hint="--replay-all")
     if replay or replay_all:
         _replay(_client(controller), table, None if replay_all else _places(replay or []), again)
         return
@@ -131,7 +131,7 @@ def pause(
     comment: Annotated[str | None, typer.Option(help="Shown in the pause status.")] = None,
     controller: Controller = _LOCAL,
 ) -> None:
-    """Commit what is consumed, and stop consuming."""
+    """Commit the consuming segments, and stop consuming."""
     typer.echo(json.dumps(_client(controller).pause_consumption(table, comment)))
 
 
@@ -141,11 +141,11 @@ def resume(
     consume_from: Annotated[str | None, typer.Option(help="lastConsumed, smallest or largest.")] = None,
     controller: Controller = _LOCAL,
 ) -> None:
-    """Go on consuming."""
+    """Resume consuming."""
     typer.echo(json.dumps(_client(controller).resume_consumption(table, consume_from)))
 
 
 @app.command("force-commit")
 def force_commit(table: str, controller: Controller = _LOCAL) -> None:
-    """Commit all consuming segments with what they have."""
+    """Commit all consuming segments as they are."""
     typer.echo(_client(controller).force_commit(table))

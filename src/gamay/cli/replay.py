@@ -24,7 +24,7 @@ _BATCH_ROWS = 500
 
 
 def flights_by_departure() -> pa.Table:
-    """Return all flights, ascending by the hour of departure. Raises NotFoundError when the data is not installed."""
+    """Return all flights, ascending by time of departure. Raises NotFoundError if the data is not installed."""
     options = pyarrow.csv.ConvertOptions(
         null_values=["NA"], strings_can_be_null=True, column_types={"time_hour": pa.string()}
     )
@@ -33,7 +33,7 @@ def flights_by_departure() -> pa.Table:
 
 
 def json_lines(rows: pa.RecordBatch) -> pa.BinaryArray:
-    """Return each row as a JSON object. The texts of these rows need no escapes."""
+    """Return each row as a JSON object. The strings of these rows need no escapes."""
     parts: list[Any] = []
     for number, name in enumerate(rows.schema.names):
         values = rows.column(name)
@@ -45,7 +45,7 @@ def json_lines(rows: pa.RecordBatch) -> pa.BinaryArray:
 
 
 class Replay:
-    """Sends rows to a topic in a data folder, `rows_per_s` of them a second, on a thread of its own."""
+    """A background thread that sends rows to a topic in a data folder, `rows_per_s` of them a second."""
 
     def __init__(
         self,
@@ -57,10 +57,9 @@ class Replay:
         key: str = "carrier",
         resume: bool = True,
     ) -> None:
-        """Make the topic `name`, unless it is there. key: the text column that chooses a row's partition.
+        """Create the topic `name` if it does not exist. key: the text column that determines a row's partition.
 
-        resume: send only what is not in the topic yet; it has the first rows, from a run before. Raises ConflictError when
-        that one ended amid rows that are sent together.
+        resume: skip the first rows, which an earlier run has sent. Raises ConflictError if that run ended within a batch.
         """
         folder = data_dir / "streams"
         if name in topic_names(folder):
@@ -85,7 +84,7 @@ class Replay:
 
     @property
     def done(self) -> bool:
-        """Whether everything was sent, or nothing more will be."""
+        """Whether everything was sent, or sending has ended."""
         return not self._thread.is_alive()
 
     def __enter__(self) -> "Replay":
@@ -106,7 +105,7 @@ class Replay:
                     return
                 self._producer.send(json_lines(batch), batch.column(self._key).cast(pa.binary()))
                 self.sent += batch.num_rows
-        except BaseException as error:  # noqa: BLE001 - shown by who waits for the rows
+        except BaseException as error:  # noqa: BLE001 - reported by the caller that waits for the rows
             self.failure = error
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What the commands call: each function is one command, with its imports."""
+"""Implementations of the commands: one function for each, with its imports."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ from gamay.base.tls import TlsSettings
 if TYPE_CHECKING:
     from gamay.embedded.cluster import EmbeddedCluster
 
-# of the certificate, of its key, and of the authorities
+# paths of the certificate, its key, and the authorities
 TlsFiles: TypeAlias = tuple[Path | None, Path | None, Path | None]
 
 _LOOK_S = 0.2
@@ -41,9 +41,9 @@ def run_cluster(
 ) -> None:
     """Run an embedded cluster until SIGTERM or SIGINT, then stop it gracefully.
 
-    ports: of controller, broker, server and minion. tls: files of the certificate, of its key, and of the authorities.
-    flight: whether Flight SQL is wanted, and its port, None for the usual one where that can be had. grpc_port: where Trino
-    reads segments, None for nowhere.
+    ports: of controller, broker, server and minion. tls: files of the certificate, its key, and the authorities.
+    flight: whether to serve Flight SQL, and its port, None for the default one if it is free. grpc_port: the port from
+    which Trino reads segments, None for none.
     """
     share_one_arena()
     from gamay.broker.flight.port import DEFAULT_FLIGHT_PORT, is_installed, usual_port
@@ -99,7 +99,7 @@ def run_cluster(
 
 
 def _begin_log(log_format: LogFormat, folder: Path | None) -> None:
-    """Write what the loggers let through, which REST can change (PUT /loggers/…), to a folder's files, too."""
+    """Set up logging, also to files of a folder; the loggers' levels can be changed over REST (PUT /loggers/…)."""
     write_log(log_format)
     if folder is not None:
         LOG_FILES.begin(folder, "cluster", log_format, "all")
@@ -112,8 +112,8 @@ def run_serve(path: Path, host: str, port: int, config_file: Path | None, tls: T
     from gamay.embedded.serving import ServedFolder
     from gamay.roles.settings import read_access
 
-    if not path.is_dir():  # which `connect` would make
-        raise InvalidConfigError(f"{path}: there is no such folder; make it by gamay.connect('{path}')")
+    if not path.is_dir():  # which `connect` would create
+        raise InvalidConfigError(f"{path}: there is no such folder; create it with gamay.connect('{path}')")
     write_log(LogFormat.TEXT)
     access = EVERYBODY if config_file is None else read_access(config_file)[Role.BROKER]
     stopped = _stop_signals()
@@ -132,7 +132,7 @@ def _tls_settings(files: TlsFiles) -> TlsSettings | None:
 
 
 def _stop_signals() -> threading.Event:
-    """Return what is set by SIGTERM and SIGINT."""
+    """Return an event that SIGTERM and SIGINT set."""
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
@@ -157,9 +157,9 @@ def run_ingestion(
     summary: Path | None = None,
     is_local: bool = False,
 ) -> None:
-    """Run a job spec; raises GamayError when rows or segments were lost on the way.
+    """Run a job spec; raises GamayError if rows or segments were lost.
 
-    summary: the file to write what it did to, as JSON. is_local: segments are built in this process, without Spark.
+    summary: the file to write a JSON summary to. is_local: build segments in this process, without Spark.
     """
     from gamay.ingest.job.spec import JobSpec, values_of
     from gamay.spark.building.execute import LocalEngine
@@ -170,7 +170,7 @@ def run_ingestion(
 
 
 def show_segment(path: Path) -> None:
-    """Print what is inside a segment's folder or archive; raises CorruptSegmentError then if a checksum differs."""
+    """Print the contents of a segment's folder or archive, and then raise CorruptSegmentError if a checksum differs."""
     from gamay.segment.describe import describe
     from gamay.segment.read.reader import open_segment
     from gamay.storage.archive import unpack
@@ -208,10 +208,10 @@ def run_role(role: str, config_file: Path | None, given: Mapping[str, Any]) -> N
 
     told = given.get("log_format")
     log_format = None if told is None else LogFormat.of(told)
-    # reading the file writes lines, too: what it says of the format holds for them
+    # reading the file already logs, so the format that it sets must apply before
     write_log(log_format or log_format_in(config_file), role.lower())
     logging.getLogger("gamay").setLevel(logging.INFO)
-    logging.getLogger("kazoo").setLevel(logging.ERROR)  # each attempt to connect is a warning; the store says it once
+    logging.getLogger("kazoo").setLevel(logging.ERROR)  # kazoo warns on each attempt to connect; the store logs it once
     settings = load_settings(Role(role), config_file, {**given, "log_format": log_format})
     write_log(settings.log_format, role.lower())
     from gamay.roles.processes import role_process

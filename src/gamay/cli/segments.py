@@ -1,4 +1,4 @@
-"""Segments as users name them in the shell: archives, unpacked ones, and folders of either."""
+"""Segments in command arguments: archives, unpacked ones, and folders of either."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ _ARCHIVES = (".tar.zst", ".tar.gz", ".tgz")
 
 
 def segments_in(path: Path) -> list[Path]:
-    """Return the segments that a path names: itself, or those right inside of a folder, by name.
+    """Return the segments at a path: itself, or those directly inside a folder, sorted by name.
 
-    Raises InvalidConfigError where there is none.
+    Raises InvalidConfigError if there is none.
     """
     if path.is_file() or _is_unpacked(path):
         return [path]
@@ -31,7 +31,7 @@ def segments_in(path: Path) -> list[Path]:
 
 @contextmanager
 def with_archive(segment: Path) -> Iterator[Path]:
-    """Yield the archive of a segment; one that is unpacked is packed for as long as it is needed."""
+    """Yield the archive of a segment; an unpacked one is packed temporarily."""
     if segment.is_file():
         yield segment
         return

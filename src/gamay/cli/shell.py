@@ -1,4 +1,4 @@
-"""`gamay sql` and `gamay query`: options to a request of the shell."""
+"""`gamay sql` and `gamay query`: conversion of options to a request of the shell."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def run_sql(
     *,
     stops: bool = True,
 ) -> None:
-    """Run statements, or the interactive shell; leaves with the status that `gamay.shell.main.run` returns.
+    """Run statements, or the interactive shell; exits with the status that `gamay.shell.main.run` returns.
 
     login: fields of `gamay.shell.profiles.Profile`.
     """
@@ -44,7 +44,7 @@ def run_sql(
             stops=stops,
         )
     )
-    if is_any_running():  # one that Ctrl-C could not end: Python's own end would take the interpreter away from it
+    if is_any_running():  # a statement that Ctrl-C could not end: a normal exit would finalize the interpreter under it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

@@ -1,4 +1,4 @@
-"""`gamay spark`: what Spark's machines need."""
+"""`gamay spark`: preparation of the environment for a Spark cluster."""
 
 import sys
 from pathlib import Path
@@ -17,12 +17,10 @@ def spark() -> None:
 @app.command("pack")
 def pack(
     output: Annotated[Path, typer.Argument(help="The archive to write, .tar.gz.")] = Path("environment.tar.gz"),
-    python: Annotated[
-        Path | None, typer.Option(help="The Python of the cluster's machines, where it has another path.")
-    ] = None,
+    python: Annotated[Path | None, typer.Option(help="The path of Python on the cluster's machines, if it differs.")] = None,
 ) -> None:
     """Pack this virtual environment, with compiled kernels, for `spark-submit --archives`."""
-    from gamay.kernels import prebuilt  # what comes with the wheel is packed with it
+    from gamay.kernels import prebuilt  # kernels prebuilt in the wheel are packed with it
     from gamay.kernels.cache_folder import cache_dir
     from gamay.kernels.catalog import compiling
     from gamay.spark.session.packing import pack_environment, submit_options
@@ -31,6 +29,6 @@ def pack(
     pack_environment(output, python=python, kernels=kernels)
     typer.echo(f"{output}: {output.stat().st_size:,} bytes")
     if kernels is not None and not compiling.is_compiled():
-        typer.echo("Kernels are not all compiled, and executors will compile what is missing: run `gamay warmup` before.")
+        typer.echo("Not all kernels are compiled, so executors will compile the missing ones: run `gamay warmup` first.")
     typer.echo(f"Submit it from {Path(sys.prefix).parent}:")
     typer.echo(" \\\n    ".join(["spark-submit --master ...", *submit_options(output), "..."]))

@@ -1,4 +1,4 @@
-"""`gamay startree`: which star-trees would make the queries of a table faster, and by how much."""
+"""`gamay startree`: advice on star-trees that speed up the queries of a table, with measurements."""
 
 import json
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def advise_trees(
 
 
 def _print_measured(folder: Path, advice: Any) -> None:
-    """Build the advised trees for a segment, run each query with and without them, and print how long that took."""
+    """Build the advised trees for a segment, run each query with and without them, and print the times."""
     from gamay.base.clock import SYSTEM_CLOCK
     from gamay.model.table.table_config import TableConfig
     from gamay.query.startree.advice import schema_of
@@ -66,7 +66,7 @@ def _print_measured(folder: Path, advice: Any) -> None:
 
 
 def _compared(sql: str, segment: Any, schema: Any) -> Sequence[Any]:
-    """Return what a query reads with trees and without, its times in milliseconds, and their ratio."""
+    """Return the docs that a query scans with trees and without, its times in milliseconds, and their ratio."""
     read, ms = measured(sql, segment, schema, {"useStarTree": "true"})
     without, without_ms = measured(sql, segment, schema, {"useStarTree": "false"})
     docs = (read.num_docs_scanned, without.num_docs_scanned)

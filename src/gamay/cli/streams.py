@@ -1,4 +1,4 @@
-"""`gamay topic` and `gamay produce`: the embedded stream from the command line, beside a running cluster or without one."""
+"""`gamay topic` and `gamay produce`: the embedded stream on the command line, with or without a running cluster."""
 
 import os
 import select
@@ -19,7 +19,7 @@ _READ_BYTES = 1 << 20
 
 
 def create_topic(data_dir: Path, name: str, partitions: int, settings: dict[str, str | None]) -> None:
-    """Make a topic. settings: `retention`, `retention_size` and `segment_size` as text, None where not given."""
+    """Create a topic. settings: `retention`, `retention_size` and `segment_size` as text, None where not given."""
     from gamay.ingest.stream.log.topic import TopicConfig, with_changes
     from gamay.ingest.stream.log.topic import create_topic as create
 
@@ -28,7 +28,7 @@ def create_topic(data_dir: Path, name: str, partitions: int, settings: dict[str,
 
 
 def alter_topic(data_dir: Path, name: str, partitions: int | None, settings: dict[str, str | None]) -> None:
-    """Give a topic more partitions or another retention."""
+    """Add partitions to a topic, or change its retention."""
     from gamay.ingest.stream.log.topic import open_topic, with_changes
 
     topic = open_topic(_folder(data_dir), name)
@@ -50,9 +50,9 @@ def list_topics(data_dir: Path) -> None:
 
 
 def produce(data_dir: Path, name: str, partition: int | None, key: str | None) -> None:
-    """Append the lines of standard input; prints how many when all are durable.
+    """Append the lines of standard input; print their number when all are durable.
 
-    Raises GamayError that says how many lines were appended before what went wrong.
+    Raises GamayError, with the number of lines appended before the failure.
     """
     import pyarrow.compute as pc
 
@@ -81,7 +81,7 @@ def produce(data_dir: Path, name: str, partition: int | None, key: str | None) -
 
 
 def _lines(descriptor: int) -> Iterator["pa.BinaryArray"]:
-    """Yield the lines as they come in, many at a time when they come fast; the last one need not end in a newline."""
+    """Yield the lines as they arrive, many at a time if they arrive fast; the last one need not end in a newline."""
     import pyarrow as pa
 
     parts: list[bytes] = []

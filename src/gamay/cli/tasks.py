@@ -1,4 +1,4 @@
-"""`gamay admin tasks`: maintenance tasks, in words."""
+"""`gamay admin tasks`: status and control of maintenance tasks."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import typer
 
 from gamay.shell.formats.table import print_table
 
-app = typer.Typer(help="Look after maintenance tasks: compaction and the like.", no_args_is_help=True)
+app = typer.Typer(help="Manage maintenance tasks such as compaction.", no_args_is_help=True)
 
 Controller = Annotated[str, typer.Option(help="The controller to talk to.")]
 TaskType = Annotated[str, typer.Argument(metavar="TYPE", help="The task type, such as UpsertCompactionTask.")]
@@ -25,11 +25,11 @@ def _client(url: str) -> Any:
 
 @app.command("list")
 def list_tasks(
-    task_type: Annotated[str | None, typer.Option("--type", help="Of one type; else of all.")] = None,
-    table: Annotated[str | None, typer.Option(help="Of one table, by its typed name; else of all.")] = None,
+    task_type: Annotated[str | None, typer.Option("--type", help="One type; by default all.")] = None,
+    table: Annotated[str | None, typer.Option(help="One table, by its typed name; by default all.")] = None,
     controller: Controller = _LOCAL,
 ) -> None:
-    """List the tasks, where they are, and how many subtasks are in which state."""
+    """List the tasks with their states and their numbers of subtasks in each state."""
     client = _client(controller)
     rows = []
     for kind in client.task_types() if task_type is None else [task_type]:
@@ -42,10 +42,10 @@ def list_tasks(
 @app.command("show")
 def show(
     name: TaskName,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all details, as JSON.")] = False,
     controller: Controller = _LOCAL,
 ) -> None:
-    """Show a task with its subtasks, and what came of them; status 1 when it has failed."""
+    """Show a task with its subtasks and their results; status 1 if it has failed."""
     client = _client(controller)
     found = client.task_debug(name)
     if as_json:
@@ -69,11 +69,11 @@ def _print_task(name: str, found: Mapping[str, Any], progress: Mapping[str, Any]
 
 @app.command("schedule")
 def schedule(
-    task_type: Annotated[str | None, typer.Option("--type", help="One type; else all.")] = None,
-    table: Annotated[str | None, typer.Option(help="One table; else all.")] = None,
+    task_type: Annotated[str | None, typer.Option("--type", help="One type; by default all.")] = None,
+    table: Annotated[str | None, typer.Option(help="One table; by default all.")] = None,
     controller: Controller = _LOCAL,
 ) -> None:
-    """Make now the tasks that table configs ask for; status 1 when some could not be made."""
+    """Schedule now the tasks that table configs define; status 1 if some could not be scheduled."""
     answer = _client(controller).schedule_tasks(task_type, table)
     errors = [answer.pop(key, "") for key in ("generationErrors", "schedulingErrors")]
     for kind, names in answer.items():
@@ -91,13 +91,13 @@ def schedule(
 def execute(
     task_type: TaskType,
     table: Annotated[str, typer.Argument(help="The table.")],
-    name: Annotated[str, typer.Option(help="The last part of the task's name; made up unless given.")] = "",
+    name: Annotated[str, typer.Option(help="The last part of the task's name; by default generated.")] = "",
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value in place of the table's; repeatable.")
+        list[str] | None, typer.Option("--set", help="key=value, overriding the table's; repeatable.")
     ] = None,
     controller: Controller = _LOCAL,
 ) -> None:
-    """Make one task with settings of your own."""
+    """Run one task with the given settings."""
     given = dict(_pair(text) for text in setting or [])
     for made in _client(controller).execute_task(task_type, table, name, given).values():
         typer.echo(made)
@@ -112,25 +112,25 @@ def _pair(text: str) -> tuple[str, str]:
 
 @app.command("stop")
 def stop(task_type: TaskType, controller: Controller = _LOCAL) -> None:
-    """Let no task of a type go on; minions give up what they do of it."""
+    """Stop the tasks of a type; minions abort their running subtasks."""
     typer.echo(_client(controller).change_queue(task_type, "stop"))
 
 
 @app.command("resume")
 def resume(task_type: TaskType, controller: Controller = _LOCAL) -> None:
-    """Let the tasks of a type go on."""
+    """Resume the tasks of a type."""
     typer.echo(_client(controller).change_queue(task_type, "resume"))
 
 
 @app.command("cleanup")
 def cleanup(task_type: TaskType, controller: Controller = _LOCAL) -> None:
-    """Forget the tasks of a type that have ended."""
+    """Delete the tasks of a type that have ended."""
     typer.echo(_client(controller).change_queue(task_type, "cleanup"))
 
 
 @app.command("cancel")
 def cancel(names: Annotated[list[str], typer.Argument(metavar="TASK...")], controller: Controller = _LOCAL) -> None:
-    """Cancel tasks and forget them."""
+    """Cancel tasks and delete them."""
     client = _client(controller)
     for name in names:
         typer.echo(client.delete_task(name))
@@ -139,7 +139,7 @@ def cancel(names: Annotated[list[str], typer.Argument(metavar="TASK...")], contr
 @app.command("delete")
 def delete(
     task_type: TaskType,
-    force: Annotated[bool, typer.Option(help="At once, even while something of it runs.")] = False,
+    force: Annotated[bool, typer.Option(help="Delete it even while its tasks are running.")] = False,
     controller: Controller = _LOCAL,
 ) -> None:
     """Delete the queue of a type with its tasks."""

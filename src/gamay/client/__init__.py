@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 
-# what users of pinotdb call settings, and what needs none here: values have their types, and nothing is printed
+# pinotdb's names of settings, and those without effect here: values are typed always, and nothing is printed
 _RENAMED = {"username": "user", "verify_ssl": "verify", "timeout": "timeout_s", "query_options": "options"}
 _NEEDLESS = ("debug", "preserve_types")
 
@@ -91,12 +91,12 @@ def connect(
     controller: str | None = None,
     **settings: Any,
 ) -> Connection:
-    """Return a connection to a broker, or, given the URL of a controller, to the brokers that it knows.
+    """Return a connection to a broker or, given a controller's URL, to the brokers that it lists.
 
-    host: may be a URL, which then says scheme and port itself. path: where the broker takes SQL. settings: the fields of
-    `gamay.client.connection.Settings`; also by pinotdb's names `username`, `verify_ssl`, `timeout`, `query_options`,
-    `use_multistage_engine` and `extra_request_headers`, and `debug` and `preserve_types`, which do nothing: so pinotdb's
-    dialect of SQLAlchemy works with this module.
+    host: a host name, or a URL that includes scheme and port. path: the broker's SQL endpoint. settings: the fields of
+    `gamay.client.connection.Settings`. pinotdb's names `username`, `verify_ssl`, `timeout`, `query_options`,
+    `use_multistage_engine` and `extra_request_headers` are accepted too, as are `debug` and `preserve_types`, which have no
+    effect, so that pinotdb's SQLAlchemy dialect works with this module.
     """
     settings = {_RENAMED.get(name, name): value for name, value in settings.items() if name not in _NEEDLESS}
     settings.setdefault("sql_path", path)

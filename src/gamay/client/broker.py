@@ -19,7 +19,7 @@ _ANSWER_KEYS = ("exceptions", "resultTable", "aggregationResults", "selectionRes
 
 
 class BrokerClient(HttpService):
-    """One broker. `gamay.client.Connection` finds brokers, tries another one when one fails, and reads the answers."""
+    """Client of one broker; `gamay.client.Connection` adds discovery, failover and the parsing of answers."""
 
     def health(self) -> bool:
         """Return whether the broker says that it is ready."""
@@ -47,8 +47,8 @@ class BrokerClient(HttpService):
     ) -> dict[str, Any]:
         """Return the JSON that answers a query, which may hold exceptions.
 
-        options: query options as `option_text` makes them. path: where the broker takes queries, if not at the usual place.
-        timeout_s: how long to wait for this answer, if not as long as for all others.
+        options: query options as `option_text` makes them. path: the broker's query endpoint, if not the usual one.
+        timeout_s: the timeout of this request, if not the client's.
 
         Raises the errors of `HttpService.json`.
         """
@@ -59,11 +59,11 @@ class BrokerClient(HttpService):
         timeout = {} if timeout_s is None else {"timeout": timeout_s}
         answer = self.json("POST", path, json=payload, **timeout)
         if not isinstance(answer, dict) or not any(key in answer for key in _ANSWER_KEYS):
-            raise NotAnAnswerError(f"POST {self.url}{path} answered with JSON that is not the answer to a query")
+            raise NotAnAnswerError(f"POST {self.url}{path} answered with JSON that is not a query response")
         return answer
 
     def cancel(self, client_query_id: str) -> bool:
-        """End the queries that were sent with this option `clientQueryId`; return whether one runs here.
+        """Cancel the queries that were sent with this option `clientQueryId`; return whether one runs here.
 
         Raises the errors of `HttpService.request`.
         """
@@ -75,7 +75,7 @@ class BrokerClient(HttpService):
 
 
 def option_text(options: Mapping[str, Any]) -> str:
-    """Return query options as requests carry them. Raises ProgrammingError for what would be read as another option.
+    """Return query options in the form that requests carry. Raises ProgrammingError for one that would be parsed as another.
 
     >>> option_text({"timeoutMs": 500, "trace": True})
     'timeoutMs=500;trace=true'

@@ -1,4 +1,4 @@
-"""Connections to a cluster: queries go to one of its brokers, and to another one when that fails."""
+"""Connections to a cluster: a query goes to one of its brokers, and to another one if that fails."""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,21 +32,22 @@ if TYPE_CHECKING:
     from gamay.client.tables.profile import Profile
 
 CONNECT_TIMEOUT_S = 5.0
-_GRACE_S = 1.0  # beyond the broker's own limit, so that its answer, which says more, can arrive
+_GRACE_S = 1.0  # beyond the broker's own timeout, so that its more specific error can arrive
 _THREADS = 16
 _UNAVAILABLE = 503
-_INTERRUPTED_MAX = 1  # a query that may have brought a broker down is not sent to all the others, too
+_INTERRUPTED_MAX = 1  # a query that may have crashed a broker is not sent to every other broker
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How brokers are spoken to.
+    """Settings of the connections to brokers.
 
-    auth_token: the value of the Authorization header, such as `Bearer …`; or user and password for Basic. database: the one
-    that tables belong to. timeout_s: how long a query may take; None leaves that to the broker, and waits half a minute.
-    options: query options of every query, as a mapping or as `k=v;k2=v2`. allow_partial: give an answer that some servers
-    had no part in, instead of raising; `ResultSetGroup.partial` and `exceptions` tell. verify: True, False or an SSLContext.
-    sql_path: where the brokers take SQL. transport: of httpx, instead of the network.
+    auth_token: the value of the Authorization header, such as `Bearer …`; or user and password for Basic. database: the
+    default
+    database of table names. timeout_s: timeout of a query; None leaves it to the broker, and waits half a minute.
+    options: query options of every query, as a mapping or as `k=v;k2=v2`. allow_partial: return an answer that some servers
+    did not contribute to instead of raising; see `ResultSetGroup.partial` and `exceptions`. verify: True, False or an
+    SSLContext. sql_path: the brokers' SQL endpoint. transport: an httpx transport, instead of the network.
     """
 
     auth_token: str | None = None
@@ -65,7 +66,7 @@ class Settings:
     clock: Clock = SYSTEM_CLOCK
 
     def service(self) -> dict[str, Any]:
-        """Return what a client of one service is made with."""
+        """Return the keyword arguments of an `HttpService`."""
         headers = dict(self.headers)
         if self.database:
             headers["database"] = self.database
@@ -89,10 +90,11 @@ def _basic(user: str | None, password: str | None) -> str | None:
 
 
 class Connection:
-    """A connection to a cluster. Any number of threads may use it. Use as a context manager, or call `close`.
+    """A thread-safe connection to a cluster. Use it as a context manager, or call `close`.
 
     Made by `from_controller`, `from_host_list`, `from_zookeeper`, `from_properties`, or `gamay.client.connect`; their
-    keywords are the fields of `Settings`. No network is used before the first query, but for a session with ZooKeeper.
+    keywords are the fields of `Settings`. No network connection is opened before the first query, except for a ZooKeeper
+    session.
     """
 
     def __init__(self, directory: BrokerDirectory, settings: Settings | None = None) -> None:
@@ -106,7 +108,7 @@ class Connection:
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
 
-    # PEP 249 wants them here, too, for programs that use several such modules
+    # PEP 249 has them here too, for programs that use several DB-API modules
     Warning = errors.Warning
     Error = errors.Error
     InterfaceError = errors.InterfaceError
@@ -118,7 +120,7 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    # -- making one
+    # -- constructors
 
     @classmethod
     def from_host_list(cls, *hosts: str | Iterable[str], scheme: str = "http", **settings: Any) -> Self:
@@ -129,9 +131,10 @@ class Connection:
 
     @classmethod
     def from_controller(cls, url: str, *, scheme: str | None = None, **settings: Any) -> Self:
-        """Connect to the brokers that a controller knows; they are looked up again every `refresh_s` and when one fails.
+        """Connect to the brokers that a controller lists; the list is refreshed every `refresh_s` and when all of them fail.
 
-        scheme: of the brokers, if not that of the controller's URL. A user and password in the URL are for the brokers, too.
+        scheme: of the brokers, if not that of the controller's URL. A user and password in the URL are sent to the
+        brokers, too.
         """
         chosen = _settings(settings)
         credentials = _wrong_address(service_url, url)[1]
@@ -152,15 +155,15 @@ class Connection:
     ) -> Self:
         """Connect to the brokers registered in ZooKeeper, at `host:port,…/path of the cluster`. Needs `gamay[zookeeper]`.
 
-        client: a started kazoo client to use, and to leave open. login: how ZooKeeper is spoken to otherwise: TLS, and as
-        whom, by its scheme `digest` or by SASL.
+        client: a started kazoo client to use, and to leave open. login: without a client, TLS and credentials for ZooKeeper,
+        by its scheme `digest` or by SASL.
         """
         chosen = _settings(settings)
         return cls(_wrong_address(ZooKeeperDirectory, path, client, scheme, login), chosen)
 
     @classmethod
     def from_properties(cls, properties: "Mapping[str, str] | str | PathLike[str]", **settings: Any) -> Self:
-        """Connect as properties of Java's client say: a mapping, or a file; see `gamay.client.properties`."""
+        """Connect by the properties of Java's client, a mapping or a file; see `gamay.client.properties`."""
         from gamay.client.properties import read_properties
 
         return read_properties(cls, properties, settings)
@@ -179,11 +182,11 @@ class Connection:
     ) -> ResultSetGroup:
         """Return the answer to a query.
 
-        parameters: a mapping for `:name` or `%(name)s`, or a list for `?`. options: query options, beside those of
-        the connection. language: `sql` or `pql`. timeout_s, allow_partial: instead of the connection's.
-        Raises ProgrammingError, OperationalError, DataError, InternalError by what the answer says, OperationalError when no
-        broker answers (in time), InterfaceError when what answers is no broker. Warns (UserWarning) of what the broker says
-        of options.
+        parameters: a mapping for `:name` or `%(name)s`, or a list for `?`. options: query options, added to those of
+        the connection. language: `sql` or `pql`. timeout_s, allow_partial: override the connection's.
+        Raises ProgrammingError, OperationalError, DataError or InternalError for the answer's error code, OperationalError
+        when no broker answers (in time), InterfaceError when the peer is not a broker. Issues a UserWarning for each
+        warning of the broker.
         """
         if language not in (SQL, PQL):
             raise ProgrammingError(f"the language {language!r} is neither 'sql' nor 'pql'", ErrorCode.QUERY_VALIDATION)
@@ -195,7 +198,7 @@ class Connection:
             raise error_of(group.exceptions, response)
         if group.num_servers_lacking > 0 and not takes_part:
             raise OperationalError(
-                f"{group.reasons[0]}; allow_partial=True takes what the others have",
+                f"{group.reasons[0]}; allow_partial=True accepts the answer of the others",
                 ErrorCode.SERVER_NOT_RESPONDING,
                 response=response,
             )
@@ -209,7 +212,7 @@ class Connection:
         parameters: Mapping[str, Any] | Sequence[Any] | None = None,
         **keywords: Any,
     ) -> "Future[ResultSetGroup]":
-        """Send a query and return at once; the future gives what `execute` returns or raises.
+        """Send a query and return immediately; the future completes with what `execute` returns or raises.
 
         It runs on a thread of the connection, so it needs no event loop; within one, `await asyncio.wrap_future(future)`.
         """
@@ -220,13 +223,13 @@ class Connection:
             return self._threads.submit(self.execute, query, parameters, **keywords)
 
     def table(self, name: str) -> "Table":
-        """Return a table to ask without SQL: see `gamay.client.tables.Table`."""
+        """Return a table to query without SQL; see `gamay.client.tables.Table`."""
         from gamay.client.tables import Table
 
         return Table(self._only_set, name)
 
     def profile(self, name: str, columns: Sequence[str] | None = None, where: "Expression | None" = None) -> "Profile":
-        """Return what is in the columns of a table; see `gamay.client.tables.profile`. Raises what `execute` raises."""
+        """Return a profile of a table's columns; see `gamay.client.tables.profile`. Raises what `execute` raises."""
         from gamay.client.tables.profile import profile
 
         return profile(self._only_set, name, columns, where)
@@ -235,9 +238,10 @@ class Connection:
         return self.execute(query).get_result_set(0)
 
     def cancel(self, client_query_id: str) -> bool:
-        """End a query that another thread has sent with the option `clientQueryId`; return whether a broker has it.
+        """Cancel a query that another thread has sent with the option `clientQueryId`; return whether a broker was running
+        it.
 
-        One that has ended, or has not arrived yet, nobody has. Raises OperationalError when no broker could be asked.
+        No broker runs one that has ended or has not arrived yet. Raises OperationalError when no broker could be asked.
         """
         with self._lock:
             self._check_open()
@@ -274,11 +278,11 @@ class Connection:
         self._check_open()
 
     def rollback(self) -> None:
-        """Do nothing: queries change nothing that could be rolled back."""
+        """Do nothing: queries change nothing."""
         self._check_open()
 
     def close(self) -> None:
-        """Close the connections to brokers; queries that run on other threads fail. Closing twice is fine."""
+        """Close the connections to brokers; queries that run on other threads fail. Closing twice is allowed."""
         with self._lock:
             self._closed = True
             brokers, self._brokers = self._brokers, {}
@@ -295,7 +299,7 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- asking
+    # -- sending queries
 
     def _check_open(self) -> None:
         if self._closed:
@@ -313,7 +317,8 @@ class Connection:
     ) -> tuple[dict[str, Any], str]:
         """Return the answer and the URL of the broker that gave it.
 
-        Each broker is tried once; one that hung up half way once more, as its connection may have been a stale one.
+        Each broker is tried once; one that closed the connection midway is tried again, as the connection may have been
+        stale.
         """
         self._check_open()
         path = self._settings.sql_path if language == SQL else None
@@ -359,7 +364,7 @@ class Connection:
             raise OperationalError(f"the brokers cannot be looked up: {error}", ErrorCode.BROKER_INSTANCE_MISSING) from error
 
     def _limit(self, options: dict[str, Any], timeout_s: float | None) -> float:
-        """Return how long to wait for an answer, in seconds; tells the broker of a limit that it does not know of."""
+        """Return the timeout of the request in seconds; adds `timeoutMs` to the options where they lack it."""
         limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
         told = next((options[name] for name in options if name.lower() == "timeoutms"), None)
         if told is None:
@@ -372,12 +377,12 @@ class Connection:
         try:
             told_s = float(told) / 1000 + _GRACE_S
         except ValueError:
-            told_s = TIMEOUT_S  # the broker refuses it, with the reason
+            told_s = TIMEOUT_S  # the broker rejects it with the reason
         return told_s if limit_s is None else min(told_s, limit_s + _GRACE_S)
 
 
 def _full_name(table: str, database: str | None) -> str:
-    """Return the name by which directories know a table, in lower case; `database` is that of the connection."""
+    """Return the key of a table in broker directories: its name in lower case. database: the connection's."""
     prefix, dot, rest = table.partition(".")
     if dot:
         return rest if prefix == DEFAULT_DATABASE else table
@@ -409,7 +414,7 @@ def _controller(url: str, settings: Settings) -> ControllerClient:
 
 
 def _out_of_time(url: str, wait_s: float) -> str:
-    return f"broker {url} did not answer within {wait_s:g} s; timeout_s, or the option timeoutMs, gives it longer"
+    return f"broker {url} did not answer within {wait_s:g} s; raise timeout_s, or the option timeoutMs"
 
 
 def _nobody(failures: Mapping[str, str]) -> OperationalError:
@@ -418,7 +423,7 @@ def _nobody(failures: Mapping[str, str]) -> OperationalError:
 
 
 def _refused(url: str, error: GamayError) -> Exception:
-    """Return the exception for a broker that answers, but not the query."""
+    """Return the exception for a broker that rejects the request."""
     if error.http_status in (401, 403):
         return OperationalError(f"broker {url} denies access: {error}", ErrorCode.ACCESS_DENIED)
     if isinstance(error, NotFoundError):

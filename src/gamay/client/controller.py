@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class ControllerClient(HttpService):
-    """Administers a cluster. Every method raises the errors of `HttpService.request`."""
+    """Client of a controller, to administer a cluster. Every method raises the errors of `HttpService.request`."""
 
     # -- service
 
@@ -39,7 +39,7 @@ class ControllerClient(HttpService):
         return list(self.json("GET", "/cluster/damage")["damaged"])
 
     def mend_record(self, path: str, document: Mapping[str, Any] | None = None) -> str:
-        """Make a damaged record anew; document: what it held, where nothing else tells. Return what was done."""
+        """Repair a damaged record; return what was done. document: its content, where it cannot be derived."""
         return self.status_text("POST", "/cluster/damage", params={"path": path}, json=document)
 
     def live_brokers(self) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
@@ -129,7 +129,7 @@ class ControllerClient(HttpService):
     # -- segments: read
 
     def read_snapshot(self, table: str, table_type: str | None = None) -> dict[str, Any]:
-        """Return what a reader of all rows needs, as of one moment: schema, configs, segments with their copies, servers."""
+        """Return a consistent snapshot for a full scan: schema, configs, segments with their replicas, servers."""
         path = f"/tables/{quote(table, safe='')}/readSnapshot"
         return dict(self.json("GET", path, params={"type": table_type}, timeout=UPLOAD_TIMEOUT_S))
 
@@ -147,7 +147,7 @@ class ControllerClient(HttpService):
         return dict(self.json("GET", f"{_segment(table, segment)}/metadata"))
 
     def download_segment(self, table: str, segment: str, destination: Path) -> Path:
-        """Write the archive of a segment to a file, in pieces."""
+        """Stream the archive of a segment to a file."""
         with self._http.stream("GET", _segment(table, segment), timeout=UPLOAD_TIMEOUT_S) as response:
             if response.status_code >= 400:
                 response.read()
@@ -160,20 +160,20 @@ class ControllerClient(HttpService):
     # -- streams
 
     def realtime_status(self, table: str) -> dict[str, Any]:
-        """Return all that is known of the consumption of a table: offsets, lag, rates, memory, builds, errors."""
+        """Return the state of a table's consumption: offsets, lag, rates, memory, builds, errors."""
         return dict(self.json("GET", f"/tables/{quote(table, safe='')}/realtimeStatus"))
 
     def dead_letters(self, table: str, limit: int = 100) -> list[dict[str, Any]]:
-        """Return the last messages of a table's stream that are no rows of it, and the offsets that the stream had lost."""
+        """Return the latest stream messages that could not become rows, and the offsets that the stream had lost."""
         answer = self.json("GET", f"/tables/{quote(table, safe='')}/deadLetters", params={"limit": limit})
         return list(answer["deadLetters"])
 
     def replay_dead_letters(
         self, table: str, messages: Sequence[tuple[int, str]] | None = None, *, again: bool = False
     ) -> dict[str, Any]:
-        """Have dead letters written to their stream again: messages of (partition, offset), or all that can be and were not.
+        """Write dead letters to their stream again: the given (partition, offset), or all that can be and were not yet.
 
-        again: also those that were replayed already. Return what was `replayed`, and what was `notReplayed` and why.
+        again: include those that were already replayed. Return which were `replayed`, and which `notReplayed` and why.
         """
         path = f"/tables/{quote(table, safe='')}/deadLetters/replay"
         if messages is None:
@@ -182,17 +182,17 @@ class ControllerClient(HttpService):
         return dict(self.json("POST", path, params={"again": again}, json=body, timeout=UPLOAD_TIMEOUT_S))
 
     def pause_consumption(self, table: str, comment: str | None = None) -> dict[str, Any]:
-        """Commit what is consumed and stop consuming; return the pause status."""
+        """Commit the consuming segments and stop consuming; return the pause status."""
         path = f"/tables/{quote(table, safe='')}/pauseConsumption"
         return dict(self.json("POST", path, params={"comment": comment}))
 
     def resume_consumption(self, table: str, consume_from: str | None = None) -> dict[str, Any]:
-        """Go on consuming, from lastConsumed (the default), smallest or largest; return the pause status."""
+        """Resume consuming from lastConsumed (the default), smallest or largest; return the pause status."""
         path = f"/tables/{quote(table, safe='')}/resumeConsumption"
         return dict(self.json("POST", path, params={"consumeFrom": consume_from}))
 
     def force_commit(self, table: str) -> str:
-        """Have all consuming segments of a table committed with what they have; return the id of the job."""
+        """Commit all consuming segments of a table as they are; return the id of the job."""
         return str(self.json("POST", f"/tables/{quote(table, safe='')}/forceCommit")["forceCommitJobId"])
 
     # -- segments: change
@@ -206,7 +206,7 @@ class ControllerClient(HttpService):
         return self.status_text("POST", f"/segments/{quote(table, safe='')}/delete", json=list(segments))
 
     def reload(self, table: str, segment: str | None = None) -> str:
-        """Have servers load a table's segments, or one, again with the present config."""
+        """Have servers reload a table's segments, or one of them, with the current config."""
         path = f"/segments/{quote(table, safe='')}" if segment is None else _segment(table, segment)
         return self.status_text("POST", f"{path}/reload")
 
@@ -282,30 +282,31 @@ class ControllerClient(HttpService):
         return list(self.json("GET", "/tasks/tasktypes"))
 
     def task_states(self, task_type: str) -> dict[str, str]:
-        """Return where the tasks of a type are, by name."""
+        """Return the states of the tasks of a type, by name."""
         return dict(self.json("GET", f"/tasks/{quote(task_type, safe='')}/taskstates"))
 
     def task_counts(self, task_type: str, table: str | None = None) -> dict[str, dict[str, int]]:
-        """Return how many subtasks of each task are in which state; table: a typed name."""
+        """Return the number of subtasks in each state, by task. table: a typed name."""
         return dict(self.json("GET", f"/tasks/{quote(task_type, safe='')}/taskcounts", params={"table": table}))
 
     def task_debug(self, name: str, verbosity: int = 1) -> dict[str, Any]:
-        """Return what is known of a task and its subtasks."""
+        """Return the details of a task and its subtasks."""
         return dict(self.json("GET", f"/tasks/task/{quote(name, safe='')}/debug", params={"verbosity": verbosity}))
 
     def task_progress(self, name: str) -> dict[str, Any]:
-        """Return what minions have noted of a task's subtasks, by subtask."""
+        """Return the progress that minions reported, by subtask."""
         return dict(self.json("GET", f"/tasks/subtask/{quote(name, safe='')}/progress"))
 
     def schedule_tasks(self, task_type: str | None = None, table: str | None = None) -> dict[str, str]:
-        """Make the tasks that table configs ask for; return their names by type, `generationErrors`, `schedulingErrors`."""
+        """Schedule the tasks that table configs define; return their names by type, `generationErrors`,
+        `schedulingErrors`."""
         params = {"taskType": task_type, "tableName": table}
         return dict(self.json("POST", "/tasks/schedule", params=params, timeout=UPLOAD_TIMEOUT_S))
 
     def execute_task(
         self, task_type: str, table: str, name: str = "", configs: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Make a task with settings of your own; return its name by typed table."""
+        """Run a task with the given configs; return its name by typed table."""
         body = {"taskType": task_type, "tableName": table, "taskName": name, "taskConfigs": dict(configs or {})}
         return dict(self.json("POST", "/tasks/execute", json=body, timeout=UPLOAD_TIMEOUT_S))
 
@@ -318,10 +319,10 @@ class ControllerClient(HttpService):
         return self.status_text("DELETE", f"/tasks/{quote(task_type, safe='')}", params={"forceDelete": force})
 
     def delete_task(self, name: str) -> str:
-        """Cancel a task and forget it."""
+        """Cancel a task and delete it."""
         return self.status_text("DELETE", f"/tasks/task/{quote(name, safe='')}")
 
-    # -- replacing segments as a whole
+    # -- replacing segments atomically
 
     def start_replace(
         self,
@@ -334,7 +335,7 @@ class ControllerClient(HttpService):
     ) -> str:
         """Announce that segments will be replaced by others; return the id for `end_replace`.
 
-        Replacements of the same segments that have not ended are given up; of_table: and those of the whole table.
+        Unfinished replacements of the same segments are aborted. of_table: also those of the whole table.
         """
         body = {"segmentsFrom": list(segments_from), "segmentsTo": list(segments_to)}
         path = f"/segments/{quote(table, safe='')}/startReplaceSegments"
@@ -343,7 +344,7 @@ class ControllerClient(HttpService):
         return str(answer["segmentLineageEntryId"])
 
     def end_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
-        """Show the new segments and hide the old ones, at once."""
+        """Atomically publish the new segments to queries and hide the old ones."""
         params = {"type": table_type, "segmentLineageEntryId": entry_id}
         path = f"/segments/{quote(table, safe='')}/endReplaceSegments"
         self.request("POST", path, params=params, timeout=UPLOAD_TIMEOUT_S)
@@ -351,10 +352,10 @@ class ControllerClient(HttpService):
     def end_replaces(
         self, table: str, entry_ids: Sequence[str], table_type: str = "OFFLINE", batch: tuple[str, int] | None = None
     ) -> None:
-        """End several replacements in one step; the first id is that of the entry which remains of them.
+        """End several replacements atomically; they are merged into the entry of the first id.
 
-        batch: the id of a streaming writer and the number of its batch that these show. Raises ConflictError when that batch
-        was shown before, by other replacements.
+        batch: the id of a streaming writer and the number of the batch that these publish. Raises ConflictError when that
+        batch was published before, by other replacements.
         """
         path = f"/segments/{quote(table, safe='')}/endReplaceSegmentsTogether"
         body: dict[str, Any] = {"segmentLineageEntryIds": list(entry_ids)}
@@ -368,18 +369,18 @@ class ControllerClient(HttpService):
         return dict(orjson.loads(response.content)["lineageEntries"]) if response.content else {}
 
     def shown_batches(self, table: str, table_type: str = "OFFLINE") -> dict[str, int]:
-        """Return the number of the last batch that each streaming writer has shown, by the writer's id."""
+        """Return the number of the last batch that each streaming writer has published, by the writer's id."""
         response = self.request("GET", f"/segments/{quote(table, safe='')}/lineage", params={"type": table_type})
         return dict(orjson.loads(response.content).get("writers", {})) if response.content else {}
 
     def revert_replace(self, table: str, entry_id: str, table_type: str = "OFFLINE") -> None:
-        """Give up a replacement that was started. Raises ConflictError for one that has ended, which queries see."""
+        """Abort an unfinished replacement. Raises ConflictError for one that has ended, which queries see."""
         params = {"type": table_type, "segmentLineageEntryId": entry_id, "forceRevert": True, "unlessEnded": True}
         self.request("POST", f"/segments/{quote(table, safe='')}/revertReplaceSegments", params=params)
 
 
 def custom_map_headers(entries: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of an upload that adds entries to the custom ones of the segment's record."""
+    """Return the headers of an upload that add entries to the custom map of the segment's record."""
     if not entries:
         return {}
     modifier = orjson.dumps({"mapModifyMode": "UPDATE", "map": dict(entries)}).decode()

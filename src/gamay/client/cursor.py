@@ -16,18 +16,18 @@ Column = tuple[str, str, None, None, None, None, None]
 
 
 class Cursor:
-    """Sends queries and hands out rows, tuples of Python's values. One thread at a time.
+    """A cursor: sends queries and returns rows as tuples of Python values. Not thread-safe.
 
-    arraysize: how many rows `fetchmany` returns unless told. messages: (Warning, text) about the last answer.
+    arraysize: the default size of `fetchmany`. messages: (Warning, text) about the last answer.
     """
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self._closed = False
         self._group: ResultSetGroup | None = None
-        self._results: list[ResultSet] = []  # whose rows are fetched, one after another
-        self._more: list[list[ResultSet]] = []  # those of the sets behind
-        self._rows: list[tuple[Any, ...]] | None = None  # made with the first fetch: frames do without
+        self._results: list[ResultSet] = []  # the current set, as parts whose rows are fetched in order
+        self._more: list[list[ResultSet]] = []  # the sets that follow
+        self._rows: list[tuple[Any, ...]] | None = None  # converted by the first fetch; data frames do not need them
         self._next = 0
         self.arraysize = 1
         self.messages: list[tuple[type[Warning], Warning]] = []
@@ -36,7 +36,7 @@ class Cursor:
     # -- asking
 
     def execute(self, operation: str, parameters: Parameters | None = None, **keywords: Any) -> Self:
-        """Send a query; returns the cursor.
+        """Send a query and return the cursor.
 
         parameters: a mapping for `%(name)s`, or a list for `%s` or `?`; keywords: as of `Connection.execute`.
         """
@@ -72,11 +72,11 @@ class Cursor:
         self._group, self._results, self._more, self._rows, self._next = None, [], [], None, 0
         self.messages = []
 
-    # -- what the last answer was
+    # -- the last answer
 
     @property
     def description(self) -> list[Column] | None:
-        """The columns as (name, type code, None, …); None before a query, or where the answer has no rows by its nature.
+        """The columns as (name, type code, None, …); None before a query, and after one that returns no result set.
 
         The type code is the wire type (`LONG`, `STRING_ARRAY`), which equals the type objects of `gamay.client.types`.
         """
@@ -87,12 +87,12 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the answer has; -1 before there is one."""
+        """The number of rows of the answer; -1 before a query."""
         return sum(map(len, self._results)) if self._results else -1
 
     @property
     def rownumber(self) -> int | None:
-        """The number of the row, from 0, that is fetched next."""
+        """The index of the next row to fetch, from 0."""
         return self._next if self._results else None
 
     @property
@@ -101,12 +101,12 @@ class Cursor:
 
     @property
     def stats(self) -> QueryStatistics | None:
-        """What the last answer cost."""
+        """The execution statistics of the last answer."""
         return None if self._group is None else self._group.stats
 
     @property
     def partial(self) -> bool:
-        """Whether something is left out of the last answer."""
+        """Whether the last answer is incomplete."""
         return self._group is not None and self._group.partial
 
     # -- fetching
@@ -117,7 +117,7 @@ class Cursor:
         return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """Return the next `size` (else `arraysize`) rows, or as many as there are."""
+        """Return the next `size` (by default `arraysize`) rows, fewer at the end."""
         return self._take_rows(self.arraysize if size is None else size)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -166,7 +166,7 @@ class Cursor:
     # -- the rest of PEP 249
 
     def nextset(self) -> bool | None:
-        """Go on to the rows of PQL's next aggregate; return None when there is none, as behind an answer to SQL."""
+        """Move to the rows of PQL's next aggregate; return None if there is none, as always for SQL."""
         self._check_fetchable()
         self.messages = []
         if not self._more:
@@ -183,7 +183,7 @@ class Cursor:
         self._check_open()
 
     def close(self) -> None:
-        """Give up the rows; the cursor cannot be used any more. Closing twice is fine."""
+        """Release the rows; the cursor is unusable afterwards. Closing twice is allowed."""
         self._forget()
         self._closed = True
 
@@ -205,7 +205,7 @@ class Cursor:
 
 
 def _renamed(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Take `queryOptions`, as users of pinotdb write it, for `options`."""
+    """Return keywords with pinotdb's `queryOptions` renamed to `options`."""
     if "queryOptions" in keywords:
         keywords = {**keywords, "options": keywords["queryOptions"]}
         del keywords["queryOptions"]

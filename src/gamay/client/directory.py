@@ -1,4 +1,4 @@
-"""Where the brokers of a cluster are: a list of hosts, what the controller says, or what ZooKeeper holds."""
+"""Discovery of a cluster's brokers: a fixed list, the controller, or ZooKeeper."""
 
 import gzip
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,29 +20,29 @@ _ZOOKEEPER_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """URLs of brokers. by_table: those that answer for a table, by its name in lower case, raw and typed."""
+    """URLs of brokers. by_table: those that serve a table, by its lower-case name, raw and typed."""
 
     all: tuple[str, ...]
     by_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class BrokerDirectory(Protocol):
-    """Something that knows brokers."""
+    """Source of the list of brokers."""
 
     changes: bool
-    """Whether asking again may give another answer."""
+    """Whether the list may change."""
 
     def list_brokers(self) -> Listing:
-        """Return the brokers that are there now. Raises GamayError when that cannot be found out."""
+        """Return the current brokers. Raises GamayError when they cannot be determined."""
         ...
 
     def close(self) -> None:
-        """Give up what asking needs."""
+        """Release the resources."""
         ...
 
 
 class FixedBrokers:
-    """The brokers that the user names."""
+    """A fixed list of brokers, given by the user."""
 
     changes = False
 
@@ -62,17 +62,17 @@ class FixedBrokers:
 
 
 class ControllerDirectory:
-    """The brokers that a controller says are alive."""
+    """The live brokers that a controller reports."""
 
     changes = True
 
     def __init__(self, controller: ControllerClient, scheme: str = "http") -> None:
-        """scheme: how the brokers are spoken to."""
+        """scheme: `http` or `https`, of the brokers' URLs."""
         self._controller = controller
         self._scheme = scheme
 
     def list_brokers(self) -> Listing:
-        """Ask the controller. Raises the errors of `HttpService.json`."""
+        """Query the controller. Raises the errors of `HttpService.json`."""
         tenants, tables = self._controller.live_brokers()
         try:
             every = self._urls(broker for brokers in tenants.values() for broker in brokers)
@@ -92,10 +92,10 @@ class ControllerDirectory:
 
 
 class ZooKeeper(Protocol):
-    """What is needed of a kazoo client."""
+    """The part of a kazoo client that is used."""
 
     def exists(self, path: str) -> Any:
-        """Return something true if there is a node."""
+        """Return a true value if the node exists."""
         ...
 
     def get(self, path: str) -> tuple[bytes, Any]:
@@ -115,10 +115,10 @@ class ZooKeeperDirectory:
     def __init__(
         self, path: str, client: ZooKeeper | None = None, scheme: str = "http", login: ZooKeeperLogin = ANYBODY
     ) -> None:
-        """path: `host:port,host:port/path of the cluster`; the cluster may be left out where it is called PinotCluster.
+        """path: `host:port,host:port/path of the cluster`; the cluster may be omitted if it is called PinotCluster.
 
-        client: a started kazoo client; one is made when needed, with `login`. Raises InvalidConfigError where kazoo, or what
-        the login needs, is not installed.
+        client: a started kazoo client; without one, one is started with `login`. Raises InvalidConfigError where kazoo, or a
+        library that the login needs, is not installed.
         """
         self._hosts, slash, cluster = path.partition("/")
         if not self._hosts.strip():
@@ -161,7 +161,7 @@ class ZooKeeperDirectory:
             raise NotAnAnswerError(f"the node {path} in ZooKeeper does not hold an external view: {error!r}") from error
 
     def close(self) -> None:
-        """End the session, if it was begun here."""
+        """End the session if it was started here."""
         if self._is_own:
             self._client.stop()
 
@@ -193,12 +193,13 @@ def _url(scheme: str, host: str, port: str) -> str:
 
 
 def _with_credentials(host: str, scheme: str) -> str:
-    service_url(host, scheme)  # raises for what is none
+    service_url(host, scheme)  # raises for an invalid one
     return host if "://" in host else f"{scheme}://{host}"
 
 
 def _raw_and_typed(by_table: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return brokers by raw and typed name in lower case: a raw name's are those that have both halves, if any has."""
+    """Return brokers by raw and typed lower-case name: for a raw name, those that serve both halves, or else the last
+    half's."""
     found: dict[str, tuple[str, ...]] = {}
     for table, urls in by_table.items():
         name = table.lower()

@@ -1,6 +1,6 @@
-"""The exceptions of DB-API 2.0 (PEP 249), and which of them a failed query raises.
+"""The exceptions of DB-API 2.0 (PEP 249), and the mapping of a query's error codes to them.
 
-All are `GamayError`; those below `DatabaseError` are `QueryError` too, and so have the `code` that queries in process have.
+All are `GamayError`; subclasses of `DatabaseError` are also `QueryError`, with the same `code` as for in-process queries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,22 +12,22 @@ _CODES = {code.code: code for code in ErrorCode}
 
 
 class Warning(Exception):  # noqa: N818 - the name that PEP 249 gives it
-    """Something to know about an answer that is given nevertheless; found in `Cursor.messages`."""
+    """A note about an answer that is returned nevertheless; see `Cursor.messages`."""
 
 
 class Error(GamayError):
-    """Whatever goes wrong in this module."""
+    """Base class of the errors of this module."""
 
 
 class InterfaceError(Error):
-    """The client is used wrongly, or gets what it does not understand: a closed cursor, a wrong address."""
+    """An incorrect use of the client or an unintelligible answer: a closed cursor, a wrong address."""
 
 
 class DatabaseError(Error, QueryError):
-    """A query that got no answer, or not a whole one.
+    """A query that failed, or whose answer is incomplete.
 
-    code: the kind of error; error_code: its number, as the broker sent it, where it did; exceptions: all that the answer
-    held, as `(number, message)`; response: the answer, None where there was none.
+    code: the kind of error; error_code: its number, as sent by the broker if it did; exceptions: all those of the
+    answer, as `(number, message)`; response: the answer, or None.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class DatabaseError(Error, QueryError):
 
 
 class DataError(DatabaseError):
-    """A value that is not of the type that is asked for, or has no place in a query."""
+    """A value that does not have the requested type, or that a query cannot contain."""
 
 
 class OperationalError(DatabaseError):
-    """Not the query's fault: nobody answers, time or memory has run out, access is denied. Trying again later may help."""
+    """A failure not caused by the query: no broker answers, out of time or memory, access denied. A retry may succeed."""
 
 
 class IntegrityError(DatabaseError):
@@ -62,11 +62,11 @@ class InternalError(DatabaseError):
 
 
 class ProgrammingError(DatabaseError):
-    """The query's fault: its syntax, a table or column that does not exist, parameters that do not fit."""
+    """An error in the query: its syntax, an unknown table or column, unsuitable parameters."""
 
 
 class NotSupportedError(DatabaseError):
-    """Something that the database does not do."""
+    """A feature that the database does not support."""
 
 
 _PROGRAMMING = {
@@ -80,9 +80,9 @@ _INTERNAL = {ErrorCode.INTERNAL, ErrorCode.MERGE_RESPONSE, ErrorCode.UNKNOWN}
 
 
 def error_of(exceptions: Sequence[tuple[int, str]], response: Mapping[str, Any]) -> DatabaseError:
-    """Return the error for an answer with exceptions, of which there is at least one: the first decides what it is.
+    """Return the error for an answer's exceptions, at least one; the first determines its type.
 
-    Numbers that this release does not know are `InternalError` with `ErrorCode.UNKNOWN`; `error_code` has the number.
+    Unknown numbers give `InternalError` with `ErrorCode.UNKNOWN`; `error_code` keeps the number.
     """
     number, message = exceptions[0]
     code = _CODES.get(number, ErrorCode.UNKNOWN)

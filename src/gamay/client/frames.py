@@ -6,16 +6,16 @@
 | LONG         | int64                                                                                            |
 | FLOAT        | float32                                                                                          |
 | DOUBLE       | float64                                                                                          |
-| BIG_DECIMAL  | decimal128(38, s), decimal256(76, s) or, beyond, string; s is the largest number of places there |
+| BIG_DECIMAL  | decimal128(38, s), decimal256(76, s) or else string; s is the largest scale of the values         |
 | BOOLEAN      | bool                                                                                             |
 | TIMESTAMP    | timestamp("ms"), in UTC                                                                          |
 | STRING, JSON | string                                                                                           |
 | BYTES        | binary                                                                                           |
 | UUID         | binary of 16 bytes                                                                               |
 | UNKNOWN      | null                                                                                             |
-| MAP          | map of string to int64, float64, bool or string, whichever holds all values there                |
+| MAP          | map of string to int64, float64, bool or string, the narrowest that holds all values             |
 
-All else (OBJECT) is what Arrow makes of it, or text.
+Other types (OBJECT) have the type that Arrow infers, or are text.
 """
 
 import json
@@ -52,7 +52,7 @@ _DIGITS_128, _DIGITS_256 = 38, 76
 
 
 def arrow_table(columns: Sequence[str], types: Sequence[str], wire_rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Return rows of an answer, as its JSON has them, as a table; names that occur twice are kept.
+    """Return an answer's JSON rows as a table; duplicate names are kept.
 
     Raises InterfaceError for a value that is not of its column's type.
     """
@@ -102,7 +102,7 @@ def _scalars(kind: str, values: list[Any]) -> pa.Array:
 def _timestamps(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values, pa.string()).cast(_TYPES["TIMESTAMP"])
-    except pa.ArrowInvalid:  # years of five digits, or places that milliseconds do not have
+    except pa.ArrowInvalid:  # years of five digits, or a precision beyond milliseconds
         return pa.array(_each(milliseconds_of, values), pa.int64()).cast(_TYPES["TIMESTAMP"])
 
 
@@ -129,7 +129,7 @@ def decimal_array(texts: pa.Array) -> pa.Array:
 
 
 def map_array(maps: Sequence[dict[str, Any] | None]) -> pa.MapArray:
-    """Return maps as an Arrow array, whose values have the narrowest type that holds all of them; text where none does.
+    """Return maps as an Arrow array whose value type is the narrowest that holds all values; text where none does.
 
     >>> map_array([{"a": 1}, {"a": 2, "b": 0.5}, None]).type
     MapType(map<string, double>)
@@ -179,7 +179,7 @@ def typed_columns(table: pa.Table, types: Sequence[str]) -> pa.Table:
 
 
 def pandas_frame(table: pa.Table) -> Any:
-    """Return a table as a pandas DataFrame, in which whole numbers and booleans stay such beside nulls; maps are dicts.
+    """Return a table as a pandas DataFrame; integers and booleans with nulls have nullable dtypes; maps are dicts.
 
     Raises InvalidConfigError where pandas is not installed.
     """
@@ -188,7 +188,7 @@ def pandas_frame(table: pa.Table) -> Any:
     except ImportError as error:
         raise InvalidConfigError("a DataFrame of pandas needs pandas: pip install 'gamay[pandas]'") from error
     nullable = {pa.int32(): pandas.Int32Dtype(), pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
-    names = [str(i) for i in range(table.num_columns)]  # while columns are told apart: names may occur twice
+    names = [str(i) for i in range(table.num_columns)]  # unique for now: the real names may occur twice
     frame = table.rename_columns(names).to_pandas(maps_as_pydicts="strict")
     for name, column in zip(names, table.columns, strict=True):
         if column.null_count and column.type in nullable:
@@ -220,10 +220,10 @@ def _for_polars(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def numpy_columns(table: pa.Table) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
-    """Return a table as NumPy arrays by column; a name that occurs again has a number.
+    """Return a table as NumPy arrays by column name; duplicate names get a numeric suffix.
 
-    Numbers, booleans and timestamps (datetime64[ms]) have the dtype of their type; all else is objects: texts, bytes,
-    Decimals, dicts, lists. Numbers and booleans with nulls are masked arrays, timestamps have NaT, objects None.
+    Numbers, booleans and timestamps (datetime64[ms]) have their own dtype; all other types are objects: str, bytes,
+    Decimal, dict, list. Numbers and booleans with nulls are masked arrays, timestamps have NaT, objects None.
     """
     import numpy as np
 

@@ -1,6 +1,6 @@
-"""Requests to a controller or broker, and their failures as Gamay's errors.
+"""Requests to a controller or broker; failures become Gamay's errors.
 
-httpx is imported with the first client, not with this module: it takes longer to load than all the rest together.
+httpx is imported with the first client, not with this module: it takes longer to load than all other imports together.
 """
 
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import httpx
 
 TIMEOUT_S = 30.0
-_SHOWN_MAX = 120  # characters of an answer that is not understood
+_SHOWN_MAX = 120  # characters of an unintelligible answer
 
 
 class ServiceError(GamayError):
-    """A request that failed for a reason that may pass: status 500 and above, or no answer at all (status None)."""
+    """A request that failed for a possibly transient reason: status 500 and above, or no answer (status None)."""
 
     def __init__(self, message: str, status: int | None) -> None:
         super().__init__(message)
@@ -30,21 +30,21 @@ class ServiceError(GamayError):
 
 
 class UnreachableError(ServiceError):
-    """No connection was made, so the service has not seen the request."""
+    """A failure to connect, so that the service has not received the request."""
 
 
 class NoAnswerInTimeError(ServiceError):
-    """The service may still be at work on the request."""
+    """A timeout; the service may still be processing the request."""
 
 
 class NotAnAnswerError(GamayError):
-    """An answer that the service could not have given: not JSON, or cut off. Perhaps something else listens there."""
+    """An answer that is not from the expected service: not JSON, or truncated. Another program may listen there."""
 
     http_status = 502
 
 
 def service_url(text: str, scheme: str = "http") -> tuple[str, tuple[str, str] | None]:
-    """Return the URL of a service without its user, and (user, password) where it has them.
+    """Return the URL of a service without credentials, and its (user, password) if present.
 
     scheme: the scheme of a text without one. Raises InvalidConfigError.
 
@@ -68,14 +68,14 @@ def service_url(text: str, scheme: str = "http") -> tuple[str, tuple[str, str] |
 
 
 def _trusted(verify: Any) -> Any:
-    """Return what a server's certificate is checked against: OpenSSL's variables say it where they are set."""
+    """Return the `verify` argument for httpx: the authorities in OpenSSL's environment variables, if set."""
     if verify is not True or not ("SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ):
         return verify
     return ssl.create_default_context()
 
 
 class HttpService:
-    """One service at one address; any number of threads may use it. Use as a context manager, or call `close`."""
+    """A thread-safe client of one service at one address. Use it as a context manager, or call `close`."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class HttpService:
     ) -> None:
         """url: may carry a user and password, which are sent as Basic credentials unless there is a token.
 
-        auth_token: the value of the Authorization header. headers: sent with every request. timeout_s: how long to wait for
+        auth_token: the value of the Authorization header. headers: sent with every request. timeout_s: timeout for
         an answer; connect_timeout_s: for a connection. verify: as for httpx: True, False or an SSLContext.
-        Raises InvalidConfigError for what is no URL.
+        Raises InvalidConfigError for an invalid URL.
         """
         import httpx
 
@@ -123,10 +123,11 @@ class HttpService:
         self._http.close()
 
     def request(self, method: str, path: str, **options: Any) -> "httpx.Response":
-        """Send a request; raises the error that the answer's status stands for, with the service's own sentence.
+        """Send a request; raises the error for the answer's status, with the service's message.
 
         400, 409, 404 become InvalidConfigError, ConflictError, NotFoundError; other 4xx GamayError; 5xx and failed
-        connections ServiceError (UnreachableError, NoAnswerInTimeError); redirections are not followed, NotAnAnswerError.
+        connections ServiceError (UnreachableError, NoAnswerInTimeError). Redirects are not followed but raise
+        NotAnAnswerError.
         """
         import httpx
 
@@ -154,7 +155,7 @@ class HttpService:
         return response
 
     def _is_answer(self, _: "httpx.Response") -> bool:
-        """Whether a response is what was asked for, though its status is one of failures."""
+        """Whether a response with an error status is nevertheless a valid answer."""
         return False
 
     def json(self, method: str, path: str, **options: Any) -> Any:
@@ -184,7 +185,7 @@ def _shown(text: str) -> str:
 
 
 def failure_of(response: "httpx.Response") -> GamayError:
-    """Return the error that a response stands for."""
+    """Return the error for a response with an error status."""
     status = response.status_code
     sentence = _sentence(response)
     if status >= 500:
@@ -196,7 +197,7 @@ def failure_of(response: "httpx.Response") -> GamayError:
 
 
 def _sentence(response: "httpx.Response") -> str:
-    """Return what the service says went wrong: `error` of its JSON, or the text, or the status line."""
+    """Return the service's error message: `error` of its JSON, or the text, or the status line."""
     try:
         body = response.json()
     except ValueError:

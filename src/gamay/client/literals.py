@@ -1,7 +1,7 @@
-"""Values of Python as literals of SQL, and the places in a query where they go.
+"""Python values as SQL literals, and their insertion at the placeholders of a query.
 
-A value can only ever become one literal (or, from a list, several with commas): nothing in it is read as SQL. Placeholders
-are looked for outside string literals, quoted names and comments only.
+A value becomes exactly one literal (a list: several, comma-separated), so its content is never parsed as SQL. Placeholders
+are recognised only outside string literals, quoted names and comments.
 """
 
 import math
@@ -17,19 +17,19 @@ from gamay.base.errors import ErrorCode, nearest
 from gamay.client.errors import DataError, ProgrammingError
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
-# what is not closed goes on to the end: that is the broker's to tell
+# an unterminated token extends to the end; the broker reports it
 _OPAQUE = r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?|`[^`]*+`?|--[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"""
 _MARKED = re.compile(rf"{_OPAQUE}|(?P<place>\?)|(?<![:\w]):(?P<name>[A-Za-z_]\w*)")
 _PYFORMAT = re.compile(rf"{_OPAQUE}|(?P<percent>%%)|%\((?P<name>[^()]*)\)(?P<conversion>\w?)|(?P<place>%s(?!\w))")
-# beside any other character, a literal is set off by a space: `-?` must not become a comment, nor `'a'?` another string
+# next to any other character, a literal is separated by a space: `-?` must not become a comment, nor `'a'?` one string
 _NEIGHBOURS = frozenset(" \t\r\n(),=<>+*;[]|")
 
 
 def literal(value: Any) -> str:
-    """Return a value as SQL.
+    """Return a value as a SQL literal.
 
-    None, bool, int, float, Decimal, str, bytes (hex), datetime (in UTC; without a zone it is taken for UTC), date, time,
-    UUID; NumPy's scalars; lists, tuples, sets and arrays of these, for IN. Raises DataError for what has no literal.
+    None, bool, int, float, Decimal, str, bytes (hex), datetime (in UTC, also assumed without a zone), date, time,
+    UUID; NumPy's scalars; lists, tuples, sets and arrays of these, for IN. Raises DataError for any other value.
 
     >>> literal("it's"), literal([1, 2.5, None]), literal(b"\\x01\\xff")
     ("'it''s'", '1, 2.5, NULL', "'01ff'")
@@ -104,7 +104,7 @@ def _decimal(value: Decimal) -> str:
     plain = format(value, "f")
     if "." not in plain:
         return _scalar(int(plain))
-    # a number with a point is a double: one that would lose digits as such is written as text
+    # a number with a point is parsed as a double: one that would lose digits is written as text
     return plain if Decimal(repr(float(value))) == value else f"CAST('{plain}' AS BIG_DECIMAL)"
 
 
@@ -112,7 +112,7 @@ def _decimal(value: Decimal) -> str:
 class Template:
     """A query cut at its placeholders.
 
-    pieces: one more than keys; keys: names, or positions from 0; marks: the placeholders as they are written.
+    pieces: one more than keys; keys: names, or positions from 0; marks: the placeholders as written.
     """
 
     pieces: tuple[str, ...]
@@ -134,7 +134,7 @@ class Template:
 
 
 def filled(query: str, parameters: Mapping[str, Any] | Sequence[Any] | None) -> str:
-    """Return a query with its parameters: `:name` or `%(name)s` from a mapping, `?` or `%s` from a list.
+    """Return a query with its parameters filled in: `:name` or `%(name)s` from a mapping, `?` or `%s` from a list.
 
     Without parameters (None) the query is left as it is. Raises ProgrammingError, DataError.
     """
@@ -179,7 +179,7 @@ def placeholders(query: str) -> Template:
 
 
 def pyformat_template(query: str) -> Template:
-    """Cut a query at its `%(name)s`, or `%s`; `%%` stands for `%` everywhere. Other `%` are left: they divide, or match."""
+    """Cut a query at its `%(name)s`, or `%s`; `%%` stands for `%` everywhere. Any other `%` is kept (modulo, LIKE)."""
     pieces: list[str] = []
     keys: list[str | int] = []
     marks: list[str] = []
@@ -203,7 +203,7 @@ def pyformat_template(query: str) -> Template:
 
 
 def fill_positions(template: Template, parameters: Sequence[Any]) -> str:
-    """Fill placeholders in order. Raises ProgrammingError where there are not as many parameters as placeholders."""
+    """Fill placeholders in order. Raises ProgrammingError if the numbers of parameters and placeholders differ."""
     named = [mark for key, mark in zip(template.keys, template.marks, strict=True) if isinstance(key, str)]
     if named:
         raise ProgrammingError(
@@ -218,7 +218,7 @@ def fill_positions(template: Template, parameters: Sequence[Any]) -> str:
 
 
 def fill_names(template: Template, parameters: Mapping[str, Any]) -> str:
-    """Fill placeholders by name; names that the query does not use are fine. Raises ProgrammingError."""
+    """Fill placeholders by name; unused names are allowed. Raises ProgrammingError for a missing one."""
     if parameters and not template.keys:
         raise ProgrammingError(
             f"parameters are given ({', '.join(map(str, parameters))}), but the query has no placeholders such as "

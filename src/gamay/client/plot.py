@@ -1,4 +1,4 @@
-"""Rows of an answer as a chart, by Altair or else matplotlib, whichever is installed."""
+"""Charts of an answer's rows, drawn by Altair or else matplotlib, whichever is installed."""
 
 import itertools
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _BARS_MAX = 50
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is to be drawn: a kind, the column along, those that have heights."""
+    """Description of a chart: its kind, the column of the x axis, those of the y axis."""
 
     kind: str
     x: str
@@ -43,9 +43,9 @@ def choose(
     x: str | None = None,
     y: str | Sequence[str] | None = None,
 ) -> Chart:
-    """Return the chart that suits rows: lines over time, bars of a few texts, points of two numbers, else a histogram.
+    """Return a suitable chart: lines over time, bars for a few texts, a scatter plot of two numbers, else a histogram.
 
-    Raises InvalidConfigError for a kind or column that there is not, and for rows without numbers.
+    Raises InvalidConfigError for an unknown kind or column, and for rows without numbers.
 
     >>> choose(["city", "n"], ["STRING", "LONG"], [("Oslo", 2)])
     Chart(kind='bar', x='city', y=('n',))
@@ -60,9 +60,9 @@ def choose(
     kinds = dict(zip(columns, types, strict=True))
     numbers = [name for name in columns if kinds[name] in _NUMBERS]
     if wrong := next((name for name in asked if name not in numbers), None):
-        raise InvalidConfigError(f"column '{wrong}' is no number but {kinds[wrong]}, which has no height")
+        raise InvalidConfigError(f"column '{wrong}' is not numeric but {kinds[wrong]}, so it cannot be y")
     if not numbers:
-        raise InvalidConfigError("a chart needs a column of numbers, and the answer has none")
+        raise InvalidConfigError("a chart needs a numeric column, and the answer has none")
     if kind == "histogram" or (kind is None and len(columns) == 1):
         return Chart("histogram", x or (asked or numbers)[0], ())
     along = x or next((name for name in columns if kinds[name] == "TIMESTAMP"), None)
@@ -86,7 +86,7 @@ def _suiting(along: str, kind: str, columns: Sequence[str], rows: Sequence[Seque
 def plot(result: Rows, kind: str | None = None, x: str | None = None, y: str | Sequence[str] | None = None) -> Any:
     """Return a chart of a result: of Altair, or the axes of matplotlib; notebooks show both.
 
-    kind: bar, line, scatter or histogram; x: the column along; y: those with heights; all by the types unless given.
+    kind: bar, line, scatter or histogram; x, y: columns of the axes; the defaults depend on the types.
     Raises InvalidConfigError, also where neither library is installed.
     """
     rows = result.rows()
@@ -102,7 +102,7 @@ def plot(result: Rows, kind: str | None = None, x: str | None = None, y: str | S
 
 
 def _drawn(value: Any) -> Any:
-    """Return a value as charts take it: no Decimals, no time zones."""
+    """Return a value in a form that both libraries accept: no Decimals, no time zones."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat()
     return float(value) if hasattr(value, "as_tuple") else value

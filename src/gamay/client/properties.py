@@ -1,4 +1,4 @@
-"""Connections as the properties of Java's client describe them.
+"""Connections configured by the properties of Java's client.
 
 | key | setting |
 | --- | --- |
@@ -13,7 +13,8 @@
 | `failOnExceptions` | `false` is `allow_partial` |
 | `user`, `password`, `database` | the same |
 | `headers.NAME` | a header of every request |
-| `zookeeper.tls.*`, `zookeeper.auth.digest`, `zookeeper.sasl.*` | how ZooKeeper is spoken to, as in the files of roles |
+| `zookeeper.tls.*`, `zookeeper.auth.digest`, `zookeeper.sasl.*` | TLS and login of ZooKeeper, as in the roles' config
+files |
 """
 
 from collections.abc import Mapping
@@ -44,10 +45,10 @@ _HEADER = "headers."
 
 
 def read_properties(kind: type[C], properties: "Mapping[str, str] | str | PathLike[str]", settings: Mapping[str, Any]) -> C:
-    """Return a connection. properties: a mapping or the path of a file; settings: those that win over it.
+    """Return a connection. properties: a mapping or the path of a file; settings: override the properties.
 
-    Raises InterfaceError for a file that cannot be read, a key that is not known, a value that is not of its kind, or when
-    it is not said, or said twice, where the brokers are.
+    Raises InterfaceError for an unreadable file, an unknown key, an invalid value, and unless exactly one key says where
+    the brokers are.
     """
     given = dict(properties) if isinstance(properties, Mapping) else _read(Path(properties))
     of_zookeeper = {key: given.pop(key) for key in login_keys(given)}

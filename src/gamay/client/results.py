@@ -1,4 +1,4 @@
-"""What a query answers: result sets, and what they cost."""
+"""Answers to queries: result sets and execution statistics."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS_SHOWN = 20
-# what is left out of an answer, by the member that tells of it
+# why an answer is incomplete, by the response field that reports it
 LIMIT_REASONS = {
     "numGroupsLimitReached": "groups beyond numGroupsLimit are left out",
     "groupsTrimmed": "groups were trimmed before they were complete (minServerGroupTrimSize and the like)",
@@ -30,7 +30,7 @@ _NOT_STATISTICS = ("resultTable", "exceptions", "warnings", "aggregationResults"
 
 
 class QueryStatistics(Mapping[str, Any]):
-    """The counters of an answer, by the names they have in process: `stats.num_docs_scanned`, `stats["total_docs"]`."""
+    """The counters of an answer, by their in-process names: `stats.num_docs_scanned`, `stats["total_docs"]`."""
 
     def __init__(self, response: Mapping[str, Any]) -> None:
         self._values = {snake_name(name): value for name, value in response.items() if name not in _NOT_STATISTICS}
@@ -61,15 +61,15 @@ class QueryStatistics(Mapping[str, Any]):
 
 @lru_cache(maxsize=512)
 def snake_name(name: str) -> str:
-    """Return the name that a member of an answer has as a statistic: `numGroupsLimitReached`, `num_groups_limit_reached`."""
+    """Return a response field's name as a statistic: `num_groups_limit_reached` for `numGroupsLimitReached`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 class ResultSet:
     """Rows of an answer.
 
-    columns, types: names and wire types (`LONG`, `STRING_ARRAY`, …) of the columns. SQL is answered with one result set. PQL
-    is answered with one for each aggregate; its group keys come first in `columns`, `rows()` and frames.
+    columns, types: names and wire types (`LONG`, `STRING_ARRAY`, …) of the columns. SQL gives one result set, PQL
+    one for each aggregate, whose group keys come first in `columns`, `rows()` and frames.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class ResultSet:
         time_used_ms: int = 0,
         response: Mapping[str, Any] | None = None,
     ) -> None:
-        """wire_rows: as the JSON had them. response: the answer that they are of, for what it cost.
+        """wire_rows: the rows as in the JSON. response: the answer that they belong to, for its statistics.
 
-        Raises InterfaceError for rows that are not as wide as there are columns.
+        Raises InterfaceError for rows whose length is not the number of columns.
         """
         self.columns = tuple(columns)
         self.types = tuple(types)
@@ -116,7 +116,7 @@ class ResultSet:
         return list(self._rows)
 
     def to_arrow(self) -> "pa.Table":
-        """Return the rows as an Arrow table; `gamay.client.frames` tells the types."""
+        """Return the rows as an Arrow table; see `gamay.client.frames` for the types."""
         from gamay.client.frames import arrow_table
 
         return arrow_table(self.columns, self.types, self.wire_rows)
@@ -134,13 +134,14 @@ class ResultSet:
         return polars_frame(self.to_arrow())
 
     def to_numpy(self) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
-        """Return an array for each column, by name; masked where there are nulls. `gamay.client.frames` tells the types."""
+        """Return an array for each column, by name; masked where there are nulls. see `gamay.client.frames` for the
+        types."""
         from gamay.client.frames import numpy_columns
 
         return numpy_columns(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the rows to whatever takes Arrow data."""
+        """Export the rows by Arrow's PyCapsule interface."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
@@ -150,7 +151,7 @@ class ResultSet:
         return iter(self._rows)
 
     def __getitem__(self, key: str | int | slice) -> Any:
-        """Return the values of a column by its name, the first of those that have it, a row by its number, or some rows."""
+        """Return the values of the first column of a name, a row by its index, or a slice of rows."""
         return item(self.columns, self._rows, key)
 
     def __repr__(self) -> str:
@@ -180,11 +181,11 @@ class ResultSet:
 
     @property
     def column_count(self) -> int:
-        """How many columns there are beside the group keys."""
+        """The number of columns, without the group keys."""
         return len(self.columns) - self.group_key_length
 
     def get_column_name(self, column: int) -> str:
-        """Return the name of a column; for an aggregate of PQL that is the function."""
+        """Return the name of a column; for an aggregate of PQL, the function."""
         return self.columns[self._column(column)]
 
     def get_column_type(self, column: int) -> str:
@@ -196,7 +197,7 @@ class ResultSet:
         return self._rows[self._row(row)][self._column(column)]
 
     def get_string(self, row: int, column: int = 0) -> str | None:
-        """Return a value as text: as it was sent, lists in brackets. None for null, as all getters do."""
+        """Return a value as text, as it was sent, lists in brackets; None for null, like all getters."""
         value = self.wire_rows[self._row(row)][self._column(column)]
         if value is None or isinstance(value, str):
             return value
@@ -274,7 +275,7 @@ class ResultSet:
 
 
 def item(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], key: str | int | slice) -> Any:
-    """Return the values of the first column of a name, a row by its number, or some rows. Raises KeyError, IndexError."""
+    """Return the values of the first column of a name, a row by its index, or a slice. Raises KeyError, IndexError."""
     if not isinstance(key, str):
         return rows[key]
     if key not in columns:
@@ -293,15 +294,15 @@ def _index(number: int, size: int, what: str) -> int:
 class ResultSetGroup:
     """The whole answer to a query.
 
-    response: the JSON as the broker sent it; exceptions: `(number, message)` of what went wrong
-    where the answer was taken in spite of it; partial: whether something is left out, for an exception, a server that did
-    not answer, or a limit that was hit; reasons: which of them, as sentences; num_servers_lacking: those that did not
-    answer; time_used_ms: how long the broker took; warnings: sentences of the broker about the query; broker: the address
+    response: the broker's JSON; exceptions: `(number, message)` of the errors in spite of
+    which the answer was accepted; partial: whether the answer is incomplete, because of an exception, a server that did
+    not answer, or a limit; reasons: these causes as sentences; num_servers_lacking: how many servers did not
+    answer; time_used_ms: the broker's time; warnings: the broker's, about the query; broker: the address
     that answered.
     """
 
     def __init__(self, response: Mapping[str, Any], broker: str = "") -> None:
-        """Raises InterfaceError for what is not the answer to a query."""
+        """Raises InterfaceError unless it is a query response."""
         self.response = response
         self.broker = broker
         self.exceptions = exceptions_of(response)
@@ -335,10 +336,11 @@ class ResultSetGroup:
         """Return a result set, numbered from 0."""
         return self.result_sets[_index(number, len(self.result_sets), "result sets")]
 
-    # -- of an answer with one result set, as SQL has
+    # -- for an answer with one result set, as to SQL
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the rows of the only result set. These six raise InterfaceError if there are more, or none."""
+        """Return the rows of the only result set. This and the next five methods raise InterfaceError unless there is
+        one."""
         return self._only().rows()
 
     def to_arrow(self) -> "pa.Table":
@@ -358,7 +360,7 @@ class ResultSetGroup:
         return self._only().to_numpy()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the only result set to whatever takes Arrow data."""
+        """Export the only result set by Arrow's PyCapsule interface."""
         return self._only().__arrow_c_stream__(requested_schema)
 
     def _only(self) -> ResultSet:
@@ -392,7 +394,7 @@ def _count(response: Mapping[str, Any], name: str) -> int:
 
 
 def exceptions_of(response: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
-    """Return (number, message) of the exceptions in an answer. Raises InterfaceError where they are not such."""
+    """Return (number, message) of the exceptions in an answer. Raises InterfaceError if they are malformed."""
     found = response.get("exceptions") or []
     try:
         return tuple((int(one.get("errorCode", ErrorCode.UNKNOWN.code)), str(one.get("message", ""))) for one in found)

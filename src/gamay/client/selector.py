@@ -1,4 +1,4 @@
-"""Which broker to ask next. Thread-safe."""
+"""Selection of the broker for a query. Thread-safe."""
 
 import logging
 import re
@@ -10,8 +10,8 @@ from gamay.base.errors import GamayError
 from gamay.client.directory import BrokerDirectory, Listing
 
 REFRESH_S = 30.0
-_RETRY_S = 1.0  # between two looks into the directory, however much they are wanted
-_AVOID_S = 10.0  # how long a broker that failed comes last
+_RETRY_S = 1.0  # least time between two reads of the directory
+_AVOID_S = 10.0  # how long a failed broker is tried last
 _log = logging.getLogger(__name__)
 
 _OPAQUE = r"""'(?:[^']|'')*+'?|--[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"""
@@ -19,7 +19,8 @@ _TABLE = re.compile(rf'{_OPAQUE}|\b(?:FROM|JOIN)\s+(?P<table>[\w$.]+|"[^"]+")', 
 
 
 def tables_of(query: str) -> set[str]:
-    """Return the names after FROM and JOIN, in lower case; good enough to find brokers by, as a wrong guess costs nothing.
+    """Return the names after FROM and JOIN, in lower case; approximate, which is enough to choose brokers: a wrong guess
+    costs nothing.
 
     >>> sorted(tables_of("SELECT a FROM Trips JOIN \\"x y\\" ON 'from z' = b -- from c"))
     ['trips', 'x y']
@@ -28,10 +29,10 @@ def tables_of(query: str) -> set[str]:
 
 
 class BrokerSelector:
-    """Takes turns among the brokers of a directory, passes over those that failed lately, and looks again now and then."""
+    """A round-robin selector over the brokers of a directory; recently failed ones come last. Refreshes the list."""
 
     def __init__(self, directory: BrokerDirectory, clock: Clock, *, refresh_s: float = REFRESH_S, first: int = 0) -> None:
-        """refresh_s: how old the list may get. first: whose turn it is, so that clients do not all begin alike."""
+        """refresh_s: maximum age of the list. first: the starting position, so that clients do not all start alike."""
         self._directory = directory
         self._clock = clock
         self._refresh_s = refresh_s
@@ -43,10 +44,10 @@ class BrokerSelector:
         self._failed_at_s: dict[str, float] = {}
 
     def candidates(self, tables: Iterable[str], *, fresh: bool = False) -> list[str]:
-        """Return the URLs of brokers that answer for the tables, in the order in which to try them.
+        """Return the URLs of brokers that serve the tables, in the order in which to try them.
 
-        fresh: look into the directory again, as all that were known have failed. Of tables that the directory does not
-        know, any broker may tell. Raises GamayError when there is no list at all.
+        fresh: read the directory again, because all known brokers have failed. For tables that the directory does not
+        list, any broker may be asked. Raises GamayError when there is no list at all.
         """
         wanted = [table.lower() for table in tables]
         listing = self._look(self._refresh_s if not fresh else _RETRY_S)
@@ -65,12 +66,12 @@ class BrokerSelector:
         return [u for u in in_turn if u not in avoided] + [u for u in in_turn if u in avoided]
 
     def failed(self, url: str) -> None:
-        """Remember that a broker did not answer."""
+        """Record that a broker did not answer."""
         with self._lock:
             self._failed_at_s[url] = self._clock.monotonic_s()
 
     def answered(self, url: str) -> None:
-        """Forget that a broker ever failed."""
+        """Record that a broker answered: it is no longer avoided."""
         if url in self._failed_at_s:
             with self._lock:
                 self._failed_at_s.pop(url, None)
@@ -80,11 +81,11 @@ class BrokerSelector:
         self._directory.close()
 
     def _look(self, age_max_s: float) -> Listing:
-        """Return a list that is not older, or, where the directory does not answer, the last one that there was."""
+        """Return a list of at most this age or, if the directory does not answer, the last known one."""
         listing = self._listing
         if listing is not None and (not self._directory.changes or self._age_s() < age_max_s):
             return listing
-        # others go on with the old list while one thread looks
+        # one thread refreshes; meanwhile the others use the old list
         if not self._looking.acquire(blocking=listing is None):
             assert listing is not None
             return listing

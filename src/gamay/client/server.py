@@ -1,4 +1,4 @@
-"""A server's HTTP interface, for whoever reads tables whole."""
+"""Client of a server's HTTP interface, for full scans of tables."""
 
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -9,15 +9,15 @@ READ_TIMEOUT_S = 600.0
 
 
 class ServerClient(HttpService):
-    """One server. Every method raises the errors of `HttpService.request`."""
+    """Client of one server. Every method raises the errors of `HttpService.request`."""
 
     def read_view(
         self, table: str, sql: str, rows: Sequence[str], counting: Sequence[str], *, deleting: bool = False
     ) -> bytes:
-        """Return rows of segments as an Arrow IPC stream, whose schema tells which rows of others count: as of one moment.
+        """Return rows of segments as an Arrow IPC stream, with the valid docs of other segments in its schema, atomically.
 
-        table: typed. sql: a selection. rows: the segments that it reads. counting: those to tell the rows of that count;
-        deleting: rows that delete their keys do, too.
+        table: typed. sql: a selection. rows: the segments that it reads. counting: the segments to return valid docs of.
+        deleting: rows that delete their keys are valid, too.
         """
         body = {"sql": sql, "rows": list(rows), "counting": list(counting), "deleting": deleting}
         path = f"/tables/{quote(table, safe='')}/readView"

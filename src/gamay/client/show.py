@@ -9,9 +9,9 @@ _CELL_WIDTH_MAX = 40
 
 
 def format_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], num_rows: int, time_used_ms: int) -> str:
-    """Return rows as text in columns, numbers to the right, and a line that says how many there are.
+    """Return rows as a text table, numbers right-aligned, followed by a line with their number.
 
-    rows: the first of the `num_rows`.
+    rows: the first ones of `num_rows`.
 
     >>> print(format_table(("city", "n"), [("Oslo", 12), ("Lima", 7)], 2, 3))
     city   n
@@ -39,7 +39,7 @@ def html_table(
     time_used_ms: int,
     stats: Any = None,
 ) -> str:
-    """Return the same as HTML, with the wire types below the names. stats: as of `summary_text`."""
+    """Return rows as an HTML table, with the wire types below the names. stats: as for `summary_text`."""
     right = [bool(rows) and all(_is_number(row[i]) for row in rows) for i in range(len(columns))]
     head = "".join(
         f"<th>{escape(name)}<br><span style='font-weight:normal;opacity:.6'>{escape(kind.lower())}</span></th>"
@@ -52,7 +52,7 @@ def html_table(
 
 
 def summary_text(num_rows: int, time_used_ms: int, stats: Any = None) -> str:
-    """Return in one line how much there is and what it cost. stats: has the counters of an answer as attributes.
+    """Return the number of rows and the cost of a query in one line. stats: has the counters of an answer as attributes.
 
     >>> summary_text(1, 3)
     '1 row, 3 ms'

@@ -1,4 +1,4 @@
-"""Prepared statements: a query with typed parameters, which can never become anything but one value each."""
+"""Prepared statements: queries with typed parameters, each of which becomes exactly one literal."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -19,13 +19,13 @@ _LONG = (-(2**63), 2**63 - 1)
 
 
 class PreparedStatement:
-    """A query whose `?` are numbered from 1. One thread at a time; it may be executed again, with other values or the same.
+    """A query whose `?` are numbered from 1, which can be executed repeatedly. Not thread-safe.
 
-    Every setter raises DataError for a value of another type than its name says, and returns the statement.
+    Every setter returns the statement, and raises DataError for a value of another type than its name says.
     """
 
     def __init__(self, connection: "Connection", query: str, keywords: Mapping[str, Any]) -> None:
-        """keywords: as of `Connection.execute`."""
+        """keywords: those of `Connection.execute`."""
         self._connection = connection
         self._keywords = dict(keywords)
         self._template = placeholders(query)
@@ -91,7 +91,7 @@ class PreparedStatement:
         return self._set_checked(number, value, bytes | bytearray | memoryview, "bytes")
 
     def set_timestamp(self, number: int, value: datetime) -> Self:
-        """Set a moment; without a time zone it is taken for UTC."""
+        """Set a timestamp; without a time zone it is in UTC."""
         return self._set_checked(number, value, datetime, "a datetime")
 
     def set_date(self, number: int, value: date) -> Self:
@@ -100,15 +100,15 @@ class PreparedStatement:
         return self._set_checked(number, value, date, "a date")
 
     def execute(self) -> ResultSetGroup:
-        """Return the answer; raises as `Connection.execute` does, and ProgrammingError while a parameter is not set."""
+        """Return the answer. Raises what `Connection.execute` raises, and ProgrammingError if a parameter is not set."""
         return self._connection.execute(self.query(), **self._keywords)
 
     def execute_async(self) -> "Future[ResultSetGroup]":
-        """Send the query, as it is now, and return at once; see `Connection.execute_async`."""
+        """Send the query with its current parameters and return immediately; see `Connection.execute_async`."""
         return self._connection.execute_async(self.query(), **self._keywords)
 
     def query(self) -> str:
-        """Return the query with the values that are set. Raises ProgrammingError while one is not."""
+        """Return the query with its values. Raises ProgrammingError if one is not set."""
         missing = [str(i + 1) for i, text in enumerate(self._literals) if text is None]
         if missing:
             raise ProgrammingError(f"no value is set for parameter {', '.join(missing)}", ErrorCode.QUERY_VALIDATION)

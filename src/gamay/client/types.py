@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, time
 
 
 class TypeGroup:
-    """Equal to each of some wire types, and lists of them: `cursor.description[0][1] == NUMBER`."""
+    """DB-API type object, equal to each of several wire types and their arrays: `cursor.description[0][1] == NUMBER`."""
 
     def __init__(self, name: str, *wire_types: str) -> None:
         self.name = name
@@ -33,15 +33,15 @@ Binary = bytes
 
 
 def DateFromTicks(ticks: float) -> date:
-    """Return the day, in UTC, of seconds since 1970."""
+    """Return the UTC date of seconds since 1970."""
     return TimestampFromTicks(ticks).date()
 
 
 def TimeFromTicks(ticks: float) -> time:
-    """Return the time of day, in UTC, of seconds since 1970."""
+    """Return the UTC time of day of seconds since 1970."""
     return TimestampFromTicks(ticks).time()
 
 
 def TimestampFromTicks(ticks: float) -> datetime:
-    """Return the moment, in UTC, of seconds since 1970."""
+    """Return the UTC timestamp of seconds since 1970."""
     return datetime.fromtimestamp(ticks, UTC)

@@ -1,4 +1,4 @@
-"""Values as JSON answers carry them, to values of Python: the same that results in process have."""
+"""Conversion of JSON answers to Python values, the same as in-process results have."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ _CYCLE_YEARS, _CYCLE_MS = 400, 146_097 * 86_400_000  # the calendar repeats
 
 
 def timestamp_of(text: str) -> datetime | int:
-    """Return the moment of `yyyy-MM-dd HH:mm:ss.f`, in UTC; milliseconds since 1970 outside the years 1 to 9999.
+    """Parse `yyyy-MM-dd HH:mm:ss.f` as a timestamp in UTC, or milliseconds since 1970 outside the years 1 to 9999.
 
     >>> timestamp_of("2024-05-01 10:00:00.5").isoformat()
     '2024-05-01T10:00:00.500000+00:00'
@@ -20,13 +20,13 @@ def timestamp_of(text: str) -> datetime | int:
     327403382400000
     """
     try:
-        return datetime.fromisoformat(f"{text}Z")  # ten times as fast as to replace the zone
+        return datetime.fromisoformat(f"{text}Z")  # ten times as fast as replacing the zone
     except ValueError:
         return _far_timestamp(text)
 
 
 def milliseconds_of(text: str) -> int:
-    """Return the moment of `yyyy-MM-dd HH:mm:ss.f` as milliseconds since 1970-01-01 UTC."""
+    """Parse `yyyy-MM-dd HH:mm:ss.f` as milliseconds since 1970-01-01 UTC."""
     moment = timestamp_of(text)
     return moment if isinstance(moment, int) else (moment - EPOCH) // _MILLISECOND
 
@@ -42,7 +42,7 @@ def _far_timestamp(text: str) -> datetime | int:
     return near if year == near.year else (near - EPOCH) // _MILLISECOND + cycles * _CYCLE_MS
 
 
-# texts that stand for numbers, "NaN" and "Infinity", are what float reads
+# float also parses the strings "NaN" and "Infinity"
 _SCALARS: dict[str, Callable[[Any], Any]] = {
     "FLOAT": float,
     "DOUBLE": float,
@@ -54,10 +54,10 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
 
 
 def python_rows(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Return rows of an answer as tuples of Python's values.
+    """Return rows of an answer as tuples of Python values.
 
     types: the wire types. INT and LONG become int, FLOAT and DOUBLE float, BIG_DECIMAL Decimal, BOOLEAN bool, TIMESTAMP
-    datetime in UTC (int where that cannot hold it), BYTES bytes, UUID UUID, `…_ARRAY` lists; all else is as it was sent.
+    datetime in UTC (int where that cannot hold it), BYTES bytes, UUID UUID, `…_ARRAY` lists; other types are unchanged.
     Raises ValueError, TypeError, AttributeError or ArithmeticError for a value that is not of its type.
     """
     convert = {i: change for i, kind in enumerate(types) if (change := _converter(kind)) is not None}
@@ -79,7 +79,7 @@ def _converter(kind: str) -> Callable[[Any], Any] | None:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return names told apart by a number where they occur again.
+    """Return names made unique by a numeric suffix.
 
     >>> unique_names(["n", "n", "n_1"])
     ['n', 'n_1', 'n_1_1']

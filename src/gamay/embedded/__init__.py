@@ -14,9 +14,9 @@ __all__ = ["Database", "EmbeddedCluster", "Result", "connect"]
 
 
 def __getattr__(name: str) -> Any:
-    # `connect` must start without what only the HTTP interfaces need.
+    # `connect` must not import modules that only the HTTP interfaces need.
     if name in ("connect", "Database", "Result"):
-        with paused():  # modules are a million objects that stay
+        with paused():  # modules are a million objects that stay alive
             from gamay.embedded import database
 
         return getattr(database, name)

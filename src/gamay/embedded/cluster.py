@@ -41,23 +41,23 @@ from gamay.web.process_routes import process_routes
 from gamay.web.request_limits import Limited, RequestLimits
 from gamay.web.serving import STOP_S, HttpServer
 
-# Queries that run at once: more would neither be done sooner nor leave the processors to those who only ask for a little.
+# Concurrent queries: more would not finish sooner, and would delay the small ones.
 _QUERY_THREADS = max(4, 2 * usable_processors())
 
 
 class EmbeddedCluster:
     """Controller, broker, server and minion over one data folder.
 
-    host: the address to listen on; others than this machine are let in only when asked for. access: who may use each role's
-    HTTP interface; everybody who reaches it, unless it says otherwise. tls: with a certificate, which must be for
+    host: the address to listen on, by default only the loopback interface. access: who may use each role's
+    HTTP interface; without it, every client that can connect. tls: with a certificate, which must be for
     `localhost`, all ports are encrypted. limits: of requests to each port. storage: how files that users
     name are fetched. server_storage: how the server fetches segments that are not in the deep store.
-    purge: what the minion purges rows by, beside what installed packages have.
-    Ports may be 0 to take free ones; `controller_url`, `broker_url`, `server_url` and `minion_url` tell where the roles are.
-    flight_port: where the broker speaks Flight SQL, None for nowhere; `flight_url` tells.
-    grpc_port: where Trino and others read the server's segments, None for nowhere; the attribute tells which port it is.
-    Every role answers 503 on `/health` until the segments that were there at the start are loaded and, unless `warm_up` is
-    off, what queries run is compiled. Raises InUseError when the folder or a port is taken.
+    purge: the minion's record purgers, in addition to those of installed packages.
+    A port of 0 takes a free one; `controller_url`, `broker_url`, `server_url` and `minion_url` are the roles' addresses.
+    flight_port: the broker's port for Flight SQL, None for none; see `flight_url`.
+    grpc_port: the port from which Trino and others read the server's segments, None for none; the property has the number.
+    Every role answers 503 on `/health` until the segments present at the start are loaded and, unless `warm_up` is
+    off, the kernels of queries are compiled. Raises InUseError when the folder or a port is in use.
     """
 
     def __init__(
@@ -141,12 +141,12 @@ class EmbeddedCluster:
 
     @property
     def flight_url(self) -> str | None:
-        """Where the broker speaks Flight SQL, None for nowhere."""
+        """The address of the broker's Flight SQL port, None without one."""
         return None if self._flight is None else f"{self._flight.scheme}://{HOST}:{self._flight.port}"
 
     @property
     def grpc_port(self) -> int | None:
-        """Where the server's segments are read by gRPC, None for nowhere."""
+        """The server's gRPC port, None without one."""
         return None if self._grpc is None else self._grpc.port
 
     @property
@@ -156,16 +156,17 @@ class EmbeddedCluster:
 
     @property
     def ready(self) -> bool:
-        """Whether `/health` answers 200: all is loaded and compiled. Queries are answered before that, if need be slowly."""
+        """Whether `/health` answers 200: all is loaded and compiled. Queries are answered before that, though possibly
+        slowly."""
         return self._core.ready and self._warm.done and not self._stopped.is_set()
 
     @property
     def compiled(self) -> tuple[int, int]:
-        """How many kinds of work have their kernels compiled or loaded, and how many there are."""
+        """The number of warm-up steps whose kernels are compiled or loaded, and the number of all steps."""
         return self._warm.progress
 
     def start(self) -> "EmbeddedCluster":
-        """Open the ports, load what is there, and return when queries are answered; a second call does nothing.
+        """Open the ports, load the segments, and return when queries are answered; a second call does nothing.
 
         Kernels are compiled in the background, see `ready`.
         """
@@ -211,11 +212,11 @@ class EmbeddedCluster:
         return self
 
     def wait_until_ready(self, timeout_s: float = 600) -> bool:
-        """Wait until `/health` answers 200, or time is over; return whether it does."""
+        """Wait until `/health` answers 200 or the timeout elapses; return whether it does."""
         return self._warm.wait(timeout_s) and self.ready
 
     def stop(self) -> None:
-        """Answer what is under way, then end all threads and release the folder. Nothing is lost by not calling it."""
+        """Finish the requests in flight, then end all threads and release the folder. No data is lost without it."""
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -242,7 +243,7 @@ class EmbeddedCluster:
             http.stop()
 
     def _stop_tasks(self) -> None:
-        """Make no more tasks, and give back those that are under way: the next start goes on with them."""
+        """Stop scheduling tasks, and return the running ones to their queue: the next start resumes them."""
         self._core.controller.task_lead.stop()
         if self._core.minion is not None:
             self._core.minion.stop()
@@ -259,7 +260,7 @@ class EmbeddedCluster:
 
 
 def _check_apart(ports: Mapping[str, int]) -> None:
-    """Raise InvalidConfigError where two roles are to listen on one port."""
+    """Raise InvalidConfigError if two roles are given the same port."""
     taken: dict[int, str] = {}
     for name, port in ports.items():
         if port and port in taken:
@@ -268,7 +269,7 @@ def _check_apart(ports: Mapping[str, int]) -> None:
 
 
 def _histories_of(core: LocalCluster) -> dict[Role, MetricsHistory]:
-    """Return what will remember the numbers of each role."""
+    """Return the metrics history of each role."""
     assert core.minion is not None
     return {
         Role.CONTROLLER: core.controller.history,

@@ -1,4 +1,4 @@
-"""All roles in one process, without HTTP: what `gamay.connect` uses, and what an embedded cluster is built around."""
+"""All roles in one process, without HTTP: the core of `gamay.connect` and of an embedded cluster."""
 
 import logging
 import ssl
@@ -52,13 +52,13 @@ _LOOK_S = 1.0
 
 
 class LocalCluster:
-    """A data folder, opened: controller, server and broker wired together by method calls.
+    """An open data folder: controller, server and broker connected by method calls.
 
-    controller_port, broker_port, server_port: where HTTP interfaces will be, None when there will be none. minion_port: the
-    same, without it there is no minion; minion_token: the `Authorization` header between it and the others.
-    tls: what the certificates behind these ports are checked against; None where they are not encrypted.
-    verify_on_use: compare the checksums of a column when it is first read, not those of all columns at the start.
-    Raises InUseError when another process has the folder.
+    controller_port, broker_port, server_port: ports of the HTTP interfaces, None without one. minion_port: likewise, but
+    without it there is no minion; minion_token: the `Authorization` header between the minion and the other roles.
+    tls: verifies the certificates of these ports; None if they are not encrypted.
+    verify_on_use: verify the checksums of a column when it is first read, not those of all columns at the start.
+    Raises InUseError when another process has the folder open.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class LocalCluster:
         self.minion = None if minion_port is None else self._minion(minion_port, ids, minion_token, storage, purge)
         role = self._server_role(server, ids, threads, verify_on_use, Fetchers(server_storage, tls))
         self.server, self.executor = role.instance, role.executor
-        # without ports nobody but this process can ask: it has no broker instance that tables could be assigned to
+        # without ports only this process can query: there is no broker instance that tables could be assigned to
         self.routing = RoutingTables(self.registry, broker_id=None if broker_port is None else broker_id)
         self.runner = QueryRunner(
             broker_id,
@@ -133,22 +133,22 @@ class LocalCluster:
 
     @property
     def ready(self) -> bool:
-        """Whether everything that was there at the start is loaded and routed."""
+        """Whether all segments present at the start are loaded and routed."""
         return self._ready and self.server.ready
 
     def prepare(self) -> None:
-        """Finish or undo what a crash interrupted; must come before any request."""
+        """Complete or roll back operations that a crash interrupted; must precede any request."""
         self.controller.prepare(alone=True)
 
     def start(self) -> None:
-        """Load the segments, and follow changes; after `prepare`."""
+        """Load the segments, and follow changes; to be called after `prepare`."""
         self.server.start()
         self.controller.lead()
         self.routing.start()
         self._ready = True
 
     def stop(self) -> None:
-        """End all threads and release the folder. Nothing is lost by not calling it."""
+        """End all threads and release the folder. No data is lost without it."""
         if self._closed:
             return
         self._closed = True
@@ -168,18 +168,18 @@ class LocalCluster:
         return self._lock.is_of(folder)
 
     def forget(self) -> None:
-        """Leave the folder to the process that this one was forked from, which keeps it."""
+        """After a fork: detach from the folder, which the parent process keeps."""
         self._closed = True
         self._lock.release()
 
     @contextmanager
     def in_one_step(self) -> Iterator[None]:
-        """Make all changes of records, that this thread makes within, durable and visible together, or none of them."""
+        """Apply the changes of records that this thread makes within the block in one transaction."""
         with self._store.transaction():
             yield
 
     def wait_until_visible(self, table: str, segments: Sequence[str], timeout_s: float = 600) -> None:
-        """Wait until queries see the named segments. Raises GamayError when one cannot be loaded, or time is over."""
+        """Wait until queries see the named segments. Raises GamayError if one cannot be loaded, or after the timeout."""
         wanted = set(segments)
 
         def settled() -> bool:
@@ -215,7 +215,7 @@ class LocalCluster:
             cancel()
 
     def wait_until_gone(self, table: str, timeout_s: float = 60) -> None:
-        """Wait until queries no longer see a typed table and the server has let go of it."""
+        """Wait until queries no longer see a typed table and the server has released it."""
         self.routing.wait_until(lambda: not any(r.table == table for r in self.routing.find(table)), timeout_s)
 
     def wait_until_routed(self, table: str, timeout_s: float = 60) -> None:
@@ -242,7 +242,7 @@ class LocalCluster:
     def _minion(
         self, port: int, ids: Ids, token: str, storage: StorageSettings | None, purge: PurgeFactories
     ) -> "TaskWorker":
-        from gamay.minion.role import task_worker  # `gamay.connect` has none
+        from gamay.minion.role import task_worker  # `gamay.connect` has no minion
 
         name = self._register(Role.MINION, port, (DEFAULT_TAG,))
         return task_worker(
@@ -250,7 +250,7 @@ class LocalCluster:
         )
 
     def _register_server(self, port: int | None, grpc_port: int) -> str:
-        """Return the id of this folder's server: it stays the same whatever its port is, for ideal states name it."""
+        """Return the id of this folder's server, which ideal states refer to, so it does not change with the port."""
         known = self._instances_here(Role.SERVER)
         https = self._tls is not None
         if known:
@@ -263,8 +263,8 @@ class LocalCluster:
         chosen = port or 8098
         name = Instance.make_id(Role.SERVER, HOST, chosen)
         for damaged, reason in self.registry.readable_instances()[1].items():
-            if damaged.startswith(f"{Role.SERVER.value}_{HOST}_"):  # ideal states name it, so it is made anew under its name
-                _log.error("%s is registered anew, with the tags of the default tenant: %s", damaged, reason)
+            if damaged.startswith(f"{Role.SERVER.value}_{HOST}_"):  # keeps its id for ideal states
+                _log.error("%s is registered again, with the tags of the default tenant: %s", damaged, reason)
                 name = damaged
                 self.registry.delete_instance(damaged)
         made = Instance(name, HOST, chosen, tags, admin_port=chosen, https=https, grpc_port=grpc_port)
@@ -272,7 +272,7 @@ class LocalCluster:
         return name
 
     def _instances_here(self, role: Role) -> list[Instance]:
-        """Return the instances of a role that this folder's processes registered, not those that users added."""
+        """Return the instances of a role that processes of this folder registered, without those that users added."""
         start = Instance.make_id(role, HOST, 0)[:-1]
         return [
             found
@@ -281,7 +281,7 @@ class LocalCluster:
         ]
 
     def _register(self, role: Role, port: int | None, tags: tuple[str, ...]) -> str:
-        """Make the instance of a role known, if it can be reached, in place of those that ran at other ports before."""
+        """Register the instance of a role, if it has a port, replacing those registered for earlier ports; return its id."""
         name = Instance.make_id(role, HOST, port or 0)
         if port is None:
             return name
@@ -300,7 +300,7 @@ class LocalCluster:
 
 
 class _LocalServers:
-    """The controller's view of the one server, by method calls."""
+    """The controller's access to the one server, by method calls."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -352,7 +352,7 @@ class _LocalServers:
         try:
             self._consumers(instance).dead_letters(table).note_replayed(replayed)
         except OSError as error:
-            raise NotFoundError(f"server '{instance}' cannot remember it: {error}") from error
+            raise NotFoundError(f"server '{instance}' cannot record the replay: {error}") from error
 
     def _consumers(self, instance: str) -> "ConsumerManager":
         consumers = self._check(instance).consumers

@@ -1,4 +1,4 @@
-"""A data folder opened in this process: tables from data in one line, and SQL on them. No server, no Spark, no Java."""
+"""The in-process database: a data folder with tables and SQL, without servers, Spark or Java."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -38,27 +38,27 @@ _IF_EXISTS = ("fail", "replace", "append")
 
 
 def connect(path: str | Path, *, threads: int | None = None) -> "Database":
-    """Open a data folder, or make one.
+    """Open a data folder, or create one.
 
         db = gamay.connect("data")
         db.create_table("trips", "trips/*.parquet")
         db.sql("SELECT city, COUNT(*) FROM trips GROUP BY city").to_pandas()
 
-    path: `":memory:"` is a new folder that is gone when it is closed, or when the process ends. A folder that this process
-    has open already is shared; it is let go of when all who have connected to it have closed it.
-    threads: how many work on one query, as many as there are cores by default.
-    Raises InUseError when another process has the folder, InvalidConfigError for a path or a number that cannot be,
+    path: `":memory:"` is a new temporary folder, which is removed when it is closed or the process ends. A folder that this
+    process already has open is shared, and released when all its databases are closed.
+    threads: the number of threads for one query, by default the number of cores.
+    Raises InUseError when another process has the folder open, InvalidConfigError for an invalid path or number of threads,
     ConflictError when this process has the folder open with another number of threads.
     """
     return Database(path, threads=threads)
 
 
 class Settings:
-    """What holds for all queries of a `Database`: `db.settings.null_handling = False`.
+    """Settings for all queries of a `Database`: `db.settings.null_handling = False`.
 
-    null_handling: whether NULL is unknown, as in standard SQL: aggregates pass over it, and no comparison with it holds.
-    Off, a missing value is the default value of its column (0, 'null', …), as for queries to a cluster; the option
-    `enableNullHandling` of a query goes before it.
+    null_handling: whether NULL is unknown, as in standard SQL: aggregates skip it, and no comparison with it holds.
+    If False, a missing value is the default value of its column (0, 'null', …), as for queries to a cluster; a query's
+    option `enableNullHandling` overrides it.
     """
 
     null_handling: bool
@@ -79,10 +79,10 @@ class Settings:
 
 
 class Database:
-    """Tables in a data folder. Its methods may be called from any thread; after `close` they raise ClosedError."""
+    """Tables in a data folder. Thread-safe; after `close`, its methods raise ClosedError."""
 
     def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
-        """path, threads: as of `connect`."""
+        """path, threads: as for `connect`."""
         self._is_closed = False
         self._is_in_memory = path == IN_MEMORY
         self.settings = Settings()
@@ -98,17 +98,17 @@ class Database:
         if_exists: IfExists = "fail",
         reader: Mapping[str, Any] | None = None,
     ) -> None:
-        """Create a table, and fill it when there is data: see `append` for what that and `reader` can be.
+        """Create a table, optionally with data; see `append` for `data` and `reader`.
 
             db.create_table("trips", frame)
             db.create_table("trips", frame, config={"tableIndexConfig": {"invertedIndexColumns": ["city"]}})
             db.create_table("trips", frame, if_exists="replace")
 
-        schema: inferred from the data unless given. config: a plain one unless given; both may be JSON documents as Pinot
-        has them; keys that mean nothing are told as a UserWarning. When the data cannot be read, no table is left behind.
-        if_exists: what becomes of a table of that name. "fail": it stays, and this raises ConflictError. "replace": its
-        rows, schema and config are replaced in one step: queries see the old ones or the new ones, also when the process
-        dies meanwhile. "append": the rows are added; schema and config must then be left out, or be those that it has.
+        schema: by default inferred from the data. config: by default a plain one. Both may be JSON documents as in Pinot;
+        unknown keys give a UserWarning. If the data cannot be read, no table is created.
+        if_exists: how to treat an existing table of that name. "fail": raise ConflictError. "replace": replace its
+        rows, schema and config atomically: queries see either the old or the new ones, even if the process
+        dies in between. "append": add the rows; schema and config must then be omitted or equal those of the table.
         Raises ConflictError, InvalidConfigError, RecordError.
         """
         if if_exists not in _IF_EXISTS:
@@ -119,7 +119,7 @@ class Database:
         exists = table in cluster.tables.names()
         if exists and if_exists == "fail":
             raise ConflictError(
-                f"table '{raw}' exists already: append to it, drop it first, or say if_exists='replace' or 'append'"
+                f"table '{raw}' exists already: append to it, drop it first, or pass if_exists='replace' or 'append'"
             )
         if exists and if_exists == "append":
             self._check_same(table, schema, config)
@@ -138,30 +138,30 @@ class Database:
         """Add rows.
 
         data: an Arrow table, batch or reader, a pandas or Polars (also lazy) DataFrame, a dict of columns, a list of dicts,
-        a NumPy array with named fields, anything else with `__arrow_c_stream__`, or files: a path, a folder, a pattern
-        like `trips/*.csv`, or a list of those. Columns are found by their names; those that the table does not have
-        are left out and told as a UserWarning.
-        reader: how files are read, such as {"delimiter": ";"}: the keys of a job's `recordReaderSpec.configs`.
-        When this returns, the rows are durable and visible to queries; when it raises, none was added.
+        a NumPy array with named fields, any other object with `__arrow_c_stream__`, or files: a path, a folder, a pattern
+        like `trips/*.csv`, or a list of those. Columns are matched by name; those that the table does not have
+        are skipped with a UserWarning.
+        reader: options for reading files, such as {"delimiter": ";"}: the keys of a job's `recordReaderSpec.configs`.
+        On return, the rows are durable and visible to queries; if it raises, none was added.
         Raises NotFoundError for an unknown table, RecordError for a row that does not fit the schema.
         """
         self._append(self._table(name), _open_source(data, reader))
 
     def sql(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None, **options: Any) -> Result:
-        """Answer a query, in Pinot's SQL. Raises QueryError.
+        """Run a query in Pinot's SQL. Raises QueryError.
 
             db.sql("SELECT COUNT(*) FROM trips WHERE city = ? AND fare > ?", ["Oslo", 10])
             db.sql("SELECT COUNT(*) FROM trips WHERE city IN (:cities)", {"cities": ["Oslo", "Lima"]}, timeoutMs=500)
 
-        params: a list for `?`, a dict for `:name`; each value becomes one literal (a list several, for IN), whatever it
-        holds: see `gamay.client.literals.literal`. options: query options, named as in `docs/guide/sql.md`.
-        Options without effect are warned of (UserWarning, and `Result.warnings`).
-        DataFrames and files stand in FROM as tables do, by the name of a variable of the caller, or by a path in quotes:
+        params: a list for `?`, a dict for `:name`; each value becomes exactly one literal (a list several, for IN);
+        see `gamay.client.literals.literal`. options: query options, named as in `docs/guide/sql.md`.
+        Options without effect give a UserWarning, also in `Result.warnings`.
+        FROM accepts DataFrames and files like tables, by the name of a variable of the caller, or by a path in quotes:
 
             db.sql("SELECT z.name, COUNT(*) FROM trips t JOIN zones z ON t.zone = z.id GROUP BY 1")
             db.sql("SELECT COUNT(*) FROM 'more/*.parquet' m WHERE m.id NOT IN (SELECT id FROM trips)")
 
-        The answer shows itself in a notebook; take it on with `rows`, `to_arrow`, `to_pandas`, `to_polars` or `to_numpy`.
+        Notebooks display the answer as a table; convert it with `rows`, `to_arrow`, `to_pandas`, `to_polars` or `to_numpy`.
         """
         caller = sys._getframe(1)
         return self.sql_with(lambda: {**caller.f_globals, **caller.f_locals}, text, params, **options)
@@ -173,11 +173,11 @@ class Database:
         params: Sequence[Any] | Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Result:
-        """Answer a query for somebody else: as `sql`, with DataFrames of those variables. Raises QueryError."""
+        """Run a query like `sql`, with DataFrames looked up in `variables` instead of the caller's. Raises QueryError."""
         if not isinstance(text, str):
             raise InvalidConfigError(f"a query is a text like 'SELECT COUNT(*) FROM trips', not {type(text).__name__}")
         if params is not None:
-            from gamay.client.literals import filled  # here, as the client is not needed otherwise
+            from gamay.client.literals import filled  # imported here: other queries do not need the client
 
             text = filled(text, params)
         named = keyword_options(options, null_handling=self.settings.null_handling)
@@ -195,21 +195,21 @@ class Database:
         return Result(response)
 
     def cancel(self, client_query_id: str) -> bool:
-        """End a query that another thread has asked with the option `clientQueryId`; return whether there is one.
+        """Cancel a query that another thread runs with the option `clientQueryId`; return whether there is one.
 
-        It raises QueryError there.
+        The query raises QueryError in that thread.
         """
         return self._cluster.runner.running.cancel(client_query_id, by_client_id=True)
 
     def _frames(self, text: str, variables: Mapping[str, Any]) -> "Mapping[str, Frame]":
-        """Return the rows that a query means by names which are none of tables."""
+        """Return the DataFrames and files that a query refers to by names that are not tables."""
         from gamay.embedded.frames import frames_of
 
         known = {name.lower() for name in self.tables()}
         return frames_of((name for name in parse_query(text).tables if name.lower() not in known), variables)
 
     def table(self, name: str) -> "Table":
-        """Return a table to ask without SQL: see `gamay.client.tables.Table`. Raises NotFoundError.
+        """Return a table to query without SQL; see `gamay.client.tables.Table`. Raises NotFoundError.
 
         trips = db.table("trips")
         trips.filter(trips.fare > 5).group_by("city").agg(fares=trips.fare.sum()).order_by("-fares").to_pandas()
@@ -220,9 +220,10 @@ class Database:
         return Table(self.sql, raw_table_name(name))
 
     def profile(self, name: str, columns: Sequence[str] | None = None, where: "Expression | None" = None) -> "Profile":
-        """Return what is in the columns of a table: nulls, distinct values, ranges, common values, histograms.
+        """Return a profile of a table's columns: nulls, distinct values, ranges, common values, histograms.
 
-        columns: some of them. where: a condition on rows, as `Table.filter` takes it. Raises NotFoundError.
+        columns: the columns to profile, by default all. where: a condition on rows, as for `Table.filter`. Raises
+        NotFoundError.
         """
         from gamay.client.tables.profile import profile
 
@@ -244,14 +245,14 @@ class Database:
         return {name: record.total_docs for name, record in sorted(records.items())}
 
     def drop_table(self, name: str) -> None:
-        """Remove a table, its schema and all its rows; the space is freed at once. Raises NotFoundError."""
+        """Remove a table, its schema and all its rows; the disk space is freed immediately. Raises NotFoundError."""
         table, cluster = self._table(name), self._cluster
         cluster.tables.delete(table, retention="0d")
         cluster.registry.delete_schema(raw_table_name(table))
         cluster.wait_until_gone(table)
 
     def close(self) -> None:
-        """Let go of the folder, which others who have connected to it keep. Nothing is lost by not calling it."""
+        """Release the folder, unless other databases share it. No data is lost without it."""
         if not self._is_closed:
             self._is_closed = True
             self._folder.leave(self)
@@ -303,7 +304,7 @@ class Database:
             raise
 
     def _replace(self, table: str, schema: Mapping[str, Any], config: Mapping[str, Any], source: "Source | None") -> None:
-        from gamay.embedded.replacing import replace_table  # here, as few need it
+        from gamay.embedded.replacing import replace_table  # imported here, as it is rarely needed
 
         _warn_of_unknown("schema", Schema.from_json(schema))
         _warn_of_unknown("table config", TableConfig.from_json(config))
@@ -325,7 +326,7 @@ class Database:
         schema: Mapping[str, Any] | Schema | None,
         config: Mapping[str, Any] | TableConfig | None,
     ) -> None:
-        """Raise InvalidConfigError for a schema or config that a table, to which rows are appended, does not have."""
+        """Raise InvalidConfigError if a schema or config given with if_exists='append' differs from the table's."""
         cluster, raw = self._cluster, raw_table_name(table)
         differs = []
         if schema is not None:
@@ -337,7 +338,7 @@ class Database:
         if differs:
             raise InvalidConfigError(
                 f"table '{raw}' exists with another {' and '.join(differs)}, which if_exists='append' does not change: "
-                "leave that out, or say if_exists='replace'"
+                "omit it, or pass if_exists='replace'"
             )
 
 
@@ -366,7 +367,7 @@ def _open_source(data: Any, reader: Mapping[str, Any] | None) -> "Source":
 
 
 def _placeholder_hint(kind: ErrorCode, text: str, params: Any) -> str:
-    """Return what to add to the message about a text that cannot be parsed because it has placeholders."""
+    """Return a hint to append to the error of a query that cannot be parsed because it has placeholders."""
     if kind is not ErrorCode.SQL_PARSING or params is not None:
         return ""
     from gamay.client.literals import placeholders
@@ -380,7 +381,7 @@ def _warn_of_unknown(what: str, parsed: Parsed[Any]) -> None:
     for pointer in parsed.unrecognized:
         known = parsed.suggestions.get(pointer)
         hint = "" if known is None else f". Did you mean '{known}'?"
-        tell(f"the {what} has the unknown key {pointer}, which means nothing{hint}")
+        tell(f"the {what} has the unknown key {pointer}, which has no effect{hint}")
 
 
 def _config_document(name: str, config: Mapping[str, Any] | TableConfig | None) -> dict[str, Any]:

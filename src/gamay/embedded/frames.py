@@ -1,4 +1,4 @@
-"""DataFrames and files that a query names where tables stand: `FROM frame`, `JOIN 'rows.parquet' AS r`."""
+"""DataFrames and files that a query uses as tables: `FROM frame`, `JOIN 'rows.parquet' AS r`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,14 +18,14 @@ from gamay.relational.leaf import ARROW_TYPES
 from gamay.relational.names import Frame, columns_of
 
 _NAME = "frame"
-# what modules of users hold under the names of tables, too
+# variables of these types may share a table's name by coincidence
 _NO_FRAMES = (str, bytes, int, float, bool, type(None), type, Mapping, list, tuple, set)
 
 
 def frames_of(names: Iterable[str], variables: Mapping[str, Any]) -> dict[str, Frame]:
-    """Return the rows of those names that are variables with rows, or files. variables: of who asks, by name.
+    """Return the rows of the names that are variables with rows, or files. variables: the caller's, by name.
 
-    Raises NotFoundError for a file that is not there, InvalidConfigError and RecordError for rows that cannot be read.
+    Raises NotFoundError for a missing file, InvalidConfigError and RecordError for rows that cannot be read.
     """
     found: dict[str, Frame] = {}
     for name in names:
@@ -55,7 +55,7 @@ def _stored(schema: Schema, name: str) -> pa.DataType:
 
 
 def _plain(column: pa.ChunkedArray, data_type: DataType, multi_value: bool) -> pa.ChunkedArray:
-    """Return a column in the types that queries of several tables compute with."""
+    """Return a column in the type that multi-table queries compute with."""
     wanted = ARROW_TYPES.get(data_type, pa.string())
     if data_type is DataType.BIG_DECIMAL and pa.types.is_string(column.type):
         return column.cast(pa.decimal128(38, 10))

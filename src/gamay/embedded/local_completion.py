@@ -1,4 +1,4 @@
-"""The completion of segments between a server and a controller of one process: by method calls."""
+"""Segment completion between a server and a controller in one process, by method calls."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ _FAILED = CompletionResponse(Status.FAILED)
 
 
 class LocalCompletion:
-    """A `CompletionClient` of the controller beside the server."""
+    """A `CompletionClient` of the controller in the same process."""
 
     def __init__(self, controller: ControllerRole) -> None:
         self._controller = controller
@@ -19,7 +19,7 @@ class LocalCompletion:
     def ask(
         self, call: Call, request: CompletionRequest, file: Path | None = None, controller_url: str | None = None
     ) -> CompletionResponse:
-        """Return the answer. Files are given to the controller as over a network: it gets copies of its own."""
+        """Return the answer. The controller gets copies of files, as it would over a network."""
         realtime = self._controller.realtime
         if file is None:
             return realtime.completion.ask(call, request)

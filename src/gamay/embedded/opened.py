@@ -1,7 +1,7 @@
-"""The data folders that this process has open through `gamay.connect`, each once, however often it is connected to.
+"""The data folders that this process has open through `gamay.connect`, each opened once and shared by its users.
 
-The folder of `:memory:` is new each time. It lies in memory where the system has a file system there, and is removed at the
-end. A process that is killed cannot remove its own; the next one that makes such a folder does.
+The folder of `:memory:` is new each time. It is in an in-memory file system where the system has one, and is removed when
+closed. A killed process leaves its folder behind; the next process that creates such a folder removes it.
 """
 
 import atexit
@@ -33,9 +33,9 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*):/", re.IGNORECASE)
 
 
 class OpenFolder:
-    """A data folder that this process has open. It is closed by `leave`, when nobody else uses it.
+    """A data folder that this process has open. The `leave` of its last user closes it.
 
-    users: who has connected and not left. Those that nobody refers to any more do not count.
+    users: the objects that have connected and not left; weak references, so garbage-collected users are not counted.
     """
 
     def __init__(self, path: Path, threads: int | None, *, vanishes: bool) -> None:
@@ -44,7 +44,7 @@ class OpenFolder:
         self.users: WeakSet[object] = WeakSet()
         self._threads = threads
         self._vanishes = vanishes
-        # A folder may hold far more than what is asked for, so checksums are compared column by column, on first use.
+        # A folder may hold far more than queries read, so checksums are verified column by column, on first use.
         self._cluster: LocalCluster | None = LocalCluster(path, threads=threads, verify_on_use=True)
         self._forked_from: int | None = None
         cluster = self._cluster
@@ -70,17 +70,17 @@ class OpenFolder:
 
     @cached_property
     def writer(self) -> "TableWriter":
-        """What adds rows; loaded on first use, for who only asks must not wait for what only writing needs."""
+        """The writer of rows; imported on first use, so that processes that only query do not wait for the import."""
         from gamay.controller.segments.writer import TableWriter
 
         return TableWriter(self.cluster.context, self.cluster.tables, self.cluster.segments)
 
     def is_at(self, path: Path) -> bool:
-        """Whether this is the folder at a path, by whatever name: one that was made anew since is another one."""
+        """Whether this is the folder at a path, under any name; one that was re-created since is a different folder."""
         return self._cluster is not None and self._cluster.is_at(path)
 
     def check_threads(self, threads: int | None) -> None:
-        """Raise ConflictError for another number of threads than it has."""
+        """Raise ConflictError if `threads` differs from the number that the folder was opened with."""
         if threads is not None and threads != self._threads:
             has = "as many threads as there are cores" if self._threads is None else f"{self._threads} threads"
             raise ConflictError(
@@ -95,7 +95,7 @@ class OpenFolder:
                 self._close()
 
     def forget(self) -> None:
-        """In a process that was forked: the folder stays with the parent, whose threads are not here."""
+        """In a forked child: detach from the folder, which the parent keeps, as the child has none of its threads."""
         self._forked_from = os.getppid()
         if self._vanishes:
             atexit.unregister(self._close)
@@ -115,7 +115,7 @@ class OpenFolder:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def closed_error(self) -> ClosedError:
-        """Return the error for who uses it after having closed it, or in a fork."""
+        """Return the error for use after closing, or in a forked child."""
         if self._forked_from is not None:
             return ClosedError(
                 f"the database {self.path} was opened by process {self._forked_from}, of which this one is a fork: a fork "
@@ -130,7 +130,7 @@ class OpenFolder:
 
     @staticmethod
     def _finish_replacements(cluster: LocalCluster) -> None:
-        """Finish what a process that died has left of `create_table(…, if_exists="replace")`."""
+        """Complete or roll back a `create_table(…, if_exists="replace")` that a crashed process left unfinished."""
         for table in cluster.tables.names():
             if cluster.registry.get_lineage(table).entries:
                 from gamay.embedded.replacing import finish_replacements
@@ -184,7 +184,7 @@ def _check_path(path: str | Path) -> str:
 
 
 def _make_folder_in_memory() -> Path:
-    """Return a new folder that only this user can read; those of processes that are gone are removed."""
+    """Return a new folder that only this user can read; folders left by ended processes are removed."""
     parent = _place_in_memory()
     for left in parent.glob(f"{_PREFIX}*"):
         _remove_if_left(left)
@@ -192,7 +192,7 @@ def _make_folder_in_memory() -> Path:
 
 
 def _place_in_memory() -> Path:
-    """Return the file system in memory where there is a large one: containers have one of 64 MB, which is soon full."""
+    """Return the in-memory file system if it is large enough (containers often have only 64 MB), else the disk's folder."""
     disk = Path(tempfile.gettempdir())
     try:
         found = os.statvfs(_TMPFS)
@@ -204,14 +204,14 @@ def _place_in_memory() -> Path:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove a folder whose process is gone, unless it is another user's, or in use after all."""
+    """Remove a folder whose process has ended, unless it is another user's or in use after all."""
     named = _NAME.fullmatch(folder.name)
     try:
         if named is None or _is_running(int(named[1])) or folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return
         FolderLock(folder).release()
     except (OSError, InUseError, InvalidConfigError):
-        return  # removed by another process meanwhile, or in use by one that this one cannot see
+        return  # removed by another process meanwhile, or in use by a process in another namespace
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -226,7 +226,7 @@ def _is_running(process: int) -> bool:
 
 
 def _after_fork() -> None:
-    _Folders.changing = threading.RLock()  # a thread that is not here may have held it
+    _Folders.changing = threading.RLock()  # a thread of the parent may have held it
     for folder in _Folders.opened:
         folder.forget()
     _Folders.opened = set()

@@ -1,8 +1,8 @@
-"""Replacing all rows of a table, and with them its schema and config: queries see the old table or the new one.
+"""Atomic replacement of a table's rows, schema and config: queries see either the old table or the new one.
 
-The new segments are hidden by an entry of the table's lineage until the server has loaded them. The end of that entry, the
-schema and the config are then written in one step. What a process that dies leaves is finished by the next that opens the
-folder (`finish_replacements`).
+The new segments are hidden by an entry of the table's lineage until the server has loaded them. The entry is then completed
+in one transaction with the schema and the config. A replacement that a crashed process left is completed or rolled back by
+the next process that opens the folder (`finish_replacements`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _LOADED_WITHIN_S = 600.0
 
 
 def _prefix(table: str) -> str:
-    """Return how the segments' names begin; nobody else's do, so what is theirs may be removed."""
+    """Return the prefix of the new segments' names; no others have it, so those with it may be removed."""
     return f"{raw_table_name(table)}_replacement_"
 
 
@@ -36,7 +36,7 @@ def replace_table(
 ) -> None:
     """Replace all rows of a typed table that exists. schema, config: JSON documents; rows: None for none.
 
-    Raises what creating such a table raises; the old table stays then.
+    Raises what creating such a table raises, and then keeps the old table.
     """
     new_schema = cluster.schemas.parse(schema).value
     new_config = cluster.tables.parse(config, new_schema, by=ANYONE).value
@@ -52,7 +52,7 @@ def replace_table(
 def _switch(
     cluster: LocalCluster, table: str, schema: Schema, config: TableConfig, built: Sequence[VerifiedSegment]
 ) -> None:
-    # what is appended meanwhile comes before, and is replaced, or after
+    # a concurrent append is either replaced, or happens after the replacement
     with cluster.schemas.lock:
         _switch_alone(cluster, table, schema, config, built)
 
@@ -87,7 +87,7 @@ def _switch_alone(
 
 
 def finish_replacements(cluster: LocalCluster, table: str) -> None:
-    """Remove the segments of replacements that were not completed, and those that were replaced."""
+    """Remove the new segments of unfinished replacements, and the replaced segments of completed ones."""
     prefix, present = _prefix(table), set(cluster.segments.names(table))
     lineage = cluster.registry.get_lineage(table)
     own = [entry for entry in lineage.entries.values() if entry.segments_to and _all_begin(entry.segments_to, prefix)]

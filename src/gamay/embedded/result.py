@@ -1,4 +1,4 @@
-"""The answer to a query in a form for people and notebooks."""
+"""The result of a query, for Python programs and notebooks."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -17,14 +17,13 @@ _ROWS_SHOWN = 20
 
 
 class Result:
-    """Rows of an answer, and what it cost.
+    """The rows and statistics of an answer.
 
     columns: the names, types: the wire types (`LONG`, `STRING_ARRAY`, …), stats: the counters of the query. partial:
-    whether a limit has left something out; `reasons` tells which. has_more: whether there are more rows than the 10 that a
-    query without LIMIT is given. warnings: sentences about the query, such as options without effect.
-
-    `result["city"]` are the values of a column, `result[0]` is a row, `result[:5]` a list of rows. Whatever takes Arrow data
-    (`__arrow_c_stream__`: Polars, DuckDB, pyarrow, pandas) takes a result as it is.
+    whether a limit has made the answer incomplete; see `reasons`. has_more: whether there are more rows than the 10 that a
+    query without LIMIT returns. warnings: sentences about the query, such as options without effect.
+    `result["city"]` is the list of a column's values, `result[0]` a row, `result[:5]` a list of rows. Libraries that accept
+    Arrow data (`__arrow_c_stream__`: Polars, DuckDB, pyarrow, pandas) accept a result directly.
     """
 
     columns: tuple[str, ...]
@@ -47,8 +46,8 @@ class Result:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What the answer lacks, as sentences; empty where it is whole."""
-        from gamay.client.results import LIMIT_REASONS, snake_name  # here, as the client is not needed otherwise
+        """The reasons why the answer is incomplete, as sentences; empty if it is complete."""
+        from gamay.client.results import LIMIT_REASONS, snake_name  # imported here: complete answers do not need the client
 
         return tuple(text for flag, text in LIMIT_REASONS.items() if getattr(self.stats, snake_name(flag)))
 
@@ -57,7 +56,7 @@ class Result:
         return self._table.rows()
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table; `gamay.client.frames` tells the types."""
+        """Return the rows as an Arrow table; see `gamay.client.frames` for the types."""
         from gamay.client.frames import typed_columns
 
         return typed_columns(self._table.to_arrow(), self.types)
@@ -77,13 +76,14 @@ class Result:
         return frame
 
     def to_numpy(self) -> "dict[str, np.ndarray[Any, np.dtype[Any]]]":
-        """Return an array for each column, by name; masked where there are nulls. `gamay.client.frames` tells the types."""
+        """Return an array for each column, by name; masked where there are nulls. see `gamay.client.frames` for the
+        types."""
         from gamay.client.frames import numpy_columns
 
         return numpy_columns(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the rows to whatever takes Arrow data."""
+        """Export the rows by Arrow's PyCapsule interface."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class Result:
     def __getitem__(self, key: slice) -> list[tuple[Any, ...]]: ...
 
     def __getitem__(self, key: str | int | slice) -> Any:
-        """Return the values of a column by its name, the first of those that have it, a row by its number, or some rows."""
+        """Return the values of the first column of a name, a row by its index, or a slice of rows."""
         from gamay.client.results import item
 
         return item(self.columns, self.rows(), key)
@@ -111,7 +111,7 @@ class Result:
         return list(self.columns)
 
     def _notes(self) -> Iterator[str]:
-        """Yield what is to be said below the rows."""
+        """Yield the notes to show below the rows."""
         if self.has_more:
             yield f"LIMIT {len(self)} by default; there is more."
         if self.partial:
@@ -119,7 +119,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the first rows as a table; notebooks call this."""
-        from gamay.client.show import html_table  # here, for a process that shows nothing needs no client
+        from gamay.client.show import html_table  # imported here: only needed to display
 
         rows = self.rows()[:_ROWS_SHOWN]
         shown = html_table(self.columns, self.types, rows, len(self), self.time_used_ms, self.stats)

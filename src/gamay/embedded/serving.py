@@ -1,4 +1,5 @@
-"""A data folder that Flight SQL clients ask: what `gamay.connect` opens, with a port and no other roles' interfaces."""
+"""A data folder served to Flight SQL clients: what `gamay.connect` opens, plus a port, without the roles' HTTP
+interfaces."""
 
 from pathlib import Path
 from types import TracebackType
@@ -20,10 +21,10 @@ _THREADS = max(4, 2 * usable_processors())
 
 
 class ServedFolder:
-    """A data folder with a port for Flight SQL. NULL is NULL, as for `gamay.connect`, unless a query says otherwise.
+    """A data folder with a port for Flight SQL. Null handling is on, as for `gamay.connect`, unless a query turns it off.
 
-    port: 0 takes a free one; `url` tells. host: the address to listen on. access: who may ask. tls: with a certificate, the
-    port is encrypted. Raises InUseError when another process has the folder or the port.
+    port: 0 takes a free one; see `url`. host: the address to listen on. access: who may query. tls: with a certificate, the
+    port is encrypted. Raises InUseError when another process uses the folder or the port.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class ServedFolder:
         self._port.start(cluster.runner, self._queries, Logins(let_in), SYSTEM_CLOCK, RANDOM_IDS, NULLS_ON)
 
     def close(self) -> None:
-        """End the queries that run, and let go of the folder."""
+        """End the running queries, and release the folder."""
         self._port.stop()
         self._queries.shutdown(wait=False)
         self._folder.leave(self)

@@ -1,4 +1,4 @@
-"""What users hand over as data, as rows for a table; what of it a table cannot keep is told."""
+"""Conversion of users' data to rows for a table; warns of what a table cannot store."""
 
 import glob
 import os
@@ -34,8 +34,8 @@ _EXPECTED = (
 class Source:
     """Rows that can be read once.
 
-    infer: returns a schema of the given name for them, with the given time column, if any. rows: yields conformed batches,
-    made by a table's pipeline. times: the type that a column has in the data.
+    infer: returns a schema of the given name for them, with the given time column, if any. rows: yields batches in the
+    schema's types, made by a table's pipeline. type_of: returns the type of a column in the data, None if it has none.
     """
 
     infer: Callable[[str, str | None], Schema]
@@ -43,7 +43,7 @@ class Source:
     type_of: Callable[[str], pa.DataType | None] = lambda name: None
 
     def tell_of_time(self, field: FieldSpec) -> None:
-        """Tell how an inferred time column is read, where the type of its values does not say it."""
+        """Warn how an inferred time column is interpreted, where the type of its values does not determine it."""
         if not pa.types.is_temporal(self.type_of(field.name) or pa.null()):
             written = (
                 "" if field.format is None or field.format == TIMESTAMP_FORMAT else f" of the format {field.format.text}"
@@ -57,8 +57,8 @@ class Source:
 def open_source(data: Any, reader: Mapping[str, Any] | None = None) -> Source:
     """Return the rows of data in memory, or of files by paths or globs; see `Database.append`.
 
-    reader: how files are read, the keys of `recordReaderSpec.configs`.
-    Raises NotFoundError when there is no such file, InvalidConfigError for what is no data.
+    reader: options for reading files, the keys of `recordReaderSpec.configs`.
+    Raises NotFoundError for a missing file, InvalidConfigError for unsupported data.
     """
     if isinstance(data, str | os.PathLike):
         return _files([os.fspath(data)], reader)
@@ -105,7 +105,7 @@ def _of_arrow(data: Any) -> Source:
 
 
 def _of_pandas(frame: Any) -> pa.Table:
-    """pandas keeps texts and missing values in forms of its own, which only its own conversion understands."""
+    """Convert a pandas DataFrame; its own representations of strings and missing values need pandas' conversion."""
     names = [name for name in frame.index.names if name is not None]
     if names or frame.index.dtype.kind not in "iu":
         shown = f"index ({', '.join(map(str, names))})" if names else f"index (of {frame.index.dtype})"
@@ -122,7 +122,7 @@ def _of_pandas(frame: Any) -> pa.Table:
 
 
 def _of_dicts(rows: Sequence[Any]) -> pa.Table:
-    """Return a list of dicts as a table with the keys of all of them; what a dict lacks is null."""
+    """Return a list of dicts as a table with all their keys; missing values are null."""
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         kinds = ", ".join(sorted({type(row).__name__ for row in rows})) or "nothing"
         raise InvalidConfigError(f"{_CANNOT} a list of {kinds}, which has no names of columns: {_EXPECTED}")
@@ -229,7 +229,7 @@ def _with_names_told(schema: Schema) -> Schema:
 
 
 def _is_cut(times: pa.Array) -> bool:
-    """Whether a column of times has finer ones than milliseconds."""
+    """Whether a column has times finer than milliseconds."""
     per_ms = 1_000 if times.type.unit == "us" else 1_000_000
     counts = times.cast(pa.int64()).drop_null().to_numpy(zero_copy_only=False)
     return bool((counts % per_ms).any())
@@ -255,7 +255,7 @@ def _files(patterns: Sequence[str], config: Mapping[str, Any] | None) -> Source:
 
 
 class _Telling:
-    """A record reader that tells of columns that are left out, each once."""
+    """A record reader that warns of skipped columns, once for each."""
 
     def __init__(self, reader: RecordReader, pipeline: Pipeline, told: set[str]) -> None:
         self._reader, self._pipeline, self._told = reader, pipeline, told
@@ -291,7 +291,7 @@ def _expand(pattern: str) -> list[str]:
     return found
 
 
-# -- what is told
+# -- warnings
 
 
 def _tell_left_out(pipeline: Pipeline, names: Sequence[str]) -> None:

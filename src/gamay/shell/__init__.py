@@ -1,7 +1,7 @@
-"""`gamay sql`: statements in, answers out, in a terminal or in a script; `gamay query` is its one-shot form.
+"""The SQL shell `gamay sql`, for terminals and scripts; `gamay query` is its one-shot form.
 
-In: a place (a data folder, the URL of a controller or broker, a profile) and statements, typed or from files. Out: rows in
-one of `gamay.shell.formats`, errors with the place underlined. `gamay.shell.main.run` is what the commands call; from there
-`gamay.shell.statements` splits scripts and `gamay.shell.repl` asks for statements. `gamay.shell.session` hides whether
-the answers come from this process or from a cluster; notebooks use it, too.
+In: a target (a data folder, the URL of a controller or broker, a profile) and statements, typed or from files. Out: rows in
+one of `gamay.shell.formats`, errors with the position underlined. The commands call `gamay.shell.main.run`; from there,
+`gamay.shell.statements` splits scripts and `gamay.shell.repl` reads statements interactively. `gamay.shell.session` gives
+this process and a cluster the same interface; notebooks use it, too.
 """

@@ -1,4 +1,4 @@
-"""The answer to a statement, from whichever place it came."""
+"""The answer to a statement, from an in-process database or a cluster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows and what is said beside them.
+    """The answer to a statement, with notes on it.
 
-    show: returns the rows as people read them: times of number columns as dates, where the schema says how. result: the rows
-    with all their types, for files and for Python. summary: what it cost, in a line. notes: what it lacks and why,
-    and warnings about the statement.
+    show: returns the rows for display: times of number columns as dates, where the schema gives the format. result: the rows
+    with all their types, for files and for Python. summary: row count and cost, in one line. notes: warnings about the
+    statement; reasons: why the answer is incomplete.
     """
 
     sql: str
@@ -38,7 +38,7 @@ class Answer:
 
     @cached_property
     def shown_rows(self) -> Sequence[Sequence[Any]]:
-        """The rows as people read them; programs need not wait for the catalog that this takes."""
+        """The rows for display. May read the catalog, which output for programs avoids."""
         return self.show()
 
     @property

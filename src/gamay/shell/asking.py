@@ -1,4 +1,4 @@
-"""One statement under way: it runs on a thread of its own, so that Ctrl-C can end it where it runs."""
+"""Execution of one statement on its own thread, so that Ctrl-C can cancel it at the server."""
 
 import sys
 import threading
@@ -14,12 +14,12 @@ from gamay.shell.session import Parameters, Session
 
 _LOOK_S = 0.1
 _THREAD = "gamay-statement"
-_SHOWN_FROM_S = 0.5  # what is faster than that needs no progress
+_SHOWN_FROM_S = 0.5  # faster statements show no progress
 _GIVEN_UP_S = 5.0
 
 
 class StatementProgress(Protocol):
-    """Display of how long a statement has taken."""
+    """Display of the elapsed time of a statement."""
 
     def show(self, seconds: float) -> None: ...
 
@@ -27,7 +27,7 @@ class StatementProgress(Protocol):
 
 
 class LineProgress:
-    """A line of standard error, written over again and removed at the end."""
+    """A line of standard error that is overwritten, and removed at the end."""
 
     def __init__(self) -> None:
         self._shown = False
@@ -46,8 +46,8 @@ class LineProgress:
             self._shown = False
 
 
-class CancelledByUser(Exception):  # noqa: N818 - what the user did is no error
-    """Ctrl-C ended a statement; `str()` says where it is known to have ended."""
+class CancelledByUser(Exception):  # noqa: N818 - a user's action, not an error
+    """A statement cancelled by Ctrl-C; `str()` says whether it is known to have ended."""
 
 
 def ask(
@@ -60,14 +60,14 @@ def ask(
     clock: Clock = SYSTEM_CLOCK,
     ids: Ids = RANDOM_IDS,
 ) -> Answer:
-    """Answer a statement. Raises what `Session.execute` raises, and CancelledByUser after a KeyboardInterrupt."""
+    """Run a statement. Raises what `Session.execute` raises, and CancelledByUser after a KeyboardInterrupt."""
     query_id = f"gamay-sql-{ids.new()}"
     future: Future[Answer] = Future()
 
     def run() -> None:
         try:
             future.set_result(session.execute(sql, params, options, query_id))
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
             future.set_exception(error)
 
     threading.Thread(target=run, name=_THREAD, daemon=True).start()
@@ -86,7 +86,7 @@ def ask(
 
 
 def is_any_running() -> bool:
-    """Return whether a statement of this process runs, be it that nobody waits for it any longer."""
+    """Return whether a statement of this process is running, even one that is no longer waited for."""
     return any(thread.name == _THREAD for thread in threading.enumerate())
 
 
@@ -99,7 +99,7 @@ def _is_done(future: "Future[Answer]") -> bool:
 
 
 def _cancel(session: Session, query_id: str, future: "Future[Answer]", clock: Clock) -> str:
-    """End a statement wherever it is; return what became of it. It may still be on its way when it is first looked for."""
+    """Cancel a statement; return a message about the outcome. Repeats, as the statement may not have arrived yet."""
     begun_s = clock.monotonic_s()
     found, failure = False, ""
     try:
@@ -110,6 +110,6 @@ def _cancel(session: Session, query_id: str, future: "Future[Answer]", clock: Cl
                 failure = f" ({error})"
             if _is_done(future):
                 return "Cancelled." if found else "Cancelled; it had just ended."
-    except KeyboardInterrupt:  # pressed again: not even the cancelling is waited for
+    except KeyboardInterrupt:  # pressed again: do not wait for the cancellation either
         pass
     return f"No longer waited for; it may still run there{failure}."

@@ -1,4 +1,4 @@
-"""What there is to ask: tables and their columns, as `information_schema` tells them."""
+"""The catalog: tables and their columns, read from `information_schema`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Column:
 
     @property
     def shown_type(self) -> str:
-        """The type, with `[]` behind that of lists, and the format of times."""
+        """The type, with `[]` for lists, and the format of times."""
         text = f"{self.data_type}[]" if self.is_multi_value else self.data_type
         return f"{text} ({self.format})" if self.format and self.format != "TIMESTAMP" else text
 
@@ -35,7 +35,7 @@ class Catalog:
         self._by_folded = {name.lower(): name for name in tables}
 
     def columns(self, table: str) -> Sequence[Column]:
-        """Return the columns of a table, none of one that is not there."""
+        """Return the columns of a table, none for an unknown one."""
         return self.tables.get(self._by_folded.get(table.lower(), ""), ())
 
     def name(self, table: str) -> str | None:
@@ -44,7 +44,7 @@ class Catalog:
 
 
 def read_catalog(ask: Callable[[str], Iterable[tuple[Any, ...]]]) -> Catalog:
-    """Return what the sender may ask. ask: returns the rows of a query. Raises QueryError."""
+    """Return the tables that the user may query. ask: returns the rows of a query. Raises QueryError."""
     found: dict[str, list[Column]] = {}
     for database, table, name, data_type, role, is_multi_value, written in ask(COLUMNS_QUERY):
         full = table if database == "default" else f"{database}.{table}"

@@ -1,4 +1,4 @@
-"""Answers as bars and lines in a terminal."""
+"""Bar and line charts of answers in a terminal."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille
 
 
 def chart_text(answer: Answer, kind: str | None, x: str | None, y: str | None, width: int) -> str:
-    """Return a chart as lines. kind: bar or line, by the type of x unless given; x, y: columns, picked unless given.
+    """Return a chart as lines. kind: bar or line, by default chosen by the type of x; x, y: columns, chosen unless given.
 
-    Raises InvalidConfigError where there is nothing to draw.
+    Raises InvalidConfigError if there is nothing to draw.
     """
     x_place, y_place = _axes(answer, x, y)
     pairs = [
@@ -41,9 +41,9 @@ def _axes(answer: Answer, x: str | None, y: str | None) -> tuple[int, int]:
     numbers = [i for i, kind in enumerate(answer.types) if kind in NUMBERS]
     y_place = _place(answer, y) if y else next((i for i in reversed(numbers) if answer.columns[i] != x), None)
     if y_place is None:
-        raise InvalidConfigError("a chart needs a column of numbers; the last answer has none")
+        raise InvalidConfigError("a chart needs a numeric column; the last answer has none")
     if y_place not in numbers:
-        raise InvalidConfigError(f"column '{y}' is no number but {answer.types[y_place]}, which has no height")
+        raise InvalidConfigError(f"column '{y}' is not numeric but {answer.types[y_place]}, so it cannot be y")
     x_place = _place(answer, x) if x else next((i for i in range(len(answer.columns)) if i != y_place), None)
     if x_place is None:
         raise InvalidConfigError("a chart needs a column beside the numbers, such as SELECT city, COUNT(*) … GROUP BY city")
@@ -58,7 +58,7 @@ def _place(answer: Answer, name: str) -> int:
 
 
 def _is_ordered(answer: Answer, place: int) -> bool:
-    """Whether a column is a time or number that never goes back."""
+    """Whether a column of times or numbers is in ascending order."""
     values = [row[place] for row in answer.result.rows() if row[place] is not None]
     if not all(isinstance(value, datetime | int | float) and not isinstance(value, bool) for value in values):
         return False
@@ -74,7 +74,7 @@ def _number(value: Any) -> float | None:
 
 
 def _bars(labels: Sequence[str], values: Sequence[float], width: int) -> list[str]:
-    """Return a bar for each value, in eighths of a character; what is below zero goes to the left."""
+    """Return a bar for each value, in eighths of a character; negative values extend to the left."""
     shown = list(zip(labels, values, format_column(list(values), "DOUBLE"), strict=True))[:_BARS_MAX]
     label_width = min(_LABEL_MAX, max(len(label) for label, _, _ in shown))
     value_width = max(len(text) for _, _, text in shown)

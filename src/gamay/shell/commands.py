@@ -1,4 +1,4 @@
-"""The dot commands: what is typed after a point, handled by the shell itself."""
+"""The dot commands, which the shell handles itself."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ _SWITCH = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. usage: what follows its name; help: what it does; run: does it, with its arguments.
+    """One command. usage: its arguments; help: its description; run: executes it with its arguments.
 
-    rest: whether all that follows is one argument, as a statement is.
+    rest: whether the rest of the line is a single argument, such as a statement.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Command:
     rest: bool = False
 
 
-class Leave(Exception):  # noqa: N818 - it is what the user wants
-    """The shell shall end."""
+class Leave(Exception):  # noqa: N818 - a user's request, not an error
+    """Request to end the shell."""
 
 
 def run_command(shell: Shell, line: str) -> bool:
-    """Run a line that begins with a point; what goes wrong is told on standard error; return whether it went well.
+    """Run a line that begins with a dot; print any error to standard error; return whether it succeeded.
 
     Raises Leave.
     """
@@ -55,9 +55,9 @@ def run_command(shell: Shell, line: str) -> bool:
 
 
 def run_text(shell: Shell, text: str, where: str = "", params: ParameterFeed | None = None, *, stops: bool = True) -> bool:
-    """Run the statements and commands of a text, until one fails if that stops it; return whether all went well.
+    """Run the statements and commands of a text; return whether all succeeded. stops: stop at the first failure.
 
-    where: how messages call the text. Raises Leave, and KeyboardInterrupt when a statement was cancelled.
+    where: the name of the text in messages. Raises Leave, and KeyboardInterrupt when a statement was cancelled.
     """
     fine = True
     for statement in split(text):
@@ -89,7 +89,7 @@ def _tables(shell: Shell, _: Sequence[str]) -> None:
     if rows:
         _print(["table", "columns"], ["STRING", "INT"], rows)
     else:
-        print("There is no table yet. Files can be asked as they are: SELECT * FROM 'rows.csv' LIMIT 5;")
+        print("There is no table yet. Files can be queried directly: SELECT * FROM 'rows.csv' LIMIT 5;")
 
 
 def _schema(shell: Shell, words: Sequence[str]) -> None:
@@ -182,7 +182,7 @@ def _explain(shell: Shell, words: Sequence[str]) -> None:
 
 
 def explain_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a plan as a tree: each operator below the one that it hands its rows to."""
+    """Return a plan as a tree: each operator below the one that consumes its rows."""
     if list(columns) != ["Operator", "Operator_Id", "Parent_Id"]:
         return "\n".join(str(row[-1]) for row in rows)
     depths: dict[object, int] = {}
@@ -197,7 +197,7 @@ def _chart(shell: Shell, words: Sequence[str]) -> None:
     import shutil
 
     if shell.last is None:
-        raise InvalidConfigError("there is no answer yet that could be drawn")
+        raise InvalidConfigError("there is no answer to draw yet")
     kind = words[0].lower() if words and words[0].lower() in KINDS else None
     axes = [*(words[1:] if kind else words), None, None]
     print(chart_text(shell.last, kind, axes[0], axes[1], shutil.get_terminal_size().columns))

@@ -1,6 +1,6 @@
-"""What may stand at the cursor: keywords, tables, columns of the tables in the statement, functions. Pure.
+"""Completion at the cursor: keywords, tables, columns of the tables in the statement, functions. Pure functions.
 
-In: the text before the cursor, the text behind it, and a catalog. Out: candidates, the likeliest first.
+In: the text before the cursor, the text after it, and a catalog. Out: candidates, the likeliest first.
 """
 
 import re
@@ -15,7 +15,7 @@ from gamay.sql.text.tokens import is_keyword
 
 _WORD = re.compile(rf"(?:{WORD_CHAR}|\.)*\Z|\"[^\"]*\Z")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
-_WITHIN_FROM = 3  # characters: shorter ones are within too many names
+_WITHIN_FROM = 3  # characters: shorter ones occur in too many names
 _TABLE_BEHIND = ("FROM", "JOIN", "DESCRIBE", "DESC", "TABLE", "INTO")
 _PHRASES = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "OFFSET", "AND", "OR", "NOT", "IN", "BETWEEN",
@@ -37,7 +37,7 @@ class Candidate:
 
 
 def complete(before: str, behind: str, catalog: Catalog, functions: Sequence[str]) -> list[Candidate]:
-    """Return what may stand at the cursor. before, behind: the text at both sides of it."""
+    """Return the candidates at the cursor. before, behind: the text on both sides of it."""
     statements = split(before)
     if statements and not statements[-1].is_closed:
         before = before[statements[-1].start :]
@@ -49,7 +49,7 @@ def complete(before: str, behind: str, catalog: Catalog, functions: Sequence[str
     prefix = word.lstrip('"')
     rest = split(behind)
     after = behind[: rest[0].start + len(rest[0].text)] if rest and not behind.lstrip().startswith(";") else ""
-    sql = f"{before[: len(before) - len(word)]} {after}"  # without the word at hand, which may have a quote that is open
+    sql = f"{before[: len(before) - len(word)]} {after}"  # without the current word, which may have an unclosed quote
     tables = tables_of(sql)
     if "." in prefix:
         owner, _, part = prefix.rpartition(".")
@@ -92,7 +92,7 @@ def _tables(catalog: Catalog) -> Iterator[tuple[str, str, str]]:
 
 
 def name_text(name: str) -> str:
-    """Return a name as statements have it, quoted where it must be.
+    """Return a name for use in a statement, quoted if necessary.
 
     >>> name_text("city"), name_text("order"), name_text("a b")
     ('city', '"order"', '"a b"')
@@ -105,7 +105,7 @@ def name_text(name: str) -> str:
 def _matching(
     word: str, known: "Iterator[tuple[str, str, str]] | Sequence[tuple[str, str, str]]", *, quoted: bool = False
 ) -> list[Candidate]:
-    """Return those that begin with a word, in any case, then those that have it within. known: text, meta, name."""
+    """Return those that begin with a word, ignoring case, then those that contain it. known: text, meta, name."""
     wanted = word.strip('"').lower()
     begins, contains = [], []
     for text, meta, name in known:

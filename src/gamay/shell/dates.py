@@ -1,4 +1,4 @@
-"""Times of number columns as dates: which result columns hold them, and how they are written for people."""
+"""Display of time columns stored as numbers: detection of such result columns, and formatting as dates."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from gamay.shell.catalog import Catalog
 from gamay.sql.text.lexer import Lexeme, TokenKind, lex
 
 NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE")
-_KEEPING = ("MIN", "MAX", "FIRSTWITHTIME", "LASTWITHTIME")  # of a time column is a time
+_KEEPING = ("MIN", "MAX", "FIRSTWITHTIME", "LASTWITHTIME")  # functions that return a time for a time column
 _DAY_MS = 86_400_000
 
 
@@ -43,12 +43,12 @@ def time_columns(sql: str, columns: Sequence[str], types: Sequence[str], catalog
             try:
                 found[i] = DateTimeFormat.parse(known[source])
             except GamayError:
-                continue  # of a table that an older release has made: its numbers stay numbers
+                continue  # a format written by an older release: its numbers stay numbers
     return found
 
 
 def tables_of(sql: str) -> list[str]:
-    """Return the names behind FROM and JOIN, and between the commas there; also of a statement that is not finished."""
+    """Return the names after FROM and JOIN, including comma-separated ones; the statement may be incomplete."""
     lexemes = _lexemes(sql)
     names: list[str] = []
     expects = listed = False
@@ -80,13 +80,13 @@ def tables_of(sql: str) -> list[str]:
 def _lexemes(sql: str) -> list[Lexeme]:
     try:
         return lex(sql)
-    except QueryError:  # a quote that is still open: what is before it can be read
+    except QueryError:  # an unclosed quote: lex the text before it
         cut = max(sql.rfind("'"), sql.rfind('"'), sql.rfind("/*"))
         return [] if cut < 0 else _lexemes(sql[:cut])
 
 
 def _sources(sql: str) -> list[str]:
-    """Return the column that each item of the select list shows, '' for what is computed; empty when there is a `*`."""
+    """Return the column of each item of the select list, '' for computed ones; empty if there is a `*`."""
     lexemes = _lexemes(sql)
     start = next((i for i, one in enumerate(lexemes) if one.is_word("SELECT")), None)
     if start is None:
@@ -130,7 +130,7 @@ def _shown(value: Any, form: DateTimeFormat) -> Any:
         millis = form.to_millis(value)
         moment = datetime.fromtimestamp(millis / 1000, UTC)
     except (ValueError, OverflowError, OSError):
-        return value  # beyond what a date can be: a default value, or a mistake of whoever wrote it
+        return value  # out of a date's range: a default value, or wrong data
     whole_days = form.kind is DateTimeKind.EPOCH and form.unit.to_millis(form.size) >= _DAY_MS
     if whole_days or (form.kind is DateTimeKind.SIMPLE_DATE_FORMAT and millis % _DAY_MS == 0):
         return f"{moment:%Y-%m-%d}"
@@ -138,7 +138,7 @@ def _shown(value: Any, form: DateTimeFormat) -> Any:
 
 
 def moment_text(moment: datetime) -> str:
-    """Return a moment in UTC as text, with milliseconds where it has some.
+    """Return a timestamp in UTC as text, with fractional seconds if they are not 0.
 
     >>> moment_text(datetime(2024, 5, 1, 10, 0, 0, 500_000, UTC))
     '2024-05-01 10:00:00.5'

@@ -1,4 +1,4 @@
-"""What went wrong, for people: the message, and the place in the statement underlined."""
+"""Error messages for people, with the position in the statement underlined."""
 
 import re
 
@@ -10,7 +10,7 @@ _QUOTED = re.compile(r"['`\"]([^'`\"\n]+)['`\"]")
 
 
 def fault_text(error: BaseException, sql: str = "", where: str = "", *, color: bool = False) -> str:
-    """Return a message. sql: the statement, whose place is underlined; where: file and line of it, to begin with."""
+    """Return an error message. sql: the statement, to underline the position; where: its file and line, as a prefix."""
     text = str(error) or type(error).__name__
     if sql and isinstance(error, QueryError) and "^" not in text:
         text = _underlined(text, sql)
@@ -20,7 +20,7 @@ def fault_text(error: BaseException, sql: str = "", where: str = "", *, color: b
 
 
 def _underlined(text: str, sql: str) -> str:
-    """Add the place of the first name that the message quotes and the statement has."""
+    """Underline the first name that the message quotes and the statement contains."""
     try:
         lexemes = lex(sql)
     except QueryError:

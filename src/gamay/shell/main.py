@@ -1,4 +1,4 @@
-"""What the commands `gamay sql` and `gamay query` call: from options to the shell or script, and the exit status."""
+"""Entry point of the commands `gamay sql` and `gamay query`: runs a shell or script, and returns the exit status."""
 
 import getpass
 import os
@@ -24,8 +24,8 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a command was given. place, profile, given: as of `find_target`; texts: statements; files: of statements, `-` is
-    standard input; output: a form; stops: whether the first statement that fails ends the run."""
+    """Arguments of a command. place, profile, given: as for `find_target`; texts: statements; files: of statements, `-` is
+    standard input; output: a format; stops: whether the first failing statement ends the run."""
 
     place: str | None = None
     profile: str | None = None
@@ -39,9 +39,9 @@ class Request:
 
 
 def run(request: Request) -> int:
-    """Run the statements that are given, or ask for some on a terminal; return the exit status.
+    """Run the given statements, or else an interactive shell; return the exit status.
 
-    0: all is answered; 1: a statement failed; 2: the command was used wrongly.
+    0: success; 1: a statement failed; 2: incorrect usage.
     """
     warnings.showwarning = _show_warning
     try:
@@ -84,7 +84,7 @@ def _ask_password(text: str) -> str:
 
 
 def _texts(request: Request) -> list[tuple[str, str]] | None:
-    """Return the texts to run with how messages call them; None when a person is to be asked."""
+    """Return the texts to run, each with its name in messages; None for an interactive shell."""
     found = [("", text) for text in request.texts]
     for path in request.files:
         found.append((str(path), sys.stdin.read() if str(path) == "-" else _text_of(path)))
@@ -143,6 +143,6 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Tell what the engine tells of statements, without the place in the code that says so."""
+    """Print a warning about a statement, without the code location."""
     if issubclass(category, UserWarning):
         print(f"Note: {message}", file=sys.stderr)

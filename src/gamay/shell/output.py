@@ -1,4 +1,4 @@
-"""Where answers go: the terminal, with a pager for long ones, standard output, or a file."""
+"""Destinations of answers: the terminal, with a pager for long ones, standard output, or a file."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _PAGER = "less -SRFX"
 
 
 def screen_of(stream: IO[str]) -> Screen:
-    """Return what a stream offers."""
+    """Return a stream's width and colour support."""
     if not stream.isatty():
         return Screen()
     color = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -25,10 +25,10 @@ def screen_of(stream: IO[str]) -> Screen:
 
 
 class FileOutput:
-    """A file that takes answers, one after another; of the binary forms it takes one. It is there only when it is whole."""
+    """A file of answers, appended in order; binary formats allow only one. The file appears when it is complete."""
 
     def __init__(self, path: Path, form: str) -> None:
-        """Raises InvalidConfigError where the file cannot be made."""
+        """Raises InvalidConfigError if the file cannot be created."""
         self.path = path
         self._form = form
         self._part = path.with_name(f".{path.name}.part")
@@ -39,14 +39,14 @@ class FileOutput:
         self._count = 0
 
     def write(self, answer: Answer) -> None:
-        """Add an answer. Raises InvalidConfigError for a second one in a form of which a file holds one."""
+        """Add an answer. Raises InvalidConfigError for a second one in a binary format."""
         self._count += 1
         if self._form in BINARY and self._count > 1:
             raise InvalidConfigError(f"{self.path}: a file in {self._form} holds one answer; give each statement its own")
         write_to(self._file, answer, self._form)
 
     def close(self, *, keep: bool = True) -> None:
-        """End the file, or leave none."""
+        """Complete the file or, if not `keep`, discard it."""
         self._file.close()
         if keep:
             self._part.replace(self.path)
@@ -55,7 +55,7 @@ class FileOutput:
 
 
 def write_standard(answer: Answer, form: str) -> None:
-    """Write an answer to standard output. Raises InvalidConfigError for bytes that a terminal would show."""
+    """Write an answer to standard output. Raises InvalidConfigError for a binary format on a terminal."""
     sys.stdout.flush()
     if form in BINARY:
         if sys.stdout.isatty():
@@ -67,7 +67,7 @@ def write_standard(answer: Answer, form: str) -> None:
 
 
 def show(text: str, *, paged: bool) -> None:
-    """Print a text; through a pager when it is longer than the terminal and there is one."""
+    """Print a text, through a pager if it is longer than the terminal and a pager is installed."""
     pager = shlex.split(os.environ.get("PAGER") or _PAGER)
     is_long = text.count("\n") + 2 > shutil.get_terminal_size().lines
     if not (paged and is_long and sys.stdout.isatty() and pager and shutil.which(pager[0])):

@@ -34,7 +34,7 @@ def read_parameters(given: Sequence[str]) -> Parameters:
 
 
 def value_of(text: str) -> Any:
-    """Return a value: numbers, true, false, null and lists as in JSON, all else as text; quotes make text of anything."""
+    """Parse a value: numbers, true, false, null and lists as in JSON, anything else and anything in quotes as text."""
     if len(text) >= 2 and text[0] == text[-1] == "'":
         return text[1:-1].replace("''", "'")
     try:
@@ -45,7 +45,7 @@ def value_of(text: str) -> Any:
 
 
 class ParameterFeed:
-    """Hands each statement its share: named ones that it has, and as many of the others as it has `?`."""
+    """Distributor of parameters to statements: named ones by name, positional ones by the number of `?`."""
 
     def __init__(self, given: Parameters) -> None:
         self._given = given
@@ -66,7 +66,7 @@ class ParameterFeed:
         return self._given[begin : self._next]
 
     def check_all_used(self) -> None:
-        """Raise InvalidConfigError for parameters that no statement had a place for."""
+        """Raise InvalidConfigError for parameters that no statement used."""
         if isinstance(self._given, Mapping):
             left = [name for name in self._given if name not in self._used]
             if left:

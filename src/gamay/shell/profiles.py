@@ -1,6 +1,6 @@
-"""The config file: places to ask by name, so that addresses and tokens stand in no command.
+"""The config file: named targets, so that commands need not contain addresses and tokens.
 
-default = "prod"          # taken when no place is named
+default = "prod"          # used when no target is given
 
 [profiles.prod]
 url = "https://controller.example:9000"
@@ -24,9 +24,9 @@ from gamay.base.errors import InvalidConfigError, nearest
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A place, and as whom it is asked. url or path: one of them. token: of the Authorization header. tls_ca: a PEM file.
+    """A target with its credentials. url or path: one of them. token: of the Authorization header. tls_ca: a PEM file.
 
-    tls_insecure: take any certificate. database: that of tables without one. timeout_s: how long a query may take.
+    tls_insecure: accept any certificate. database: the default database of table names. timeout_s: timeout of a query.
     """
 
     url: str | None = None
@@ -41,7 +41,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ShellConfig:
-    """What the file says. profiles: by name; default: the name of one."""
+    """Content of the config file. profiles: by name; default: the name of one."""
 
     profiles: Mapping[str, Profile]
     default: str | None = None
@@ -55,7 +55,7 @@ class ShellConfig:
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
-    """Return where the file is looked for: GAMAY_CONFIG, else gamay/config.toml in XDG's folder for configs."""
+    """Return the path of the file: GAMAY_CONFIG, else gamay/config.toml in XDG's config folder."""
     if given := environment.get("GAMAY_CONFIG"):
         return Path(given)
     return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "gamay" / "config.toml"

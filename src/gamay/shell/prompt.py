@@ -34,7 +34,7 @@ class ShellCompleter(Completer):
         self._session = session
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Yield what may stand at the cursor; nothing where the catalog cannot be had."""
+        """Yield the completions at the cursor; none if the catalog cannot be read."""
         before = document.text_before_cursor
         if before.startswith("."):
             yield from self._of_command(before)
@@ -42,7 +42,7 @@ class ShellCompleter(Completer):
         try:
             catalog = self._session.catalog()
         except GamayError:
-            return  # completing must not print; the statement itself tells what is wrong
+            return  # completion must not print; running the statement reports the error
         for one in complete(before, document.text_after_cursor, catalog, function_names()):
             yield Completion(one.text, -one.length, display=one.shown, display_meta=one.meta)
 
@@ -63,21 +63,21 @@ class ShellCompleter(Completer):
 
 @lru_cache(maxsize=1)
 def function_names() -> list[str]:
-    """Return the names of functions. The first call imports them all, which takes a moment."""
+    """Return the names of functions. The first call is slow, as it imports them all."""
     from gamay.functions import registry
 
     return registry.function_names()
 
 
 def history_path(environment: Mapping[str, str]) -> Path:
-    """Return the file that keeps what was typed: in XDG's folder for state, or GAMAY_HISTORY."""
+    """Return the history file: GAMAY_HISTORY, or in XDG's state folder."""
     if given := environment.get("GAMAY_HISTORY"):
         return Path(given)
     return Path(environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "gamay" / "history"
 
 
 def open_history(path: Path) -> History:
-    """Return the history, readable by its owner only; one in memory where the file cannot be written."""
+    """Return the history, readable by its owner only; an in-memory one if the file cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -87,7 +87,7 @@ def open_history(path: Path) -> History:
 
 
 def make_prompt(session: Session, history: History, **terminal: Any) -> "PromptSession[str]":
-    """Return what asks for statements. terminal: input and output of prompt_toolkit, if not the real ones."""
+    """Return the prompt for statements. terminal: input and output of prompt_toolkit, if not the real ones."""
     return PromptSession(
         history=history,
         completer=ThreadedCompleter(ShellCompleter(session)),

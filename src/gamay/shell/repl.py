@@ -1,4 +1,4 @@
-"""The loop of the interactive shell: ask, run, show, until Ctrl-D."""
+"""The loop of the interactive shell: read, run, print, until Ctrl-D."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ PROMPT = "gamay> "
 
 
 def run_repl(shell: Shell, prompt: "PromptSession[str]") -> None:
-    """Ask for statements and run them until the input ends."""
+    """Read statements and run them until the input ends."""
     while True:
         try:
             text = prompt.prompt(PROMPT)
         except KeyboardInterrupt:
-            continue  # what was typed is dropped
+            continue  # discard the input
         except EOFError:
             break
         try:

@@ -1,4 +1,4 @@
-"""A place that is asked: a data folder in this process, or a cluster over HTTP; the same for both."""
+"""Sessions with one interface for both kinds of targets: a data folder in this process, or a cluster over HTTP."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,41 +14,41 @@ from gamay.shell.dates import NUMBERS, shown_rows
 from gamay.shell.target import IN_MEMORY, Target
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
-_CATALOG_S = 60.0  # others create tables, too
+_CATALOG_S = 60.0  # maximum age: other clients create tables, too
 _LIMIT_NOTE = "LIMIT 10 by default; there is more"
 
 
 class Session(Protocol):
-    """What shells and notebooks ask of a place. Methods raise QueryError and other GamayErrors."""
+    """The interface of shells and notebooks to a target. Methods raise QueryError and other GamayErrors."""
 
     name: str
-    """How prompts call it."""
+    """The target's name in prompts."""
 
     def execute(
         self, sql: str, params: Parameters = None, options: Mapping[str, Any] | None = None, query_id: str | None = None
     ) -> Answer:
-        """Answer a statement. query_id: by which `cancel` ends it from another thread."""
+        """Run a statement. query_id: identifies it for `cancel` from another thread."""
         ...
 
     def cancel(self, query_id: str) -> bool:
-        """End a statement; return whether it was under way."""
+        """Cancel a statement; return whether it was running."""
         ...
 
     def catalog(self, *, fresh: bool = False) -> Catalog:
-        """Return what there is to ask, as it was within the last minute unless fresh."""
+        """Return the catalog, at most a minute old; fresh: read it again."""
         ...
 
     def source(self) -> Any:
-        """Return the `Database` or `Connection` behind it."""
+        """Return the underlying `Database` or `Connection`."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the target."""
         ...
 
 
 class _Cataloged:
-    """The part of a session that remembers the catalog. read: returns the rows of a query."""
+    """Base class of sessions that caches the catalog. read: returns the rows of a query."""
 
     def __init__(self, read: Callable[[str], list[tuple[Any, ...]]]) -> None:
         self._read = read
@@ -63,7 +63,7 @@ class _Cataloged:
         return self._catalog
 
     def _dated(self, sql: str, result: Any) -> Any:
-        """Return rows as people read them; where the catalog cannot be had, as they are."""
+        """Return rows for display; unchanged if the catalog cannot be read."""
         if not any(kind in NUMBERS for kind in result.types):
             return result.rows()
         try:
@@ -73,7 +73,7 @@ class _Cataloged:
 
 
 class EmbeddedSession(_Cataloged):
-    """A data folder opened in this process. variables: DataFrames that statements may name; see `Database.sql`."""
+    """A data folder opened in this process. variables: DataFrames that statements may refer to; see `Database.sql`."""
 
     def __init__(self, database: Any, name: str, variables: Callable[[], Mapping[str, Any]] | None = None) -> None:
         super().__init__(lambda sql: database.sql(sql).rows())
@@ -105,7 +105,7 @@ class EmbeddedSession(_Cataloged):
 
 
 class ClusterSession(_Cataloged):
-    """The brokers of a cluster."""
+    """A cluster, queried through its brokers."""
 
     def __init__(self, connection: Any, name: str) -> None:
         super().__init__(lambda sql: connection.execute(sql).rows())
@@ -144,18 +144,18 @@ def open_session(
     variables: Callable[[], Mapping[str, Any]] | None = None,
     instead: Callable[[str], Target] | None = None,
 ) -> Session:
-    """Open a place. A folder that another process serves over HTTP is asked there, which is told as a UserWarning.
+    """Open a session. If another process serves the folder over HTTP, its broker is used instead, with a UserWarning.
 
-    variables: DataFrames that statements may name, of a session in this process. instead: tells how that process's broker
-    is logged in to, by its URL. Raises InvalidConfigError for a folder
-    that is not there, InUseError, and GamayError for a cluster that does not answer.
+    variables: DataFrames that statements may refer to, in an in-process session. instead: returns the target, with
+    credentials, for the URL of that broker. Raises InvalidConfigError for a missing folder, InUseError, and GamayError for
+    a cluster that does not answer.
     """
     if target.url is not None:
         return ClusterSession(_connection(target), target.shown)
     import gamay
 
     path = target.path or IN_MEMORY
-    if path != IN_MEMORY and not Path(path).expanduser().is_dir():  # which `connect` would make
+    if path != IN_MEMORY and not Path(path).expanduser().is_dir():  # which `connect` would create
         raise InvalidConfigError(f"{path}: there is no such folder; a cluster is named by its URL, http://HOST:PORT")
     try:
         return EmbeddedSession(gamay.connect(path), target.shown, variables)
@@ -185,7 +185,7 @@ def _connection(target: Target) -> Any:
         try:
             controller.live_brokers()
         except NotFoundError:
-            return Connection.from_host_list(url, **settings)  # no controller, so a broker
+            return Connection.from_host_list(url, **settings)  # not a controller, so a broker
         except GamayError as error:
             if error.http_status in (401, 403):
                 raise _denied(target, error) from error

@@ -1,4 +1,4 @@
-"""What a running shell remembers: where it asks, how it shows, what came last."""
+"""The state of a running shell: its session, display settings and last answer."""
 
 import sys
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from gamay.shell.statements import Statement, option_of
 
 @dataclass(slots=True)
 class Shell:
-    """One shell. mode: the form of answers; output: a file that takes them instead of the terminal, once.
+    """One shell. mode: the format of answers; output: a file to write them to instead of the terminal.
 
-    options: those of `SET name = value`, which hold for all statements after it. paged: whether long answers go through a
-    pager; timed: whether what an answer cost is told.
+    options: set by `SET name = value`, for all later statements. paged: whether long answers go through a
+    pager; timed: whether the cost of an answer is printed.
     """
 
     session: Session
@@ -30,9 +30,9 @@ class Shell:
     last: Answer | None = None
 
     def run(self, statement: Statement, params: Parameters = None, where: str = "") -> bool:
-        """Run a statement and show the answer, or on standard error why there is none; return whether there is one.
+        """Run a statement and show the answer, or an error on standard error; return whether it succeeded.
 
-        where: file and line, for messages. Raises KeyboardInterrupt for a Ctrl-C that ended a statement.
+        where: file and line, for messages. Raises KeyboardInterrupt if Ctrl-C cancelled the statement.
         """
         try:
             if (option := option_of(statement.text)) is not None:
@@ -45,15 +45,15 @@ class Shell:
             print(ended, file=sys.stderr)
             raise KeyboardInterrupt from None
         except BrokenPipeError:
-            raise  # whoever reads the output has had enough of it
-        except Exception as error:  # noqa: BLE001 - a statement must not end the shell, whatever it meets
+            raise  # the reader of the output has closed it
+        except Exception as error:  # noqa: BLE001 - no error of a statement may end the shell
             self.tell(error, statement.text, where)
             return False
         self.last = answer
         return True
 
     def tell(self, error: BaseException, sql: str = "", where: str = "") -> None:
-        """Say on standard error what went wrong."""
+        """Print an error to standard error."""
         sys.stdout.flush()
         print(fault_text(error, sql, where, color=screen_of(sys.stderr).color), file=sys.stderr, flush=True)
 
@@ -65,7 +65,7 @@ class Shell:
                 show(text_of(answer, self.mode, screen_of(sys.stdout)), paged=True)
         else:
             write_standard(answer, self.mode)
-        # what is said of the rows goes beside them: below those for people, and never between those for programs
+        # notes follow the rows in formats for people, and never mix with the output for programs
         for_people = self.output is None and self.mode in FOR_PEOPLE
         stream = sys.stdout if for_people else sys.stderr
         if self.timed and for_people and answer.columns:

@@ -1,4 +1,4 @@
-"""Text to statements: split at semicolons that stand in no text, name or comment; what is not closed goes on to the end."""
+"""Splitting of scripts at semicolons outside strings, names and comments; an unclosed one extends to the end."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ANY_SET = re.compile(r"(?i)SET\s")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement. start: where it begins in its text; line: of that, from 1; is_closed: whether a `;` follows."""
+    """One statement. start: its offset in the text; line: its line, from 1; is_closed: whether a `;` follows."""
 
     text: str
     start: int
@@ -26,19 +26,19 @@ class Statement:
 
     @property
     def is_command(self) -> bool:
-        """Whether it is for the shell itself."""
+        """Whether it is a command of the shell."""
         return self.text.startswith(".")
 
 
 def split(text: str) -> list[Statement]:
-    """Return the statements of a text, without their `;`; those that hold nothing but comments are left out.
+    """Return the statements of a text, without their `;`; those that contain only comments are omitted.
 
-    A line that begins with a point where a statement could begin is a command, and a statement of its own.
+    A line that begins with a dot where a statement could begin is a command, and a separate statement.
 
     >>> [one.text for one in split("SELECT ';' FROM t; -- a; b\\n.tables\\nSELECT 2")]
     ["SELECT ';' FROM t", '.tables', 'SELECT 2']
 
-    SET before an INSERT is a setting of the task that this makes, no option of queries, so it is a part of the statement.
+    SET before an INSERT is a setting of the task that it creates rather than a query option, so it is part of the statement.
 
     >>> [one.text for one in split("SELECT 1; SET inputFormat = 'csv'; INSERT INTO t FROM FILE '/in/';")]
     ['SELECT 1', "SET inputFormat = 'csv'; INSERT INTO t FROM FILE '/in/'"]
@@ -48,7 +48,7 @@ def split(text: str) -> list[Statement]:
     end = position = 0
     while position < len(text):
         piece = _PIECE.match(text, position)
-        assert piece is not None  # it takes any character
+        assert piece is not None  # it matches any character
         start, position = piece.start(), piece.end()
         if piece["end"]:
             if begin is not None:
@@ -68,7 +68,7 @@ def split(text: str) -> list[Statement]:
 
 
 def _with_settings(text: str, found: list[Statement]) -> list[Statement]:
-    """Return statements of which each INSERT has the SETs before it."""
+    """Return the statements with each INSERT joined to the SETs before it."""
     joined: list[Statement] = []
     for one in found:
         begin = one
@@ -85,7 +85,7 @@ def _statement(text: str, begin: int, end: int, *, is_closed: bool) -> Statement
 
 
 def is_complete(text: str) -> bool:
-    """Whether Enter ends the input: a `;` at the end that is one, or nothing at all.
+    """Whether Enter ends the input: it is empty or ends with a `;` outside strings and comments.
 
     >>> is_complete("SELECT 1;  -- done"), is_complete("SELECT ';"), is_complete("SELECT 1")
     (True, False, False)
@@ -102,7 +102,7 @@ def is_complete(text: str) -> bool:
 def option_of(statement: str) -> tuple[str, str] | None:
     """Return the name and value of a `SET name = value`; None for any other statement.
 
-    Raises InvalidConfigError for an option that there is not: it would make every statement after it fail.
+    Raises InvalidConfigError for an unknown option, which would make every later statement fail.
 
     >>> option_of("set timeoutMs = 500"), option_of("SELECT 1")
     (('timeoutMs', '500'), None)

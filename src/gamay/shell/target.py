@@ -1,4 +1,4 @@
-"""Which place a shell or notebook means: an argument, a profile, or the environment; and as whom it is asked."""
+"""Resolution of the target of a shell or notebook, with credentials, from arguments, profiles and the environment."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,9 +16,9 @@ _HOST_PORT = re.compile(r"(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+:\d{1,5}")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place. path: a data folder, or `:memory:`; url: of a controller or broker; one of them is given.
+    """A target. path: a data folder, or `:memory:`; url: of a controller or broker; one of them is given.
 
-    token: the value of the Authorization header. made_up: whether nobody has named it.
+    token: the value of the Authorization header. made_up: whether it is the default because none was given.
     """
 
     path: str | None = None
@@ -34,7 +34,7 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """How prompts and messages call it."""
+        """Its name in prompts and messages."""
         return self.url or self.path or IN_MEMORY
 
 
@@ -46,11 +46,11 @@ def find_target(
     environment: Mapping[str, str],
     ask_password: Callable[[str], str] | None,
 ) -> Target:
-    """Return the place that is meant.
+    """Return the target.
 
-    place: a path, a URL, `host:port`, or the name of a profile behind `@`; profile: the option of that name. Without either
-    the environment says it (GAMAY_PROFILE, GAMAY_URL), then the file's `default`; else it is a database in memory. given:
-    options of the command, which win. ask_password: asks for a user's; None where nobody could answer.
+    place: a path, a URL, `host:port`, or `@` and the name of a profile; profile: the option of that name. Without either,
+    the environment (GAMAY_PROFILE, GAMAY_URL) decides, then the file's `default`, else it is a database in memory. given:
+    options of the command, which take precedence. ask_password: prompts for a password; None without a terminal.
     Raises InvalidConfigError.
     """
     if place is not None and place.startswith("@"):
@@ -106,7 +106,7 @@ def _with_login(chosen: Profile, environment: Mapping[str, str], ask_password: C
 
 
 def _split_user(url: str) -> tuple[str, str | None]:
-    """Return a URL without its user, and the user. Raises InvalidConfigError where it has a password."""
+    """Return a URL without its user, and the user. Raises InvalidConfigError if it has a password."""
     try:
         parts = urlsplit(url)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""How statements, types and names of SQLAlchemy are written in Gamay's SQL."""
+"""Compile SQLAlchemy's statements, types and identifiers to Gamay's SQL."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ _MORE_RESERVED = frozenset(
 )
 _READ_ONLY = "Gamay's tables are not changed by SQL; rows come from files, streams and DataFrames"
 
-# the first that fits counts
+# the first match wins
 _CASTS: tuple[tuple[tuple[type[Any], ...], str], ...] = (
     ((types.Boolean,), "BOOLEAN"),
     ((types.BigInteger,), "LONG"),
@@ -55,16 +55,16 @@ _CASTS: tuple[tuple[tuple[type[Any], ...], str], ...] = (
 
 
 class GamayCompiler(compiler.SQLCompiler):
-    """Writer of queries."""
+    """Compiler of queries."""
 
     def visit_select(self, select_stmt: Any, *args: Any, **keywords: Any) -> str:
-        """Write a SELECT; the outermost says how many rows are wanted, for Gamay gives ten to one that does not."""
+        """Compile a SELECT; the outermost always gets a LIMIT, since Gamay returns ten rows without one."""
         is_outermost = not self.stack
         text: str = super().visit_select(select_stmt, *args, **keywords)  # type: ignore[no-untyped-call]
         return self._with_limit(select_stmt, text) if is_outermost else text
 
     def visit_compound_select(self, cs: Any, *args: Any, **keywords: Any) -> str:
-        """Write a UNION and the like; as of a SELECT."""
+        """Compile a set operation such as UNION, with a LIMIT like a SELECT."""
         is_outermost = not self.stack
         text: str = super().visit_compound_select(cs, *args, **keywords)  # type: ignore[no-untyped-call]
         return self._with_limit(cs, text) if is_outermost else text
@@ -103,7 +103,7 @@ class GamayCompiler(compiler.SQLCompiler):
 
 
 class GamayTypeCompiler(compiler.GenericTypeCompiler):
-    """Writer of the types in CAST."""
+    """Compiler of the types in CAST."""
 
     def process(self, type_: Any, **keywords: Any) -> str:
         """Write a type. Raises CompileError for one that nothing can be cast to."""
@@ -115,12 +115,12 @@ class GamayTypeCompiler(compiler.GenericTypeCompiler):
 
 
 class GamayIdentifiers(compiler.IdentifierPreparer):
-    """Writer of names: quoted where they have capitals or could be read as a word of SQL."""
+    """Quoter of identifiers that have capitals or are reserved words of SQL."""
 
     reserved_words = compiler.RESERVED_WORDS | _MORE_RESERVED
 
     def format_table(self, table: Any, use_schema: bool = True, name: Any = None) -> str:
-        """Write a table's name; the database `default` is not written."""
+        """Write a table's name, without the database if that is `default`."""
         is_default = getattr(table, "schema", None) == DEFAULT_SCHEMA
         return super().format_table(table, use_schema=use_schema and not is_default, name=name)
 

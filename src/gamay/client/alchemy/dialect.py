@@ -1,4 +1,4 @@
-"""The dialect: what a URL means, and what there is to query."""
+"""The dialect: its URLs, and the inspection of tables and columns."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -29,9 +29,10 @@ _KNOWN = ("tls", "verify", "ca", "controller", "row_limit", *_NUMBERS, *_TEXTS)
 class GamayDialect(default.DefaultDialect):
     """Dialect for `gamay://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?…]`; HOST is a broker's.
 
-    Behind `?`: `tls=true` for https, `ca=FILE` for the authorities that are trusted, `verify=false` for whom are not;
-    `controller=URL` instead of HOST, which finds the brokers; `timeout_s`, `connect_timeout_s`; `options=k=v;k2=v2` of every
-    query; `row_limit`: of SELECTs without LIMIT. `connect_args` are the fields of `gamay.client.connection.Settings`.
+    After `?`: `tls=true` for https, `ca=FILE` for the trusted authorities, `verify=false` to skip the check of certificates;
+    `controller=URL` instead of HOST, to look up the brokers; `timeout_s`, `connect_timeout_s`; `options=k=v;k2=v2` for every
+    query; `row_limit`, the LIMIT of a SELECT without one. `connect_args` are the fields of
+    `gamay.client.connection.Settings`.
     """
 
     name = "gamay"
@@ -68,10 +69,10 @@ class GamayDialect(default.DefaultDialect):
         return gamay.client
 
     def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
-        """Return what `gamay.client.connect` is called with. Raises ArgumentError for what a URL may not say."""
+        """Return the arguments of `gamay.client.connect`. Raises ArgumentError for an unknown or malformed URL parameter."""
         given = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
         if unknown := sorted(set(given) - set(_KNOWN)):
-            raise exc.ArgumentError(f"gamay:// knows no '{unknown[0]}' behind ?; it knows {', '.join(_KNOWN)}")
+            raise exc.ArgumentError(f"gamay:// has no parameter '{unknown[0]}'; it has {', '.join(_KNOWN)}")
         settings: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
         settings |= {name: _number(name, given[name]) for name in _NUMBERS if name in given}
         if "row_limit" in given:
@@ -87,10 +88,10 @@ class GamayDialect(default.DefaultDialect):
         return [], {**settings, "host": url.host or "localhost", "port": url.port or 8099, "scheme": scheme}
 
     def initialize(self, connection: Any) -> None:
-        """Ask nothing: all brokers are alike."""
+        """Do nothing: the dialect does not depend on the broker."""
 
     def do_ping(self, dbapi_connection: Any) -> bool:
-        """Ask for a row, as pools do."""
+        """Check that the connection works, by a query of one row."""
         dbapi_connection.cursor().execute("SELECT 1")
         return True
 
@@ -105,7 +106,7 @@ class GamayDialect(default.DefaultDialect):
         return sorted({DEFAULT_SCHEMA, *(schema for schema, _ in _rows(connection, _TABLES))})
 
     def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
-        """Return the tables of a database that the sender may use."""
+        """Return the tables of a database that the user may query."""
         wanted = schema or self.default_schema_name
         return sorted(name for found, name in _rows(connection, _TABLES) if found == wanted)
 
@@ -135,7 +136,7 @@ class GamayDialect(default.DefaultDialect):
         return {"constrained_columns": [name for (name,) in found], "name": None}
 
     def get_foreign_keys(self, *_: Any, **__: Any) -> list[Any]:
-        """Return none: tables do not refer to each other."""
+        """Return an empty list: there are no foreign keys."""
         return []
 
     get_view_names = get_indexes = get_unique_constraints = get_check_constraints = get_foreign_keys

@@ -1,4 +1,4 @@
-"""Which type of SQLAlchemy is which of Gamay."""
+"""Mapping of Gamay's types to SQLAlchemy's."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _TYPES: dict[str, type[types.TypeEngine[Any]]] = {
 
 
 def sqlalchemy_type(data_type: str, *, multi_value: bool = False) -> types.TypeEngine[Any]:
-    """Return the type of a column. JSON and maps are texts, as queries give them; moments know that they are in UTC."""
+    """Return the type of a column. JSON and maps are strings, as in answers; timestamps are timezone-aware, in UTC."""
     if data_type == "TIMESTAMP":
         found: types.TypeEngine[Any] = types.TIMESTAMP(timezone=True)
     else:

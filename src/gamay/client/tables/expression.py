@@ -9,9 +9,9 @@ from gamay.client.literals import literal
 
 
 class Expression:
-    """A piece of SQL that has a value. Made by `col`, `count`, `call` and `raw`, and by operators; it cannot be changed.
+    """An immutable SQL expression, made by `col`, `count`, `call`, `raw` and operators.
 
-    is_aggregate: whether it is computed of many rows, so that a filter on it comes after grouping.
+    is_aggregate: whether it contains an aggregate, so that a filter on it applies after grouping.
     """
 
     __slots__ = ("alias", "is_aggregate", "is_descending", "sql")
@@ -25,11 +25,11 @@ class Expression:
         self.is_descending = is_descending
 
     def as_(self, name: str) -> "Expression":
-        """Return it under another name."""
+        """Return the expression with an alias."""
         return Expression(self.sql, is_aggregate=self.is_aggregate, alias=name)
 
     def desc(self) -> "Expression":
-        """Return it as a key of `order_by` from the largest on."""
+        """Return the expression as a descending key of `order_by`."""
         return Expression(self.sql, is_aggregate=self.is_aggregate, is_descending=True)
 
     # -- conditions
@@ -64,16 +64,16 @@ class Expression:
         return self._made(f"(NOT {self.sql})")
 
     def isin(self, values: Iterable[Any]) -> "Expression":
-        """Return whether it is one of some values; of none it never is."""
+        """Return the condition that the value is among the given ones; false for an empty list."""
         listed = list(values)
         return self._made(f"({self.sql} IN ({literal(listed)}))") if listed else self._made("(1 = 0)")
 
     def between(self, low: Any, high: Any) -> "Expression":
-        """Return whether it lies between two values, or is one of them."""
+        """Return the condition that the value lies between two values, inclusively."""
         return self._made(f"({self.sql} BETWEEN {sql_of(low)} AND {sql_of(high)})")
 
     def like(self, pattern: str) -> "Expression":
-        """Return whether it matches a pattern of LIKE, with `%` and `_`, in any case of letters."""
+        """Return the condition that the value matches a LIKE pattern, case-insensitively."""
         return self._made(f"({self.sql} LIKE {literal(pattern)})")
 
     def is_null(self) -> "Expression":
@@ -126,15 +126,15 @@ class Expression:
         return self._aggregate("MAX")
 
     def count(self) -> "Expression":
-        """Return how many values there are that are no nulls."""
+        """Return the number of non-null values."""
         return self._aggregate("COUNT")
 
     def nunique(self) -> "Expression":
-        """Return how many different values there are, exactly."""
+        """Return the exact number of distinct values."""
         return self._aggregate("DISTINCTCOUNT")
 
     def percentile(self, percent: float) -> "Expression":
-        """Return the value below which so many of a hundred are."""
+        """Return the value below which `percent` % of the values are."""
         return Expression(f"PERCENTILE({self.sql}, {literal(percent)})", is_aggregate=True)
 
     def __bool__(self) -> bool:
@@ -171,9 +171,9 @@ def count() -> Expression:
 
 
 def call(function: str, *arguments: Any, aggregate: bool = False) -> Expression:
-    """Return a call of a function of SQL: `call("dateTrunc", "DAY", t.ts)`. aggregate: whether it is one.
+    """Return a function call: `call("dateTrunc", "DAY", t.ts)`. aggregate: whether it is an aggregate.
 
-    Raises InvalidConfigError for what is no name of a function.
+    Raises InvalidConfigError for an invalid function name.
     """
     if not function.isidentifier():
         raise InvalidConfigError(f"a function is called by its name, such as dateTrunc, not {function!r}")
@@ -182,7 +182,7 @@ def call(function: str, *arguments: Any, aggregate: bool = False) -> Expression:
 
 
 def raw(sql: str, *, aggregate: bool = False) -> Expression:
-    """Return SQL as it is written; never give it what users of yours have typed."""
+    """Return SQL unchanged as an expression; never pass it untrusted input."""
     return Expression(f"({sql})", is_aggregate=aggregate)
 
 

@@ -1,6 +1,6 @@
-"""What is in each column of a table: nulls, distinct values, ranges, common values, a histogram.
+"""Profiles of a table's columns: nulls, distinct values, ranges, common values, histograms.
 
-For n columns that is 2 + 2 * ceil(n / 20) + n queries at most, each over all rows that a filter leaves.
+For n columns this takes at most 2 + 2 * ceil(n / 20) + n queries, each over all rows that the filter selects.
 """
 
 import math
@@ -16,7 +16,7 @@ from gamay.client.tables.expression import Expression
 from gamay.client.tables.table import Ask, Table, table_name
 from gamay.client.values import EPOCH
 
-_TOGETHER = 20  # columns of one query
+_TOGETHER = 20  # columns profiled by one query
 _TOP = 5
 _BINS = 12
 _COLUMNS_MAX = 200
@@ -28,12 +28,12 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """One column.
+    """Profile of one column.
 
-    nulls: rows without a value; distinct: how many values there are, exact up to 100,000 of single values, else within some
-    percent, None where they cannot be compared; least, most: the range; mean: of numbers; top: the most common values with
-    their numbers of rows; histogram: rows in bins of one width from the least value to the largest; empty for what is no
-    number.
+    nulls: rows without a value; distinct: the number of distinct values, exact up to 100,000 for single-value columns, else
+    approximate, None where values cannot be compared; least, most: the range; mean: of numbers; top: the most common values
+    with their row counts; histogram: row counts of bins of equal width from the least value to the largest, empty for
+    non-numeric columns.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ColumnProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A table's columns as they were when it was asked. It shows itself, in notebooks as HTML."""
+    """Profiles of a table's columns, as of the time of the call. Printed as a table, in notebooks as HTML."""
 
     table: str
     num_rows: int
@@ -97,9 +97,9 @@ _HEADER = ["column", "type", "nulls", "distinct", "least", "most", "mean", "hist
 
 
 def profile(ask: Ask, table: str, columns: Sequence[str] | None = None, where: Expression | None = None) -> Profile:
-    """Return what is in the columns of a table; nulls count as such where the table knows them.
+    """Return the profile of a table; nulls are counted where the table stores them.
 
-    columns: some of them; else all, up to 200. where: a filter. Raises NotFoundError, QueryError.
+    columns: the columns to profile; by default all, up to 200. where: a filter. Raises NotFoundError, QueryError.
     """
     known = Table(ask, table).columns
     chosen = list(known)[:_COLUMNS_MAX] if columns is None else list(columns)
@@ -107,7 +107,7 @@ def profile(ask: Ask, table: str, columns: Sequence[str] | None = None, where: E
         if name not in known:
             raise NotFoundError(f"table '{table}' has no column '{name}'.{nearest(name, known)}")
     if not chosen:
-        raise InvalidConfigError("a profile needs one column at least")
+        raise InvalidConfigError("a profile needs at least one column")
     condition = "" if where is None else f" WHERE {where.sql}"
     profiler = _Profiler(ask, f"FROM {table_name(table)}{condition}", {name: known[name] for name in chosen})
     num_rows = int(profiler.ask("COUNT(*)")[0][0])
@@ -133,14 +133,14 @@ class _Profiler:
                 yield self._profile(name, facts[name], histograms.get(name, ()), num_rows)
 
     def _facts(self, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return what one query tells of some columns, by name."""
+        """Return the aggregates of some columns, from one query, by column name."""
         wanted = {name: dict(_aggregates(quoted(name), self._types[name])) for name in names}
         flat = [item for items in wanted.values() for item in items.values()]
         row = iter(self.ask(", ".join(flat))[0])
         return {name: {fact: next(row) for fact in items} for name, items in wanted.items()}
 
     def _histograms(self, facts: dict[str, dict[str, Any]]) -> dict[str, tuple[int, ...]]:
-        """Return the histograms of those columns whose values have a range."""
+        """Return the histograms of the columns that have more than one value."""
         calls = {}
         for name, known in facts.items():
             low, high = known.get("least"), known.get("most")
@@ -178,7 +178,7 @@ class _Profiler:
 
 
 def _aggregates(column: str, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield what is asked of a column of a type: the name of a fact, and its expression."""
+    """Yield the aggregates for a column of a type: name and expression."""
     element, suffix = kind.removesuffix("[]"), "MV" if kind.endswith("[]") else ""
     yield "values", f"COUNT({column})"
     if element not in _WITHOUT_VALUES:

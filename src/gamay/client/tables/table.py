@@ -1,4 +1,4 @@
-"""A query on one table, made step by step; nothing is asked until rows are wanted."""
+"""A query on one table, built step by step and executed when its rows are requested."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ _ROWS_SHOWN = 20
 
 
 class Answer(Protocol):
-    """What a place answers: the results of `Database.sql` and of a `Connection`."""
+    """The common interface of the results of `Database.sql` and of a `Connection`."""
 
     def rows(self) -> list[tuple[Any, ...]]: ...
 
@@ -24,7 +24,7 @@ class Answer(Protocol):
 
 
 Ask = Callable[[str], Answer]
-"""Answers SQL. Raises QueryError."""
+"""Runs SQL. Raises QueryError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,21 @@ class _Steps:
 
 
 class Table:
-    """A table, or what is to be made of it.
+    """A table, or a query on it.
 
         trips = db.table("trips")
         trips.filter(trips.fare > 5).group_by("city").agg(n=count(), fares=trips.fare.sum()).order_by("-n").to_pandas()
 
-    Every method returns another one. `sql` is the query; `rows`, `to_arrow`, `to_pandas`, `to_polars` and `execute` ask it.
-    Without `limit` all rows come.
+    Every step returns a new object. `sql` is the query; `rows`, `to_arrow`, `to_pandas`, `to_polars` and `execute` run it.
+    Without `limit` it returns all rows.
     """
 
     def __init__(self, ask: Ask, name: str, steps: _Steps | None = None, columns: dict[str, str] | None = None) -> None:
-        """ask: answers a query. Raises NotFoundError for a table that is not there, when its columns are needed."""
+        """ask: runs a query. An unknown table raises NotFoundError later, when its columns are needed."""
         self._ask = ask
         self._name = name
         self._steps = steps or _Steps()
-        self._columns = {} if columns is None else columns  # shared by all that come of one table
+        self._columns = {} if columns is None else columns  # shared by all queries on one table
 
     # -- columns
 
@@ -97,18 +97,18 @@ class Table:
         where = tuple(one.sql for one in conditions if not one.is_aggregate)
         having = tuple(one.sql for one in conditions if one.is_aggregate)
         if (steps.limit is not None) and conditions:
-            raise InvalidConfigError("filter comes before limit: SQL keeps the first rows of what is left")
+            raise InvalidConfigError("filter must come before limit: SQL limits the filtered rows")
         return self._with(where=steps.where + where, having=steps.having + having)
 
     def select(self, *columns: str | Expression, **named: str | Expression) -> "Table":
-        """Take some columns, or what is computed of them: `select("city", euros=t.fare * 0.9)`."""
+        """Select columns or computed expressions: `select("city", euros=t.fare * 0.9)`."""
         if self._steps.items:
             raise InvalidConfigError("the columns are chosen already: select and agg are said once")
         items = (*map(self._expression, columns), *(self._expression(one).as_(name) for name, one in named.items()))
         return self._with(items=items)
 
     def group_by(self, *keys: str | Expression, **named: str | Expression) -> "Table":
-        """Group rows that are equal in some columns; `agg` says what is wanted of each group."""
+        """Group rows by columns or expressions; `agg` names the aggregates of each group."""
         groups = (*map(self._expression, keys), *(self._expression(one).as_(name) for name, one in named.items()))
         return self._with(groups=self._steps.groups + groups)
 
@@ -123,7 +123,7 @@ class Table:
         return self._with(items=self._steps.groups + wanted)
 
     def order_by(self, *keys: str | Expression) -> "Table":
-        """Order by columns of the answer (`"-n"` from the largest on) or expressions."""
+        """Order by columns of the answer (`"-n"` in descending order) or expressions."""
         order = []
         for key in keys:
             name = key.lstrip("-") if isinstance(key, str) else ""
@@ -133,7 +133,7 @@ class Table:
         return self._with(order=tuple(order))
 
     def limit(self, rows: int, offset: int = 0) -> "Table":
-        """Take the first rows, after so many others."""
+        """Keep the first `rows` rows after skipping `offset`."""
         for number in (rows, offset):
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise InvalidConfigError(f"a limit is a whole number from 0, not {number!r}")
@@ -147,7 +147,7 @@ class Table:
 
     @property
     def sql(self) -> str:
-        """The query as it will be asked."""
+        """The SQL of the query."""
         steps = self._steps
         items = ", ".join(map(_item, steps.items or steps.groups)) or "*"
         distinct = "DISTINCT " if steps.groups and not steps.items else ""
@@ -167,7 +167,7 @@ class Table:
         )
 
     def execute(self) -> Answer:
-        """Ask. Raises QueryError."""
+        """Run the query. Raises QueryError."""
         return self._ask(self.sql)
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -187,7 +187,7 @@ class Table:
         return self.execute().to_polars()
 
     def count(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         if self._steps.items or self._steps.groups or self._steps.limit is not None:
             return len(self.rows())
         answer = replace(self._steps, order=(), items=(Expression("COUNT(*)", is_aggregate=True),))
@@ -214,17 +214,17 @@ class Table:
         return self[given]
 
     def _ordering(self, name: str) -> Expression:
-        """Return what a key of ORDER BY means: a column of the answer before one of the table."""
+        """Resolve a key of ORDER BY: a column of the answer takes precedence over one of the table."""
         if any(item.alias == name for item in self._steps.items):
             return Expression(quoted(name))
         return self[name]
 
 
-_ALL = 2**31 - 1  # a query without LIMIT is given 10 rows
+_ALL = 2**31 - 1  # a query without LIMIT returns 10 rows
 
 
 def table_name(name: str) -> str:
-    """Return the name of a table as queries have it."""
+    """Return the name of a table, quoted for SQL."""
     return ".".join(map(quoted, name.split(".")))
 
 

@@ -1,5 +1,5 @@
-"""Rows in a form: for people (`table`, `line`), for documents (`markdown`), and for programs (the others).
+"""Output formats: for people (`table`, `line`), for documents (`markdown`), and for programs (the others).
 
-In: an `Answer` and where it goes. Out: text, or bytes of files. `WRITERS` in `gamay.shell.formats.write` has them by name;
-people's forms show times as dates, programs' forms have the values.
+In: an `Answer` and its destination. Out: text, or bytes of files. `WRITERS` in `gamay.shell.formats.write` has them by
+name; formats for people show times as dates, formats for programs keep the values.
 """

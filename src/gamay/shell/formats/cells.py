@@ -1,4 +1,4 @@
-"""Values as text: in the columns of people's forms, and in programs' forms."""
+"""Values as text, in the columns of formats for people and in formats for programs."""
 
 import json
 import uuid
@@ -10,13 +10,13 @@ from typing import Any
 from gamay.shell.dates import moment_text
 
 SEPARATED_FROM = 10_000
-"""A column that has a number of five digits is printed with thousands separators; years and hours are not."""
+"""Columns with a number of five or more digits have thousands separators; years and hours do not."""
 NULL = "NULL"
 NUMBERS = ("INT", "LONG", "FLOAT", "DOUBLE", "BIG_DECIMAL")
 
 
 def format_column(values: Sequence[Any], kind: str) -> list[str]:
-    """Return the values of a column as text, numbers all in one form. kind: the wire type.
+    """Return the values of a column as text, all numbers in the same format. kind: the wire type.
 
     >>> format_column([1944, 25526, None], "LONG")
     ['1,944', '25,526', 'NULL']
@@ -65,9 +65,9 @@ def cell(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON and CSV have it: moments in UTC, bytes in hexadecimal digits, decimals with all their digits.
+    """Return a value for JSON and CSV: timestamps in UTC, bytes in hexadecimal digits, decimals with all their digits.
 
-    Like the answers of brokers, it has NaN and infinities as text.
+    NaN and infinities are strings, as in the answers of brokers.
     """
     if isinstance(value, datetime):
         return moment_text(value)

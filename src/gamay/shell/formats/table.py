@@ -1,4 +1,4 @@
-"""Rows for people: in boxes and colour on a terminal, in plain columns elsewhere, or a row's columns below each other."""
+"""Rows for people: boxed and coloured on a terminal, in plain columns elsewhere, or with one line per value."""
 
 import sys
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from typing import Any
 
 from gamay.shell.formats.cells import NULL, NUMBERS, format_column
 
-_BOX_WIDTH = 3  # of a border and the space at both sides of a cell
+_BOX_WIDTH = 3  # a border and the space on both sides of a cell
 
 
 def table_text(
     columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequence[Any]], *, width: int | None, color: bool = False
 ) -> str:
-    """Return rows in columns. width: of the terminal, for boxes that fit it; None for plain text."""
+    """Return rows as a table. width: of the terminal, to fit the boxes to; None for plain text."""
     if not columns:
         return ""
     texts, right = _texts(types, rows), _right(types, rows)
@@ -35,13 +35,13 @@ def line_text(columns: Sequence[str], types: Sequence[str], rows: Sequence[Seque
 
 
 def width_needed(columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequence[Any]]) -> int:
-    """Return how wide a terminal must be for boxes in which nothing is broken into lines."""
+    """Return the terminal width at which no cell has to wrap."""
     texts = _texts(types, rows)
     return 1 + sum(max(map(len, [name, *cells])) + _BOX_WIDTH for name, cells in zip(columns, texts, strict=True))
 
 
 def print_table(columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows as fits standard output."""
+    """Print rows in the table format suited to standard output."""
     if sys.stdout.isatty():
         from rich.console import Console
 
@@ -57,7 +57,7 @@ def _texts(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[str
 
 
 def _right(types: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[bool]:
-    """Whether columns are numbers: not those whose times are shown as dates."""
+    """Return for each column whether it is right-aligned: numbers, unless shown as dates."""
     dated = [any(isinstance(row[i], str) and "-" in row[i][1:] for row in rows) for i in range(len(types))]
     return [kind in NUMBERS and not is_dated for kind, is_dated in zip(types, dated, strict=True)]
 

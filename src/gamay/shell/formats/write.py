@@ -1,4 +1,4 @@
-"""Answers written to a stream or file in the form that is asked for."""
+"""Writers of answers to a stream or file in the requested format."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from gamay.shell.formats.cells import NUMBERS, cell, plain
 from gamay.shell.formats.table import line_text, table_text, width_needed
 
 FORMATS = ("table", "line", "auto", "csv", "json", "jsonl", "markdown", "parquet", "arrow")
-"""`auto` is a table where that fits the terminal, else lines."""
+"""`auto` is `table` if that fits the terminal, else `line`."""
 FOR_PEOPLE = ("table", "line", "auto", "markdown")
 BINARY = ("parquet", "arrow")
 _BY_SUFFIX = {".md": "markdown", ".ndjson": "jsonl", ".feather": "arrow", ".ipc": "arrow"}
@@ -22,27 +22,27 @@ _BY_SUFFIX = {".md": "markdown", ".ndjson": "jsonl", ".feather": "arrow", ".ipc"
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a terminal offers; width: None where the output is none."""
+    """Capabilities of a terminal; width: None if the output is not a terminal."""
 
     width: int | None = None
     color: bool = False
 
 
 def check_format(name: str, option: str = "--output") -> str:
-    """Return the name of a form. Raises InvalidConfigError."""
+    """Return the name of a format if it exists. Raises InvalidConfigError."""
     if name not in FORMATS:
         raise InvalidConfigError(f"{option} {name}: expected one of {', '.join(FORMATS)}.{nearest(name, FORMATS)}")
     return name
 
 
 def format_of_file(path: Path) -> str | None:
-    """Return the form that a file's name stands for, None where it says nothing."""
+    """Return the format for a file name's suffix, None if it is unknown."""
     suffix = path.suffix.lower()
     return _BY_SUFFIX.get(suffix) or (suffix[1:] if suffix[1:] in FORMATS else None)
 
 
 def text_of(answer: Answer, form: str, screen: Screen = Screen()) -> str:
-    """Return an answer in one of the forms that are text, without the line end behind it."""
+    """Return an answer in one of the text formats, without a trailing newline."""
     columns, types = answer.columns, answer.types
     if form == "auto":
         fits = screen.width is None or width_needed(columns, types, answer.shown_rows) <= screen.width
@@ -81,7 +81,7 @@ def write_to(stream: BinaryIO, answer: Answer, form: str, screen: Screen = Scree
 
 
 def _csv(columns: Sequence[str], _: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A null is nothing at all, an empty text is `""`: so readers can tell them apart."""
+    """Return rows as CSV. A null is an empty field, an empty string is `""`, so readers can distinguish them."""
     return "\n".join(",".join(map(_csv_field, row)) for row in (columns, *rows)) if columns else ""
 
 
