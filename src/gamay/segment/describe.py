@@ -1,4 +1,4 @@
-"""What is inside a segment, with sizes, for people."""
+"""Printable descriptions of a segment's contents, with sizes."""
 
 import json
 from collections.abc import Sequence
@@ -106,7 +106,7 @@ def _column_row(column: ColumnMeta) -> tuple[str, ...]:
 
 
 def _framed(column: ColumnMeta, frame: FrameMeta) -> str:
-    """Return how a column in frame of reference is stored, such as `raw (90,100 + 24 bits) / 100`."""
+    """Return a description of a column in frame of reference, such as `raw (90,100 + 24 bits) / 100`."""
     codes = sum(buffer.size for kind, buffer in column.buffers.items() if kind in (LOW, HIGH))
     whole = f"{_number(frame.base)} + {8 * codes // max(1, column.stats.num_values)} bits"
     if not frame.exponent:
@@ -147,7 +147,7 @@ def _value(value: LiteralValue, data_type: DataType) -> str:
 def _time(millis: int) -> str:
     try:
         moment = datetime.fromtimestamp(millis / _MILLIS, UTC)
-    except (ValueError, OverflowError, OSError):  # beyond the years that datetime knows
+    except (ValueError, OverflowError, OSError):  # beyond the years that datetime supports
         return f"{millis} ms"
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 

@@ -1,1 +1,1 @@
-"""How values lie in buffers: dictionaries, forward indexes, raw columns, the file's format."""
+"""Encoding of values in buffers: dictionaries, forward indexes, raw columns, the file format."""

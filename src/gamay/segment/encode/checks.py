@@ -1,4 +1,4 @@
-"""What every check of buffers consists of: their sizes, offsets that ascend, and sets of docs."""
+"""Building blocks of buffer checks: sizes, ascending offsets, and sets of docs."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -13,24 +13,24 @@ from gamay.segment.spi import Ids
 
 
 class BufferChecker:
-    """Checks of the buffers of one column or index; each method raises CorruptSegmentError for what does not hold."""
+    """Checker of the buffers of one column or index; each method raises CorruptSegmentError if its condition fails."""
 
     def __init__(self, file: BufferFile, buffers: Mapping[str, BufferMeta], owner: str) -> None:
-        """owner: what the buffers are of, for messages."""
+        """owner: the name of the column or index, for messages."""
         self._file = file
         self._buffers = buffers
         self._owner = owner
 
     def expect(self, kind: str, holds: Any, problem: str) -> None:
-        """Raise CorruptSegmentError, naming the buffer, unless something holds."""
+        """Raise CorruptSegmentError, naming the buffer, unless `holds` is true."""
         if not holds:
             raise CorruptSegmentError(f"{self._file.path}: {self._owner}, {kind}: {problem}")
 
     def array(self, kind: str, dtype: Any, length: int | None = None) -> Ids:
-        """Return a buffer, which must have so many elements."""
+        """Return a buffer, which must have `length` elements if that is given."""
         buffer = self._buffers.get(kind)
         if buffer is None:
-            raise CorruptSegmentError(f"{self._file.path}: {self._owner} lacks its buffer '{kind}'")
+            raise CorruptSegmentError(f"{self._file.path}: {self._owner} has no buffer '{kind}'")
         width = np.dtype(dtype).itemsize
         fits = buffer.size % width == 0 if length is None else buffer.size == length * width
         self.expect(
@@ -39,7 +39,7 @@ class BufferChecker:
         return self._file.array(buffer, dtype)
 
     def offsets(self, kind: str, offsets: Ids, end: int, *, is_exact: bool = True) -> None:
-        """Check that offsets ascend from 0 to `end`, or with `is_exact` False to no more."""
+        """Check that offsets ascend from 0 to `end` or, if not `is_exact`, to at most `end`."""
         ascends = len(offsets) > 0 and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
         ends = ascends and (offsets[-1] == end if is_exact else offsets[-1] <= end)
         self.expect(kind, ends, f"offsets do not ascend from 0 to {end}")
@@ -60,7 +60,7 @@ class BufferChecker:
                 self.bitmap(f"{kind}.sets", raw[starts[last] : starts[last + 1]], int(counts[last]), num_members)
 
     def _lists(self, kind: str, raw: Ids, starts: Ids, num_members: int) -> None:
-        """Check neighbouring sets that are lists of their members."""
+        """Check adjacent sets that are stored as lists of members."""
         if len(starts) == 0 or starts[0] == starts[-1]:
             return
         docs = raw[starts[0] : starts[-1]].view(np.uint32)

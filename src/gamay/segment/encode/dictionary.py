@@ -5,7 +5,7 @@
                         dictionary.data     := bytes end to end; value i is data[offsets[i]:offsets[i + 1]]
 
 Order: numbers by value (NaN and -0.0 do not occur), false before true, text by its UTF-8 bytes, bytes unsigned, BIG_DECIMAL
-by value (1.0 and 1.00 are one value; the form with fewer digits is kept).
+by value (1.0 and 1.00 are the same value; the form with fewer digits is stored).
 """
 
 from bisect import bisect_left, bisect_right
@@ -35,7 +35,7 @@ from gamay.segment.encode.storage_form import (
 )
 from gamay.segment.spi import Ids
 
-# From this many probes on, and relative to the cardinality, one vectorised pass beats a binary search for each.
+# From this number of probes on, and relative to the cardinality, one vectorised pass is faster than binary searches.
 _VECTOR_PROBES_MIN = 16
 _PROBE_COST_IN_ENTRIES = 100
 
@@ -129,7 +129,7 @@ class SortedDictionary:
         return position if position < len(self.stored) and self._keys[position] == key else -1
 
     def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
-        """Return the ids of those values that occur, ascending, each once: int32 [k]."""
+        """Return the distinct ids of the values that occur, ascending: int32 [k]."""
         many = len(values) >= _VECTOR_PROBES_MIN and len(values) * _PROBE_COST_IN_ENTRIES >= len(self)
         if many and not isinstance(self.stored, np.ndarray) and self.data_type is not DataType.BIG_DECIMAL:
             wanted = pa.array([from_python(value, self.data_type) for value in values], pa.binary())
@@ -140,7 +140,7 @@ class SortedDictionary:
     def id_range(
         self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
     ) -> tuple[int, int]:
-        """Return [first, last) of the ids between the bounds; None is no bound."""
+        """Return the range [first, last) of ids between the bounds; None is unbounded."""
         first, last = 0, len(self)
         if lower is not None:
             first = (bisect_left if lower_inclusive else bisect_right)(self._keys, self._key(lower))
@@ -149,7 +149,7 @@ class SortedDictionary:
         return first, max(first, last)
 
     def _key(self, value: LiteralValue) -> Any:
-        """The form of a value that compares with `_keys`; a FLOAT is rounded as its column's values were."""
+        """Return a value in the form that compares with `_keys`; a FLOAT is rounded like the column's values."""
         if self.data_type is DataType.FLOAT:
             return np.float32(value)
         return value.encode() if isinstance(value, str) else value
@@ -160,7 +160,7 @@ class _BinaryKeys(Sequence[Any]):
 
     def __init__(self, stored: pa.BinaryArray, data_type: DataType) -> None:
         offsets, data = binary_buffers(stored)
-        # numbers come out of a memoryview in a third of the time
+        # reading single numbers from a memoryview takes a third of the time
         self._offsets, self._data = offsets.data, data.data
         self._is_decimal = data_type is DataType.BIG_DECIMAL
 
@@ -173,7 +173,7 @@ class _BinaryKeys(Sequence[Any]):
         return decimals_of([raw])[0] if self._is_decimal else raw
 
     def find(self, key: Any) -> int:
-        """Return the position of a key, or -1; what `bisect_left` does, without a call for each step."""
+        """Return the position of a key, or -1. Inlined binary search, which avoids a call per step of `bisect_left`."""
         offsets, data, is_decimal = self._offsets, self._data, self._is_decimal
         low, high = 0, len(offsets) - 1
         while low < high:

@@ -6,14 +6,14 @@
     buffer          := payload zero-padding-to-64
     metadata.json   := UTF-8 JSON object; "checksum" is the CRC-32 of the object's canonical form without that key
 
-All integers are little-endian. Where each buffer lies, its size without padding and its CRC-32 stand in the metadata, under
-the column that it belongs to. A buffer's own layout is described where it is read: `gamay.segment.encode.dictionary`,
-`.forward`, `.raw` and `.index.*`. Buffers follow each other without gaps in the order of the metadata, so equal rows and
+All integers are little-endian. The metadata of each column has the offset, the size without padding and the CRC-32 of its
+buffers. A buffer's layout is described in the module that reads it: `gamay.segment.encode.dictionary`,
+`.forward`, `.raw` and `.index.*`. Buffers are contiguous, in the order of the metadata, so equal rows and
 equal config give equal bytes.
 
-Version 2 keeps raw texts with LZ4 in small blocks (`gamay.segment.encode.raw_blocks`), version 3 in smaller ones that share
-a sample of the values, version 4 raw numbers in frame of reference (`gamay.segment.encode.frames`), and tells why a column
-has its form; older versions are read as before.
+Version 2 stores raw texts with LZ4 in small blocks (`gamay.segment.encode.raw_blocks`), version 3 in smaller ones that share
+a sample of the values as a dictionary, version 4 raw numbers in frame of reference (`gamay.segment.encode.frames`), and the
+reason for a column's encoding. Older versions can still be read.
 """
 
 import json
@@ -49,7 +49,7 @@ class BufferMeta:
 
     @property
     def end(self) -> int:
-        """Return the offset of what follows: the end of the payload and its padding."""
+        """Return the offset of the next buffer: the end of the payload with its padding."""
         return aligned(self.offset + self.size)
 
 
@@ -59,7 +59,7 @@ def aligned(size: int) -> int:
 
 
 class BufferWriter:
-    """Appends aligned buffers to a new `columns.bin`."""
+    """Writer of aligned buffers to a new `columns.bin`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -87,7 +87,7 @@ class BufferWriter:
 
 
 class BufferFile:
-    """A memory-mapped `columns.bin`. Arrays that were handed out keep the mapping alive."""
+    """A memory-mapped `columns.bin`. The arrays that it returned keep the mapping alive."""
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
         """Map the file, or read it whole; raises CorruptSegmentError when it is absent, foreign or of another version."""
@@ -124,7 +124,7 @@ class BufferFile:
         for column, buffer in buffers:
             if buffer.offset != position or buffer.size < 0:
                 raise CorruptSegmentError(
-                    f"{self.path}: buffer '{buffer.kind}' of column '{column}' is said to begin at byte {buffer.offset}; "
+                    f"{self.path}: buffer '{buffer.kind}' of column '{column}' is recorded at byte {buffer.offset}; "
                     f"expected {position}"
                 )
             position = buffer.end
@@ -144,7 +144,7 @@ class BufferFile:
             )
         if self._bytes[payload_end : buffer.end].any():
             raise CorruptSegmentError(
-                f"{self.path}: the padding behind buffer '{buffer.kind}' of column '{column}' is not zero; expected zeros"
+                f"{self.path}: the padding after buffer '{buffer.kind}' of column '{column}' is not zero; expected zeros"
             )
 
     def array(self, buffer: BufferMeta, dtype: Any) -> "np.ndarray[Any, np.dtype[Any]]":
@@ -152,25 +152,25 @@ class BufferFile:
         return self._bytes[buffer.offset : buffer.offset + buffer.size].view(dtype)
 
     def close(self) -> None:
-        """Let go of the mapping; it is unmapped once no array points into it."""
+        """Release the mapping; it is unmapped once no array refers to it."""
         self._bytes = np.empty(0, np.uint8)
         self._map = b""
 
 
 def canonical_json(document: Any) -> bytes:
-    """Return the one byte form of a JSON value that checksums are computed on."""
+    """Return the canonical bytes of a JSON value, from which checksums are computed."""
     return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
 def write_metadata_file(folder: Path, document: dict[str, Any], name: str = METADATA_FILE) -> None:
-    """Write `metadata.json`, or a file like it, with its checksum, for people to read; the caller syncs it."""
+    """Write `metadata.json`, or a file like it, with its checksum and indented; the caller syncs it."""
     sealed = {**document, "checksum": zlib.crc32(canonical_json(document))}
     text = json.dumps(sealed, ensure_ascii=False, indent=1)
     (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
 def read_metadata_file(folder: Path, name: str = METADATA_FILE) -> dict[str, Any]:
-    """Read `metadata.json`, or a file like it, and compare its checksum; raises CorruptSegmentError."""
+    """Read `metadata.json`, or a file like it, and verify its checksum; raises CorruptSegmentError."""
     path = folder / name
     try:
         document = json.loads(path.read_bytes())

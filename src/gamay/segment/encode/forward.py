@@ -4,7 +4,7 @@ forward.ids      := u8|u16|u32[num_values], the narrowest that holds the cardina
 forward.packed   := u64[words]: ids of `idBits` bits each, see gamay.kernels.encode.bitpack       (packed)
 forward.offsets  := i32[num_docs + 1]: row d of a multi-value column holds the values offsets[d] … offsets[d + 1] - 1
 
-A column whose forward index is disabled has none of them: its sorted or its inverted index tells the ids of its rows.
+A column whose forward index is disabled has none of these buffers; its sorted or inverted index has the ids of its rows.
 """
 
 from typing import Protocol
@@ -30,7 +30,7 @@ def packed_bits(cardinality: int) -> int:
 
 
 def write_ids(writer: BufferWriter, ids: Ids, bits: int | None) -> BufferMeta:
-    """Write ids: aligned as they are when `bits` is None, else packed to that width."""
+    """Write ids: byte-aligned if `bits` is None, else packed to that width."""
     if bits is None:
         return writer.add("forward.ids", [ids])
     words = np.zeros(bitpack.words_needed(len(ids), bits), np.uint64)
@@ -39,7 +39,7 @@ def write_ids(writer: BufferWriter, ids: Ids, bits: int | None) -> BufferMeta:
 
 
 class IdReader(Protocol):
-    """Ids by position."""
+    """Reader of ids by position."""
 
     def range(self, start: int, stop: int) -> Ids:
         """Return the ids at positions [start, stop)."""
@@ -84,7 +84,7 @@ class PackedIds:
 
 
 class SortedIds:
-    """The ids of a column whose rows ascend, by where the docs of each id start: int32 [cardinality + 1]."""
+    """The ids of a column whose rows ascend, from the first doc of each id: int32 [cardinality + 1]."""
 
     def __init__(self, starts: Ids) -> None:
         self._starts = starts
@@ -99,7 +99,7 @@ class SortedIds:
 
 
 def read_ids(file: BufferFile, buffers: dict[str, BufferMeta], cardinality: int, bits: int) -> IdReader:
-    """Open the ids of a column, in whichever form they are."""
+    """Open the ids of a column in either form."""
     if "forward.packed" in buffers:
         return PackedIds(file.array(buffers["forward.packed"], np.uint64), bits, cardinality)
     return AlignedIds(file.array(buffers["forward.ids"], id_dtype(cardinality)))

@@ -1,14 +1,13 @@
-"""Raw numbers in frame of reference: unsigned codes above the least value; of decimals, such as prices, as whole numbers.
+"""Raw numbers in frame of reference: unsigned offsets from the least value; decimals, such as prices, as scaled integers.
 
     forward.low  := u8|u16|u32[num_values]: the low bytes of each code
     forward.high := u8|u16[num_values]: the high bytes, where codes have 24, 40 or 48 bits
 
-    forward.patch_rows := i32[k], ascending: the places of values that have no code; and forward.patches := value[k]
-
-The frame stands in the metadata. A value is base + code, of DOUBLE with the decimal places that the exponent says: divided
-by 10 ** exponent, which gives decimals of up to 15 digits the bits that they were read as, or multiplied with
-10 ** -exponent, which gives those that Arrow's and other conversions of decimals give. Every bit of a value comes back: one
-whose bits would not is a patch.
+    forward.patch_rows := i32[k], ascending: the positions of values that have no code; and forward.patches := value[k]
+The frame is in the metadata. A value is base + code, scaled for DOUBLE by the decimal exponent: divided
+by 10 ** exponent, which restores the bits of decimals of up to 15 digits parsed from text, or multiplied by
+10 ** -exponent, which restores those computed by Arrow's and other conversions of decimals. The encoding is lossless: a
+value whose bits would not be restored is stored as a patch.
 """
 
 from collections.abc import Sequence
@@ -28,15 +27,15 @@ PATCH_ROWS, PATCHES = "forward.patch_rows", "forward.patches"
 FRAME = "FRAME"
 """The codec of such columns in the metadata of a segment."""
 
-# of values of so many bits codes have the bytes of `low` and of `high`
+# (bits of a code, bytes in `low`, bytes in `high`)
 WIDTHS: Sequence[tuple[int, int, int]] = ((8, 1, 0), (16, 2, 0), (24, 2, 1), (32, 4, 0), (40, 4, 1), (48, 4, 2))
 EXPONENT_MAX = 15
 
-# a value has to take so many bytes less: two arrays, or the wider results of a sum, are to pay
+# least savings in bytes per value, to outweigh the cost of two arrays or of wider sums
 _SAVED_BYTES_MIN = 2
 _SAMPLED = 1024
 _BLOCK = 1 << 14
-# of so many values one may be a patch, which takes 12 bytes, and 2 ns where it is read
+# at most one in this number of values may be a patch, which takes 12 bytes, and 2 ns to read
 _PATCHED_SHARE, _PATCH_BYTES = 64, 12
 
 
@@ -45,7 +44,7 @@ _PATCHED_SHARE, _PATCH_BYTES = 64, 12
 
 @dataclass(frozen=True, slots=True)
 class FrameMeta:
-    """What codes mean: value i is base + code[i], with a decimal point; see `gamay.functions.frame.Frame`."""
+    """The frame: value i is base + code[i], scaled by a power of ten; see `gamay.functions.frame.Frame`."""
 
     base: int
     exponent: int = 0
@@ -64,19 +63,19 @@ class Framing:
 
     @property
     def width(self) -> int:
-        """The bytes of a code."""
+        """The size of a code in bytes."""
         return self.low_bytes + self.high_bytes
 
 
 def find_framing(values: Ids, data_type: DataType) -> Framing | None:
-    """Return the frame of a column's values in stored form; None where none fits, or saves too little to pay."""
+    """Return the frame of a column's values in stored form; None if none fits or the savings are too small."""
     dtype = fixed_dtype(data_type)
     if dtype is None or data_type in (DataType.BOOLEAN, DataType.FLOAT) or len(values) == 0:
         return None
     if dtype.kind == "i":
         everything = np.ones(len(values), np.bool_)
         framing = _narrowest(values, everything, FrameMeta(0), dtype.itemsize)
-        # what stands in the place of nulls of dimensions is far from all others
+        # the default that replaces nulls of dimensions is far from all other values
         return framing or _narrowest(values, values != np.iinfo(dtype).min, FrameMeta(0), dtype.itemsize)
     step = max(1, len(values) // _SAMPLED)
     meta = _decimal_places(np.ascontiguousarray(values[::step]))
@@ -84,7 +83,7 @@ def find_framing(values: Ids, data_type: DataType) -> Framing | None:
 
 
 def _decimal_places(sample: Ids) -> FrameMeta | None:
-    """Return the frame, but for its base, in which a sample of doubles takes the fewest bytes; None where none fits."""
+    """Return the frame, without base, that encodes a sample of doubles in the fewest bytes; None if none fits."""
     best, fewest = None, float(len(sample) * sample.itemsize)
     for exponent, divides in product(range(EXPONENT_MAX + 1), (False, True)):
         meta = FrameMeta(0, exponent, divides)
@@ -96,23 +95,23 @@ def _decimal_places(sample: Ids) -> FrameMeta | None:
 
 
 def _scaled(values: Ids, meta: FrameMeta) -> "tuple[Ids, Ids]":
-    """Return doubles as whole numbers in units of 10 ** -exponent, and which of them give the same bits again."""
+    """Return doubles as integers in units of 10 ** -exponent, and a mask of those that are restored bit by bit."""
     scale = float(10**meta.exponent)
     whole, has_code = np.empty(len(values), np.int64), np.empty(len(values), np.bool_)
-    for start in range(0, len(values), _BLOCK):  # in the cache: ten steps through memory take three times as long
+    for start in range(0, len(values), _BLOCK):  # blocks that fit the cache take a third of the time
         part, rows = values[start : start + _BLOCK], slice(start, start + _BLOCK)
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = np.rint(part * scale)
-            scaled = np.where(np.abs(scaled) < EXACT_MAX, scaled, 0) + 0.0  # no -0.0, which whole numbers do not have
+            scaled = np.where(np.abs(scaled) < EXACT_MAX, scaled, 0) + 0.0  # no -0.0, which integers do not have
         found = scaled / scale if meta.divides else scaled * (1 / scale)
         whole[rows] = scaled
-        # not compared as numbers, for -0.0 equals 0.0
+        # not compared as numbers, since -0.0 equals 0.0
         has_code[rows] = found.view(np.int64) == part.view(np.int64)
     return whole, has_code
 
 
 def _narrowest(whole: Ids, has_code: Ids, meta: FrameMeta, itemsize: int) -> Framing | None:
-    """Return the frame of whole numbers with the fewest bytes; those without a code become patches."""
+    """Return the frame of integers with the fewest bytes; values without a code become patches."""
     patch_rows = np.flatnonzero(~has_code).astype(np.int32)
     if len(patch_rows) > len(whole) // _PATCHED_SHARE:
         return None
@@ -132,7 +131,7 @@ def _narrowest(whole: Ids, has_code: Ids, meta: FrameMeta, itemsize: int) -> Fra
 
 
 def write_frame(writer: BufferWriter, framing: Framing, values: Ids) -> list[BufferMeta]:
-    """Write the codes of all values, and the values that have none."""
+    """Write the codes of all values, and the patches."""
     codes, rows = framing.codes, framing.patch_rows
     buffers = [writer.add(LOW, [codes.astype(f"<u{framing.low_bytes}")])]
     if framing.high_bytes:

@@ -1,4 +1,4 @@
-"""What a segment says of itself: `metadata.json` as Python objects."""
+"""The metadata of a segment: `metadata.json` as Python objects."""
 
 import os
 import zlib
@@ -27,7 +27,7 @@ from gamay.segment.encode.shape import check_shape
 from gamay.segment.spi import ColumnStats, PartitionInfo
 
 TIMESTAMP_COLUMNS = "timestampColumns"
-"""The key of `SegmentMetadata.timestamp_columns`: by name the column's base, and its granularity; left out without any."""
+"""The key of `SegmentMetadata.timestamp_columns`: base column and granularity by column name; absent if there are none."""
 
 _WHOLE = (DataType.INT, DataType.LONG, DataType.TIMESTAMP)
 
@@ -44,8 +44,8 @@ class ColumnMeta:
     """One stored column.
 
     id_bits: width of an id in bits: 8, 16 or 32 unless `packed`; None for raw columns.
-    codec: compression of the chunks of a raw column, or FRAME; None for dictionary columns. frame: what its codes mean.
-    reason: why the column has this form, for people; empty where segments do not tell.
+    codec: compression of the chunks of a raw column, or FRAME; None for dictionary columns. frame: the frame of its codes.
+    reason: why the column has this encoding, for people; empty in older segments.
     buffers: by kind, in the order of the file.
     """
 
@@ -63,7 +63,7 @@ class ColumnMeta:
 
     @property
     def has_forward(self) -> bool:
-        """Whether the values of rows are stored, by themselves or as ids."""
+        """Whether the values of rows are stored, raw or as ids."""
         return any(kind.startswith("forward.") for kind in self.buffers)
 
     def index_sizes(self) -> dict[str, int]:
@@ -80,8 +80,8 @@ class SegmentMetadata:
     """One segment.
 
     table: name with type, such as `flights_OFFLINE`. crc: CRC-32 of the content: rows and indexes, not names or times.
-    start_time_ms, end_time_ms: bounds of the time column in milliseconds since the epoch, start_time_raw, end_time_raw:
-    the same in the column's own form; None without a time column or rows. timestamp_columns: those of the columns that a
+    start_time_ms, end_time_ms: bounds of the time column in milliseconds since the epoch; start_time_raw, end_time_raw:
+    these bounds in the column's format; None without a time column or rows. timestamp_columns: the columns that a
     timestamp index derived from others, by name.
     """
 
@@ -99,7 +99,7 @@ class SegmentMetadata:
     timestamp_columns: Mapping[str, TimestampColumn] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form, as `metadata.json` has it (but for its checksum)."""
+        """Return the JSON form, as in `metadata.json` without the checksum."""
         time_type = _time_type(self.time_column, self.columns)
         derived = timestamps_to_json(self.timestamp_columns.values())
         return {
@@ -143,7 +143,7 @@ class SegmentMetadata:
 
 
 def timestamps_to_json(columns: Iterable[TimestampColumn]) -> dict[str, list[str]]:
-    """Return columns of timestamp indexes as metadata has them, see TIMESTAMP_COLUMNS."""
+    """Return columns of timestamp indexes in the form of the metadata, see TIMESTAMP_COLUMNS."""
     return {column.name: [column.base, column.granularity] for column in columns}
 
 
@@ -152,7 +152,8 @@ def _time_type(time_column: str | None, columns: Mapping[str, ColumnMeta]) -> Da
 
 
 def content_crc(num_docs: int, columns: Mapping[str, ColumnMeta]) -> int:
-    """Return the segment's CRC: it covers every buffer (through its own CRC), and what describes columns but for reasons."""
+    """Return the segment's CRC: it covers every buffer (through its own CRC) and the descriptions of columns except
+    reasons."""
     described = [_column_to_json(replace(column, reason="")) for column in columns.values()]
     return zlib.crc32(canonical_json([num_docs, described]))
 
@@ -163,7 +164,7 @@ def write_metadata(folder: Path, metadata: SegmentMetadata) -> None:
 
 
 def rename_segment(folder: Path, name: str) -> Path:
-    """Give a built segment, which nobody has opened, another name; return its folder, which is named likewise."""
+    """Rename a built segment that is not open, and its folder; return the folder."""
     named = folder.with_name(name)
     if named != folder:
         write_metadata(folder, replace(read_metadata(folder), name=name))
@@ -216,14 +217,14 @@ def _column_to_json(column: ColumnMeta) -> dict[str, Any]:
             "functionConfig": dict(partition.function_config),
         },
         "buffers": [[buffer.kind, buffer.offset, buffer.size, buffer.crc] for buffer in column.buffers.values()],
-        # left out where they say nothing, as in older segments, whose CRC covers what is here
+        # omitted if empty, so that the CRC of older segments, which covers these entries, still matches
         **({} if column.frame is None else {"frame": asdict(column.frame)}),
         **({"reason": column.reason} if column.reason else {}),
     }
 
 
 def _bound(value: Any, data_type: DataType) -> LiteralValue:
-    """Return a bound of a column; raises TypeError or ValueError for what is no value of its type."""
+    """Return a bound of a column; raises TypeError or ValueError for an invalid value."""
     plain = value_from_json(value, data_type)
     kind = bool if data_type is DataType.BOOLEAN else int if data_type in _WHOLE else str if data_type.is_text else None
     if plain is not None and kind is not None and type(plain) is not kind:

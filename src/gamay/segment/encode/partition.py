@@ -1,4 +1,4 @@
-"""Partition functions: from the text form of a value to the partition it belongs to, as producers and brokers compute it."""
+"""Partition functions: map the text form of a value to its partition, as producers and brokers do."""
 
 import re
 import uuid
@@ -49,7 +49,7 @@ class PartitionFunction:
     def partition_of(self, text: str) -> int:
         """Return the partition of a value in its text form (`value_text`); raises ValueError where it has none."""
         if self._is_remainder and _SHORT_INTEGER.fullmatch(text):
-            return int(text) % self.num_partitions  # for one value of a query arrays would take ten times as long
+            return int(text) % self.num_partitions  # for a single value of a query, arrays would take ten times as long
         return int(self.partitions_of_texts(pa.array([text], pa.string()))[0])
 
     def hash_of(self, text: str) -> int:
@@ -70,11 +70,11 @@ class PartitionFunction:
 
 
 def _raw_bytes(text: str) -> bytes:
-    """Return the bytes whose text form this is: that of BYTES, or of UUIDs; raises ValueError."""
+    """Return the bytes of the text form of a BYTES or UUID value; raises ValueError."""
     try:
         return uuid.UUID(text).bytes if _UUID.fullmatch(text) else bytes.fromhex(text)
     except ValueError:
-        raise ValueError(f"'{text}' is no hexadecimal text, of which useRawBytes makes the bytes that are hashed") from None
+        raise ValueError(f"'{text}' is not hexadecimal, so useRawBytes cannot convert it to the bytes to hash") from None
 
 
 def partition_function(name: str, num_partitions: int, config: Mapping[str, str] | None = None) -> PartitionFunction:
@@ -91,7 +91,7 @@ def partition_function(name: str, num_partitions: int, config: Mapping[str, str]
     if num_partitions < 1:
         raise InvalidConfigError(f"numPartitions of partition function '{name}' is {num_partitions}; expected at least 1")
     hasher, bits, normalizer = maker(settings, num_partitions)
-    if name.lower() == "fnv":  # which had a name of its own for mask and abs
+    if name.lower() == "fnv":  # which has its own key for mask and abs
         normalizer = settings.get("negativePartitionHandling", normalizer)
     chosen = settings.get("partitionIdNormalizer", normalizer).upper()
     if chosen not in NORMALIZERS:
@@ -114,12 +114,12 @@ def partitions_of_column(
 
 
 def partition_info(function: PartitionFunction, values: Vector) -> PartitionInfo:
-    """Return which partitions a segment's values lie in; `values` may leave out repeats."""
+    """Return the partitions that a segment's values belong to; `values` may omit duplicates."""
     found = np.unique(function.partitions_of(values))
     return PartitionInfo(function.name, function.num_partitions, tuple(found.tolist()), function.config)
 
 
-# From hash to partition; `hashes` int64, sign-extended if they have 32 bits
+# From hash to partition; `hashes`: int64, 32-bit hashes sign-extended
 
 
 def _positive_modulo(hashes: Hashes, n: int, bits: int) -> Hashes:

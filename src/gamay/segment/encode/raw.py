@@ -41,12 +41,12 @@ from gamay.segment.spi import Ids, Side
 
 PASS_THROUGH = "PASS_THROUGH"
 _BLOCK_CODEC = "LZ4"
-# codecs of chunks, with their names in Arrow
+# codecs of chunks, with Arrow's names
 COMPRESSIONS = {"LZ4": "lz4_raw", "ZSTANDARD": "zstd", "SNAPPY": "snappy", "GZIP": "gzip"}
 
 # A chunk this large costs a point lookup about 30 µs and makes the calls of a scan negligible.
 _CHUNK_BYTES = 128 << 10
-# The default of `targetDocsPerChunk`: then chunks are sized by bytes alone.
+# The default of `targetDocsPerChunk`, with which chunks are sized by bytes only.
 _DEFAULT_DOCS_PER_CHUNK = 1000
 
 
@@ -56,7 +56,7 @@ _DEFAULT_DOCS_PER_CHUNK = 1000
 def values_per_chunk(
     stored_bytes: int, num_values: int, target_docs: int, max_chunk_bytes: int, chunk_bytes: int = _CHUNK_BYTES
 ) -> int:
-    """Return how many values of average width share a chunk."""
+    """Return the number of values of average width per chunk."""
     width = max(1.0, stored_bytes / max(1, num_values))
     by_bytes = int(min(chunk_bytes, max_chunk_bytes) / width)
     return max(1, by_bytes if target_docs == _DEFAULT_DOCS_PER_CHUNK else min(target_docs, int(max_chunk_bytes / width)))
@@ -73,7 +73,7 @@ def write_raw(writer: BufferWriter, stored: Stored, codec: str, target_docs: int
             return [writer.add("forward.values", [stored])]
         offsets, data = binary_buffers(stored)
         return [writer.add("forward.value_offsets", [offsets.astype(np.int64)]), writer.add("forward.data", [data])]
-    # not the arrays' own sizes, which depend on what they were made of: equal rows give equal bytes
+    # not the arrays' allocated sizes, which depend on their history: equal rows must give equal bytes
     stored_bytes = stored.nbytes if fixed else sum(buffer.nbytes for buffer in binary_buffers(stored))
     if codec == _BLOCK_CODEC and not fixed:
         per_block = values_per_chunk(stored_bytes, len(stored), target_docs, max_chunk_bytes, BLOCK_BYTES)
@@ -101,7 +101,7 @@ def _binary_chunk(part: pa.BinaryArray) -> "np.ndarray[Any, np.dtype[np.uint8]]"
 
 
 class RawReader(Protocol):
-    """Values by position, in stored form."""
+    """Reader of values by position, in stored form."""
 
     def range(self, start: int, stop: int) -> Stored:
         """Return the values at positions [start, stop)."""
@@ -113,7 +113,7 @@ class RawReader(Protocol):
 
 
 class PlainFixed:
-    """PASS_THROUGH of a fixed-width type."""
+    """Reader of PASS_THROUGH values of a fixed-width type."""
 
     def __init__(self, values: Ids) -> None:
         self._values = values
@@ -134,7 +134,7 @@ class PlainFixed:
 
 
 class PlainBinary:
-    """PASS_THROUGH of a type of variable width."""
+    """Reader of PASS_THROUGH values of a variable-width type."""
 
     def __init__(self, offsets: Ids, data: Ids) -> None:
         self._offsets = offsets
@@ -155,7 +155,7 @@ class PlainBinary:
 
 
 class Chunked:
-    """Compressed chunks; the chunk that a thread used last is kept decompressed for it."""
+    """Reader of compressed chunks; caches the last decompressed chunk per thread."""
 
     def __init__(self, chunks: Ids, index: Ids, codec: str, data_type: DataType) -> None:
         self._chunks = pa.py_buffer(chunks)
@@ -199,7 +199,7 @@ class Chunked:
 
         Only for fixed widths; about log2(chunks) chunks are decompressed.
         """
-        first, last = 0, len(self._sizes)  # of the chunks, the one wanted lies in [first, last]
+        first, last = 0, len(self._sizes)  # the chunk searched for lies in [first, last]
         while first < last:
             middle = (first + last) // 2
             chunk = self._chunk(middle)
@@ -217,7 +217,7 @@ class Chunked:
         return
 
     def _joined(self, parts: list[Stored], first: int, last: int) -> Stored:
-        """Join parts of the chunks from `first` to `last`, all of which together are seldom too large."""
+        """Join parts of the chunks from `first` to `last`, which together rarely exceed the limit of offsets."""
         if len(parts) == 1:
             return parts[0]
         if self._dtype is None and sum(self._sizes[first : last + 1]) <= OFFSET_MAX:
@@ -230,7 +230,7 @@ class Chunked:
             return local.chunk
         codec = getattr(local, "codec", None)
         if codec is None:
-            # A codec for each thread: some keep state, and several threads read a column at once.
+            # One codec per thread: some are stateful, and several threads may read a column.
             codec = local.codec = pa.Codec(self._codec)
         begin = self._begins[number]
         coded = self._chunks.slice(begin, self._begins[number + 1] - begin)

@@ -1,13 +1,13 @@
-"""Raw columns of texts and bytes with LZ4: small blocks, so that single values are found at little cost.
+"""Raw columns of texts and bytes with LZ4: small blocks, so that single values are cheap to read.
 
     forward.lengths      := u8|u16|u32[num_values], the narrowest that holds the longest: bytes of each value
-    forward.blocks       := LZ4 block*: the bytes of `per_block` values end to end (the last block: of what is left)
+    forward.blocks       := LZ4 block*: the bytes of `per_block` values end to end (the last block: the remaining values)
     forward.block_index  := i64[2 + 2 * (num_blocks + 1)]: per_block, num_values, where each block begins in forward.blocks
                             and the last ends, where each begins decompressed and the last ends
     forward.block_ascii  := u8[num_blocks]: 1 where all bytes of a block are below 128
-    forward.block_sample := u8[at most 8 KB]: some of the values end to end, the dictionary of all blocks
+    forward.block_sample := u8[at most 8 KB]: some of the values end to end, the LZ4 dictionary of all blocks
 
-Format version 2 has no samples, and version 1 `gamay.segment.encode.raw.Chunked` instead.
+Format version 2 has no samples; version 1 uses `gamay.segment.encode.raw.Chunked` instead.
 """
 
 from typing import Any
@@ -22,11 +22,11 @@ from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.encode.storage_form import OFFSET_MAX, Stored, binary_array, binary_buffers, concat_stored, empty_stored
 from gamay.segment.spi import Ids
 
-# Reading one value takes decoding half a block. JSON documents of 170 bytes shrink to 41 % in blocks as small as these,
-# and to 26 % with a sample of what they have in common, which is less than the 30 % of blocks of 4 KB without one.
+# Reading one value decodes half a block on average. JSON documents of 170 bytes shrink to 41 % in blocks of this size,
+# and to 26 % with a shared sample, compared with 30 % in blocks of 4 KB without one.
 BLOCK_BYTES = 1 << 10
 _SAMPLE_BYTES = 8 << 10
-_SAMPLE_SHARE = 64  # a small column is not to grow by its sample
+_SAMPLE_SHARE = 64  # the sample must not enlarge a small column
 _ASCII_MAX = 127
 
 
@@ -34,8 +34,8 @@ _ASCII_MAX = 127
 
 
 def write_blocks(writer: BufferWriter, stored: pa.BinaryArray, per_block: int) -> list[BufferMeta]:
-    """Write all values of a column, so many in each block."""
-    import lz4.block  # only who writes segments needs it
+    """Write all values of a column, `per_block` in each block."""
+    import lz4.block  # needed only to write segments
 
     offsets, data = binary_buffers(stored)
     sample, plain = _sample(stored, len(data)), data.data
@@ -59,7 +59,7 @@ def write_blocks(writer: BufferWriter, stored: pa.BinaryArray, per_block: int) -
 
 
 def _sample(stored: pa.BinaryArray, num_bytes: int) -> bytes:
-    """Return values from everywhere in a column, end to end."""
+    """Return values from all parts of a column, end to end."""
     limit = min(_SAMPLE_BYTES, num_bytes // _SAMPLE_SHARE)
     if limit == 0:
         return b""
@@ -91,7 +91,7 @@ class Blocked:
     def read(cls, file: BufferFile, buffers: dict[str, BufferMeta], data_type: DataType) -> "Blocked":
         """Open the buffers of a column."""
         index = file.array(buffers["forward.block_index"], np.int64)
-        # lengths are as wide as their buffer says
+        # the size of the buffer determines the width of lengths
         width = buffers["forward.lengths"].size // max(1, int(index[1])) or 1
         sample = buffers.get("forward.block_sample")
         return cls(
@@ -114,7 +114,7 @@ class Blocked:
         if size > OFFSET_MAX and last - first > 1:
             middle = (first + last) // 2 * self._per_block
             return concat_stored([self.range(start, middle), self.range(middle, stop)])
-        # offsets of whole blocks, so that what lies before `start` and behind `stop` need not be cut off
+        # offsets of whole blocks, so that the values before `start` and after `stop` need not be removed
         values_begin = first * self._per_block
         offsets = np.empty(stop - values_begin + 1, np.int32)
         lengths_to_offsets(self._lengths[values_begin:stop], offsets)
@@ -138,17 +138,17 @@ class Blocked:
         return binary_array(offsets, data)
 
     def byte_lengths(self, start: int, stop: int) -> "Ids | None":
-        """Return how many bytes the values at [start, stop) have; None when they are not known to be ASCII throughout."""
+        """Return the byte lengths of the values at [start, stop); None unless their blocks are all ASCII."""
         blocks = self._ascii[start // self._per_block : -(-max(start, stop) // self._per_block)]
         return self._lengths[start:stop] if blocks.all() else None
 
     def byte_lengths_at(self, positions: Ids) -> "Ids | None":
-        """Do what `byte_lengths` does for some positions."""
+        """Return what `byte_lengths` returns, for some positions."""
         rows = np.asarray(positions, np.int64)
         return self._lengths[rows] if self._ascii[rows // self._per_block].all() else None
 
     def _coded(self) -> tuple[Ids, Ids, Ids, Ids, int]:
-        """Return the blocks, where they begin coded and decoded, and memory to decode one behind the sample."""
+        """Return the blocks, their compressed and decompressed starts, and scratch memory to decode one after the sample."""
         shared = len(self._sample)
         scratch = np.empty(shared + self._largest + SLACK, np.uint8)
         scratch[:shared] = self._sample

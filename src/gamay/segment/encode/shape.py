@@ -1,4 +1,4 @@
-"""Types and ranges of the fields of `metadata.json`, declared; `check_shape` refuses all others."""
+"""Declared types and ranges of the fields of `metadata.json`; `check_shape` rejects all others."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -30,7 +30,7 @@ class _Frame(Struct):
 
 
 class _Column(Struct, rename="camel"):
-    """One entry of `columns`; `min`, `max` and `total` depend on its type, and are checked where they are read."""
+    """One entry of `columns`; `min`, `max` and `total` depend on its type, and are checked when they are read."""
 
     name: _Name
     data_type: _Name
@@ -68,8 +68,8 @@ class _Segment(Struct, rename="camel"):
     timestamp_columns: dict[_Name, tuple[_Name, _Name]] = msgspec.field(default_factory=dict)
 
 
-# The library looks at the fields of a type when it is used first, and ends the process when two threads do so at once, as
-# when segments are loaded side by side. Making a decoder looks at them now.
+# msgspec inspects the fields of a type on first use, and crashes when two threads do so concurrently, as when segments are
+# loaded in parallel. Creating a decoder here inspects them at import.
 msgspec.json.Decoder(_Segment)
 
 
@@ -84,4 +84,4 @@ def check_shape(document: Any) -> None:
         raise ValueError("a column is listed twice")
     for name, (base, granularity) in segment.timestamp_columns.items():
         if timestamp_column(name) != TimestampColumn(base, granularity) or not {name, base} <= set(names):
-            raise ValueError(f"'{name}' is no column that a timestamp index derives from a column '{base}'")
+            raise ValueError(f"'{name}' is not a column that a timestamp index derives from column '{base}'")

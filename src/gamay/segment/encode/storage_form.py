@@ -1,4 +1,4 @@
-"""How values of each data type lie in buffers, and how they come back as `Vector.values`.
+"""The stored form of each data type in buffers, and its conversion to `Vector.values`.
 
 | data type                        | stored as                                                   |
 | -------------------------------- | ----------------------------------------------------------- |
@@ -34,7 +34,7 @@ _FIXED: dict[DataType, np.dtype[Any]] = {
     DataType.BOOLEAN: np.dtype("u1"),
 }
 
-# what the offsets of one array of texts reach
+# the largest offset within one array of texts
 OFFSET_MAX = 2**31 - 1
 
 
@@ -64,7 +64,7 @@ def to_values(stored: Stored, data_type: DataType) -> Any:
 
 
 def decimals_of(texts: Sequence[bytes]) -> list[Decimal]:
-    """Return the numbers of stored forms. Raises CorruptSegmentError."""
+    """Return the decimals of texts in stored form. Raises CorruptSegmentError."""
     try:
         return [Decimal(text.decode()) for text in texts]
     except (InvalidOperation, UnicodeDecodeError) as error:
@@ -94,7 +94,7 @@ def from_python(value: LiteralValue, data_type: DataType) -> Any:
 def concat_stored(parts: list[Stored]) -> Stored:
     """Join stored forms of one type end to end; `parts` must not be empty.
 
-    Raises InvalidConfigError when the bytes of all values, or of all distinct ones, exceed what int32 offsets reach.
+    Raises InvalidConfigError if the bytes of all values, or of all distinct ones, exceed the range of int32 offsets.
     """
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
@@ -107,7 +107,7 @@ def concat_stored(parts: list[Stored]) -> Stored:
 
 
 def empty_stored(data_type: DataType) -> Stored:
-    """Return no values."""
+    """Return the stored form of no values."""
     dtype = _FIXED.get(data_type)
     return pa.array([], pa.binary()) if dtype is None else np.empty(0, dtype)
 

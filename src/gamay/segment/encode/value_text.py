@@ -1,7 +1,7 @@
-"""The text form of values that partition functions and bloom filters hash: as Java writes them.
+"""The text form of values that partition functions and bloom filters hash: Java's `toString`.
 
 INT, LONG and TIMESTAMP decimal, BOOLEAN 0 or 1, FLOAT and DOUBLE as `Double.toString` (`1.0`, `1.0E10`), BIG_DECIMAL plain,
-without zeros at its end, BYTES lower-case hex, UUID in groups, STRING and JSON as they are.
+without trailing zeros, BYTES lower-case hex, UUID in groups, STRING and JSON unchanged.
 """
 
 import math
@@ -37,7 +37,7 @@ def value_text(value: LiteralValue, data_type: DataType) -> str:
 
 
 def plain_form(number: Decimal | int | float | str) -> str:
-    """Return the one plain form of a number: no zeros at the end of its fraction, and no negative zero.
+    """Return the canonical plain form of a number, without trailing zeros in its fraction, and without negative zero.
 
     >>> plain_form("-1.50"), plain_form("1E+3"), plain_form("-0.0")
     ('-1.5', '1000', '0')
@@ -67,7 +67,7 @@ def _java_text(value: "np.float32 | np.float64") -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
-    # The fewest digits that read back as the same number, as Java from 19 on.
+    # The fewest digits that parse to the same number, as in Java 19 and later.
     mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
     power = int(exponent)
     if power not in _PLAIN_EXPONENTS:

@@ -1,4 +1,4 @@
-"""Which rows of a multi-value FLOAT column have a vector."""
+"""Detection of the rows of a multi-value FLOAT column that have a vector."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from gamay.functions.vector import Vector
 
 
 def has_vector(rows: Vector, dimension: int, nulls: "np.ndarray[Any, np.dtype[np.bool_]] | None") -> Any:
-    """Return the rows that have a vector: bool [n]. Not so are null rows, and those that hold only a FLOAT's default.
+    """Return the rows that have a vector: bool [n]. Null rows, and those with only a FLOAT's default, have none.
 
-    dimension: how long vectors are; nulls: bool [n], None where no row is null.
+    dimension: the length of vectors; nulls: bool [n], None if no row is null.
     """
     assert rows.offsets is not None
     lengths = np.diff(rows.offsets)

@@ -1,1 +1,1 @@
-"""Indexes among a column's buffers. In: its rows. Out: what `Column.index` gives. Start with `spi` and `registry`."""
+"""Indexes stored among a column's buffers. In: its rows. Out: the result of `Column.index`. See `spi` and `registry`."""

@@ -1,4 +1,4 @@
-"""Sets of docs in buffers, one or many, and docs grouped by a key.
+"""Sets of docs in buffers, and docs grouped by a key.
 
 sets of a kind K:   K.starts := i64[n + 1]: set i is K.sets[starts[i]:starts[i + 1]]
                     K.counts := i32[n]: number of docs in each set
@@ -19,13 +19,13 @@ from gamay.segment.encode.format import BufferFile, BufferMeta, BufferWriter
 from gamay.segment.spi import Ids
 
 _CONTAINER_DOCS = 1 << 16
-# A flag for each doc up to the highest is sooner set and read than docs are sorted where one of so many is there.
+# Setting and reading flags is faster than sorting docs if at least one in this number of docs is in the set.
 _MARKED_DOCS = 64
 
 
 def bitmap_of(docs: Ids) -> BitMap:
-    """Return doc ids, in any order, as a bitmap."""
-    plain = array("I")  # which is read whole; of a NumPy array each number becomes an object
+    """Return a bitmap of doc ids in any order."""
+    plain = array("I")  # BitMap reads an array as a whole, but converts each number of a NumPy array to an object
     plain.frombytes(docs.astype(np.uint32, copy=False).tobytes())
     return BitMap(plain)
 
@@ -67,7 +67,7 @@ def write_sets(writer: BufferWriter, kind: str, starts: Ids, docs: Ids) -> list[
     likely_sizes = np.empty_like(sizes)
     roaring_sizes(starts, docs, likely_sizes)
     parts: list[bytes | Ids] = []
-    pending = 0  # first key of the lists that were not yet added: neighbours are written in one piece
+    pending = 0  # first key of the lists not yet written: adjacent lists are written together
     for key in np.flatnonzero(likely_sizes < sizes).tolist():
         raw = serialise(docs[starts[key] : starts[key + 1]])
         raw += bytes(-len(raw) % 4)
@@ -86,9 +86,9 @@ def write_sets(writer: BufferWriter, kind: str, starts: Ids, docs: Ids) -> list[
 
 
 def expected_set_bytes(docs: Ids, num_docs: int, run_docs: float) -> Ids:
-    """Return the bytes of the roaring bitmap that `serialise` makes of so many docs, spread at random: float64 [k].
+    """Estimate the bytes that `serialise` produces for sets of randomly distributed docs: float64 [k].
 
-    docs: float64 [k], of each set. run_docs: by how much runs of docs are longer than at random, 1 where they are not.
+    docs: float64 [k], the size of each set. run_docs: factor by which runs of docs are longer than random ones.
     """
     all_containers = max(1.0, num_docs / _CONTAINER_DOCS)
     runs = np.maximum(1.0, docs * (1 - docs / max(1, num_docs)) / run_docs)
@@ -102,15 +102,15 @@ def expected_set_bytes(docs: Ids, num_docs: int, run_docs: float) -> Ids:
 
 
 def deserialise(file: BufferFile, kind: str, raw: Ids) -> BitMap:
-    """Return a bitmap from its portable form; raises CorruptSegmentError when it is none."""
+    """Return a bitmap from its portable form; raises CorruptSegmentError if it is invalid."""
     try:
-        return BitMap.deserialize(cast(bytes, raw))  # any buffer will do; the annotation is too narrow
+        return BitMap.deserialize(cast(bytes, raw))  # accepts any buffer; the annotation is too narrow
     except (ValueError, IndexError) as reason:
         raise CorruptSegmentError(f"{file.path}: buffer '{kind}' does not hold a roaring bitmap: {reason}") from None
 
 
 class DocSets:
-    """Many sets of docs, opened one by one as they are asked for. counts: int32, the number of docs of each."""
+    """Many sets of docs, each deserialised on access. counts: int32, the number of docs of each."""
 
     def __init__(self, file: BufferFile, buffers: dict[str, BufferMeta], kind: str) -> None:
         self._file = file
@@ -130,7 +130,7 @@ class DocSets:
         return deserialise(self._file, self._kind, raw)
 
     def pairs(self) -> tuple[Ids, Ids]:
-        """Return every key with each of its docs, ascending by both: int32 [n], uint32 [n]."""
+        """Return all pairs of key and doc, in ascending order: int32 [n], uint32 [n]."""
         ends = np.cumsum(self.counts, dtype=np.int64)
         docs = np.empty(int(ends[-1]) if len(ends) else 0, np.uint32)
         is_list = np.diff(self._starts) == 4 * self.counts.astype(np.int64)
@@ -161,7 +161,7 @@ class DocSets:
 
 
 def _united(docs: Ids) -> BitMap:
-    """Return a set of docs that are in no order: uint32 [n]."""
+    """Return a bitmap of unordered docs: uint32 [n]."""
     highest = int(docs.max(initial=0))
     if len(docs) * _MARKED_DOCS < highest:
         return bitmap_of(np.sort(docs))

@@ -1,4 +1,4 @@
-"""Bloom filter: whether a value can occur in the segment at all.
+"""Bloom filter: whether a value can occur in the segment.
 
     bloom.bits := u64 number of probes, u64 number of bits, then the bits in u64 words
 
@@ -32,7 +32,7 @@ _MASK64 = (1 << 64) - 1
 
 
 def bloom_size(num_values: int, fpp: float, max_size_bytes: int) -> tuple[int, int]:
-    """Return (number of bits, number of probes) for a false-positive probability; `max_size_bytes` 0 is no limit."""
+    """Return (number of bits, number of probes) for a false-positive probability; `max_size_bytes` 0 is unlimited."""
     bits = math.ceil(-max(1, num_values) * math.log(fpp) / math.log(2) ** 2)
     if max_size_bytes:
         bits = min(bits, max_size_bytes * 8)
@@ -82,7 +82,7 @@ def _hashes(stored: Stored, data_type: DataType) -> Ids:
 
 
 def _shortest(text: bytes) -> bytes:
-    """Plain decimal text without zeros at the end of its fraction."""
+    """Return plain decimal text without trailing zeros in its fraction."""
     short = text.rstrip(b"0").rstrip(b".") if b"." in text else text
     return b"0" if short in (b"-0", b"") else short
 
@@ -99,7 +99,7 @@ class BloomBits:
         self._data_type = data_type
 
     def might_contain(self, value: LiteralValue) -> bool:
-        """Return False only when no row holds the value, which is of the column's type."""
+        """Return False only if no row has the value, which must be of the column's type."""
         key = from_python(value, self._data_type)
         if fixed_dtype(self._data_type) is None:
             stored = pa.array([key], pa.binary())

@@ -18,7 +18,7 @@ SETS = f"{INVERTED.name}.sets"
 
 
 class InvertedType:
-    """Implements `ColumnIndexType`. A sorted index answers whatever an inverted one would."""
+    """Implements `ColumnIndexType`. A sorted index makes an inverted one redundant."""
 
     key = INVERTED
 
@@ -44,9 +44,9 @@ class RoaringInverted:
         self._sets = sets
 
     def rows(self, num_docs: int, *, single_value: bool) -> "tuple[Ids, Ids | None]":
-        """Return (ids of all rows, int32 offsets of multi-value rows [num_docs + 1]), read back from the sets of docs.
+        """Return (ids of all rows, int32 offsets of multi-value rows [num_docs + 1]), reconstructed from the sets of docs.
 
-        A multi-value row has its distinct ids, ascending: how they were repeated and ordered the index does not tell.
+        A multi-value row has its distinct ids, ascending: the index does not record duplicates and order.
         """
         keys, docs = self._sets.pairs()
         if single_value:

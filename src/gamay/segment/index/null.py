@@ -1,4 +1,4 @@
-"""Null vector: the docs whose row had no value.
+"""Null vector: the docs whose rows had no value.
 
 null.docs := serialised roaring bitmap (portable format)
 """

@@ -1,11 +1,11 @@
-"""Range index: docs in buckets of neighbouring values, about as many docs in each.
+"""Range index: docs in buckets of adjacent values, with about the same number of docs in each.
 
     range.starts range.counts range.sets := one set of docs for each bucket, see gamay.segment.index.bitmaps
     range.bounds := key[num_buckets + 1]: bucket b holds the keys from bounds[b], below bounds[b + 1]; the last also its end
 
-A key is a dictionary id (i32), or for a raw column the value itself. A query takes the buckets that lie within its
-bounds whole, and looks at the rows of the at most two that it cuts, so its answer is exact. At two bytes a doc and
-less it is smaller than bit slices, and a narrow range touches few of them.
+A key is a dictionary id (i32), or for a raw column the value itself. A query takes all docs of the buckets within its
+bounds, and checks the rows of the at most two buckets that it intersects, so its answer is exact. At two bytes per doc or
+less it is smaller than bit slices, and a narrow range touches few buckets.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ _DOCS_PER_BUCKET_MIN = 2048
 
 
 class RangeType:
-    """Implements `ColumnIndexType`. A sorted index answers whatever a range index of ids would."""
+    """Implements `ColumnIndexType`. A sorted index makes a range index of ids redundant."""
 
     key = RANGE
 
@@ -83,7 +83,7 @@ def _write_values(writer: BufferWriter, values: Ids, offsets: "Ids | None") -> l
 
 
 def bucket_count(num_values: int) -> int:
-    """Return into how many buckets at most so many values are put."""
+    """Return the maximum number of buckets for a number of values."""
     return max(1, min(_BUCKETS_MAX, num_values // _DOCS_PER_BUCKET_MIN))
 
 
@@ -99,7 +99,7 @@ def _write(
 
 
 class KeysAt(Protocol):
-    """Where the index looks at rows: keys of docs (ascending), and int32 offsets for multi-value rows."""
+    """Reader of rows: returns the keys of docs (ascending), and int32 offsets for multi-value rows."""
 
     def __call__(self, docs: Ids, /) -> "tuple[Ids, Ids | None]": ...
 
@@ -115,7 +115,7 @@ class BucketedRange:
         dictionary: SortedDictionary | None,
         docs_of_ids: "Callable[[Ids], BitMap] | None" = None,
     ) -> None:
-        """docs_of_ids: what tells the docs of dictionary ids where the rows of a column cannot be looked at."""
+        """docs_of_ids: returns the docs of dictionary ids, for a column whose rows are not stored."""
         self._sets = sets
         self._bounds = bounds
         self._keys_at = keys_at
@@ -130,7 +130,8 @@ class BucketedRange:
         upper_inclusive: bool,
         docs_max: int | None = None,
     ) -> BitMap | None:
-        """Return the docs that hold a value between the bounds; None is no bound. docs_max: the most in all buckets read."""
+        """Return the docs that hold a value between the bounds; None is unbounded. docs_max: maximum number of docs in the
+        buckets read; beyond it, return None."""
         if len(self._sets) == 0:
             return BitMap()
         if self._dictionary is not None:
@@ -158,7 +159,7 @@ class BucketedRange:
                 found &= keys <= upper if upper_inclusive else keys < upper
             return found
 
-        # The upper bound of a bucket is not in it, except of the last: counting it in makes `whole` cautious, never wrong.
+        # A bucket excludes its upper bound, except the last one: including it makes `whole` conservative, never wrong.
         low_in, high_in = inside(self._bounds[:-1]), inside(self._bounds[1:])
         starts_below = np.ones(len(self._sets), np.bool_)
         if upper is not None:

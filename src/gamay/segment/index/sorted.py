@@ -1,4 +1,4 @@
-"""Sorted index: where the docs of each dictionary id begin, for a single-value column whose rows ascend.
+"""Sorted index: the first doc of each dictionary id, for a single-value column whose rows ascend.
 
 sorted.starts := i32[cardinality + 1]: id d occupies docs starts[d] … starts[d + 1] - 1
 """

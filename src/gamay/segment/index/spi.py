@@ -1,4 +1,4 @@
-"""The contract of an index among a column's buffers: written, opened, checked. How it is asked: `gamay.segment.spi`."""
+"""The interface to write, open and check an index among a column's buffers. To query it: `gamay.segment.spi`."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,11 +15,11 @@ from gamay.segment.spi import Ids, IndexKey, T
 
 @dataclass(frozen=True, slots=True)
 class IndexedRows:
-    """All rows of a column, of which its indexes are written.
+    """All rows of a column, the input of its indexes.
 
-    config: which indexes the column is to have. values: of the dictionary, or all raw values, in stored form. ids, counts:
-    the id of each value, and int64 [cardinality] how often each id occurs; None without a dictionary. offsets: where the
-    values of multi-value rows begin. null_docs: those of nulls that are kept. is_sorted: rows ascend.
+    config: the indexes of the column. values: of the dictionary, or all raw values, in stored form. ids, counts:
+    the id of each value, and int64 [cardinality], the number of occurrences of each id; None without a dictionary. offsets:
+    of the values of multi-value rows. null_docs: the docs of stored nulls. is_sorted: rows ascend.
     """
 
     config: ColumnIndexConfig
@@ -33,7 +33,7 @@ class IndexedRows:
 
 
 class StoredColumn(Protocol):
-    """Column of a sealed segment, as its indexes see it."""
+    """Column of a sealed segment, as its indexes use it."""
 
     data_type: DataType
     has_forward: bool
@@ -47,19 +47,19 @@ class StoredColumn(Protocol):
 
 
 class ColumnIndexType(Protocol):
-    """Kind of index, stateless. The names of its buffers begin with that of its key."""
+    """A stateless kind of index. The names of its buffers start with that of its key."""
 
     @property
     def key(self) -> IndexKey[Any]: ...
 
     def write(self, writer: BufferWriter, rows: IndexedRows) -> list[BufferMeta]:
-        """Write the index; return its buffers, none where the column is not to have it."""
+        """Write the index if the column is configured to have it; return its buffers."""
         ...
 
     def read(self, file: BufferFile, buffers: dict[str, BufferMeta], column: StoredColumn) -> Any:
-        """Open the index, whose buffers are there; return what `Column.index` gives for the key."""
+        """Open the index from its buffers; return the result of `Column.index` for the key."""
         ...
 
     def check(self, checker: BufferChecker, meta: ColumnMeta, num_docs: int) -> None:
-        """Raise CorruptSegmentError where buffers of unknown origin would make `read` or a question fail."""
+        """Raise CorruptSegmentError if untrusted buffers would make `read` or a query fail."""
         ...

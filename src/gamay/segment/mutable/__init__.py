@@ -1,6 +1,6 @@
-"""Consuming segments: rows appended by batch, seen by queries at once, sealed to immutable segments column by column.
+"""Consuming segments: rows appended in batches, immediately visible to queries, sealed to immutable segments by column.
 
-`MutableSegment` is what a consumer of a stream partition holds; `SizingHistory` tells it how large to begin.
+A consumer of a stream partition has a `MutableSegment`; `SizingHistory` estimates its initial sizes.
 """
 
 from gamay.segment.mutable.buffers import MemoryUse

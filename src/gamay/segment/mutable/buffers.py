@@ -1,8 +1,8 @@
 """Arrays that grow in place: mapped files, off the Python heap, for one writer and any number of readers.
 
-Growing extends the file and maps it again: both mappings show the same pages, so nothing is copied, and arrays that readers
-hold keep the older mapping alive. Blocks of the file are reserved before they are written: a full disk is an error of the
-append that needs more, never a signal that ends the process. No file is held open.
+Growing extends the file and maps it again: both mappings share the same pages, so nothing is copied, and readers' arrays
+keep the older mapping alive. Blocks of the file are allocated before they are written, so a full disk is an error of the
+append that needs more space, never a signal (SIGBUS) that ends the process. No file is kept open.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ import numpy as np
 from gamay.segment.spi import Ids
 from gamay.storage.files import full_disk_explained
 
-# Room is reserved in steps of an eighth of what there is, and of so many bytes at least.
+# Space is reserved in steps of an eighth of the present size, and of at least this number of bytes.
 _STEP_MIN = 32 << 10
 _PAGE = mmap.PAGESIZE
 
@@ -36,7 +36,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes of a buffer, or of several: those that hold something, and those reserved for them on disk and in memory."""
+    """Bytes of one or more buffers: those in use, and those reserved on disk and in memory."""
 
     used: int
     reserved: int
@@ -53,7 +53,7 @@ class _Mapping:
         if address == _FAILED:
             code = ctypes.get_errno()
             raise OSError(code, f"cannot map {size:,} bytes: {os.strerror(code)}")
-        # not when the process ends: threads may still read then, and the system unmaps by itself
+        # not at exit: threads may still read then, and the system unmaps anyway
         weakref.finalize(self, _libc.munmap, address, size).atexit = False
         self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (size,), "typestr": "|u1"}
 
@@ -63,12 +63,12 @@ def _pages(size: int) -> int:
 
 
 def _with_room(needed: int, reserved: int) -> int:
-    """Return how many bytes are reserved when so many are needed, and those so far are too few."""
+    """Return the bytes to reserve when `needed` exceeds what is reserved."""
     return _pages(needed + max(_STEP_MIN, reserved >> 3))
 
 
 def reserved_bytes(elements: float, itemsize: int, expected: float) -> int:
-    """Return what a `GrowingArray` reserves that was made for `expected` elements and grew to `elements` step by step."""
+    """Return the bytes reserved by a `GrowingArray` created for `expected` elements that grew to `elements` in steps."""
     needed, mapped = math.ceil(elements) * itemsize, _pages(max(1, int(expected)) * itemsize)
     reserved = min(mapped, _with_room(itemsize, 0))
     while reserved < needed:
@@ -82,14 +82,14 @@ def reserved_bytes(elements: float, itemsize: int, expected: float) -> int:
 
 
 class GrowingArray:
-    """A one-dimensional array in a file of its own.
+    """A one-dimensional array in its own file.
 
-    array: what the writer writes to; readable: the same elements, read-only, for readers. Both are replaced when the array
+    array: the elements, for the writer; readable: a read-only view of them, for readers. Both are replaced when the array
     grows; elements that were never written are zero.
     """
 
     def __init__(self, path: Path, dtype: "np.dtype[Any]", expected: int = 0) -> None:
-        """Make the file; addresses for `expected` elements are taken at once, room for them as they come."""
+        """Create the file; address space for `expected` elements is mapped now, disk blocks are allocated as needed."""
         self._path = path
         self.dtype = dtype
         self._reserved_bytes = 0
@@ -112,7 +112,7 @@ class GrowingArray:
         self.readable: Ids = readable
 
     def reserve(self, elements: int) -> None:
-        """Make room for so many elements in all; raises DiskFullError when there is none."""
+        """Reserve space for `elements` elements in total; raises DiskFullError."""
         needed = elements * self.dtype.itemsize
         if needed <= self._reserved_bytes:
             return
@@ -130,7 +130,7 @@ class GrowingArray:
         self._reserved_bytes = reserved
 
     def append(self, values: Ids) -> None:
-        """Put values behind those that are in use."""
+        """Append values after the used elements."""
         end = self.used + len(values)
         self.reserve(end)
         self.array[self.used : end] = values
@@ -138,28 +138,28 @@ class GrowingArray:
 
     @property
     def room(self) -> int:
-        """How many elements may be written without reserving more."""
+        """The number of elements that fit in the reserved space."""
         return self._reserved_bytes // self.dtype.itemsize
 
     @property
     def memory(self) -> MemoryUse:
-        """What the array takes."""
+        """The memory use of the array."""
         return MemoryUse(self.used * self.dtype.itemsize, self._reserved_bytes)
 
     def moved_to(self, folder: Path) -> None:
-        """Tell that the file is in another folder now."""
+        """Record that the file has been moved to another folder."""
         self._path = folder / self._path.name
 
     def remove(self) -> None:
-        """Remove the file; its pages live for as long as arrays point into them."""
+        """Remove the file; its pages exist while arrays refer to them."""
         self._path.unlink(missing_ok=True)
 
 
 class BufferFolder:
-    """Makes the arrays of one segment, each in a file of a folder that is the segment's own."""
+    """Factory of the arrays of one segment, each in a file of the segment's folder."""
 
     def __init__(self, folder: Path, spare: "SpareBuffers | None" = None) -> None:
-        """Make the folder, or take the one of `spare`; what a crashed process left there is removed."""
+        """Create the folder, or take that of `spare`; files left by a crashed process are removed."""
         self._folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         self._spare: deque[tuple[ArrayShape, GrowingArray]] = deque()
@@ -171,7 +171,7 @@ class BufferFolder:
         self._names = map(str, itertools.count(len(self._spare)))
 
     def array(self, dtype: Any, expected: int = 0) -> GrowingArray:
-        """Return a new array for about so many elements."""
+        """Return a new array for about `expected` elements."""
         shape = ArrayShape(np.dtype(dtype), expected)
         if self._asked is not None:
             self._asked.append(shape)
@@ -183,7 +183,7 @@ class BufferFolder:
         return GrowingArray(self._folder / next(self._names), shape.dtype, expected)
 
     def shapes(self) -> "Sequence[ArrayShape]":
-        """Return what the segment asked for to begin with, in order; what was spare and is not wanted is removed."""
+        """Return the shapes of the arrays requested so far, in order; unused spare arrays are removed."""
         asked, self._asked = self._asked or [], None
         while self._spare:
             self._spare.popleft()[1].remove()
@@ -192,20 +192,20 @@ class BufferFolder:
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """What is asked for of a new array."""
+    """Parameters of a new array."""
 
     dtype: "np.dtype[Any]"
     expected: int
 
 
 class SpareBuffers:
-    """The arrays that a segment most likely begins with, made before it begins: each takes a file, which takes time.
+    """Arrays created in advance for the likely needs of a new segment, since creating files takes time.
 
-    shapes: of a segment of the same table. folder: their own until a segment takes them, or they are removed.
+    shapes: those of a segment of the same table. folder: theirs until a segment takes them over or they are removed.
     """
 
     def __init__(self, folder: Path, shapes: "Sequence[ArrayShape]") -> None:
-        """Make them. Raises OSError and DiskFullError, with nothing left, when they cannot be made."""
+        """Create the arrays. Raises OSError and DiskFullError, leaving no files behind."""
         self._folder = folder
         folder.mkdir(parents=True)
         try:
@@ -218,7 +218,7 @@ class SpareBuffers:
             raise
 
     def move_to(self, folder: Path) -> deque[tuple[ArrayShape, GrowingArray]]:
-        """Give the arrays away, together with their folder; none when that has been removed meanwhile, as with its table."""
+        """Return the arrays, moving their folder; none if that has been removed meanwhile, as with its table."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._folder.rename(folder)
@@ -231,5 +231,5 @@ class SpareBuffers:
         return arrays
 
     def remove(self) -> None:
-        """Remove what was not given away."""
+        """Remove the arrays that were not taken over."""
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""One column of a consuming segment, as its writer sees it; what readers see is a `ColumnState`."""
+"""One column of a consuming segment, for its writer; readers use a `ColumnState`."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,24 +25,24 @@ from gamay.segment.write.accumulate import without_nulls
 from gamay.segment.write.column_writer import ColumnPlan
 
 _VALUES_MAX = 2**31 - 1
-# From so many values on, and whenever they have doubled, a dictionary must show that it pays.
+# From this number of values on, and whenever it has doubled, check whether the dictionary is worthwhile.
 FIRST_CHECK = 1 << 14
 _NULL_CODE = np.uint32(0xFFFFFFFF)
 
 
 class NullDocs(Protocol):
-    """Tells the null docs of the first rows."""
+    """Source of the null docs of the first rows."""
 
     def docs(self, num_docs: int) -> BitMap: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnState:
-    """The first `num_docs` rows of a column, for readers; nothing in it is changed later.
+    """An immutable snapshot of the first `num_docs` rows of a column, for readers.
 
     dictionary, ids: of a dictionary column; ids may be longer than num_values. values: of a raw column, exactly num_values.
-    offsets: int32, at least num_docs + 1, of a multi-value column. postings, zones: inverted index and zone map, which know
-    of more rows than these and are cut by the view.
+    offsets: int32, at least num_docs + 1, of a multi-value column. postings, zones: inverted index and zone map, which may
+    cover more rows; the view limits them to its own.
     """
 
     plan: ColumnPlan
@@ -60,7 +60,7 @@ class ColumnState:
 
 
 class _Forward(Protocol):
-    """Values of a column end to end, encoded or raw, and what is indexed of them."""
+    """Values of a column end to end, encoded or raw, with their inverted index and zone map."""
 
     postings: ChainedPostings | None
     zones: GrowingZones | None
@@ -77,15 +77,15 @@ class _Forward(Protocol):
 
 
 class MutableColumn:
-    """Takes the rows of one column, batch by batch."""
+    """The growing column, to which batches of rows are appended."""
 
     def __init__(
         self, plan: ColumnPlan, buffers: BufferFolder, rows: int, sizing: ColumnSizing, is_sort_key: bool, is_row_key: bool
     ) -> None:
-        """Make the buffers for about `rows` rows of the average size that `sizing` tells.
+        """Create the buffers for about `rows` rows of the average size in `sizing`.
 
-        is_sort_key: the sealed rows will be sorted by the column; until then an inverted index answers for the sorted one.
-        is_row_key: rows are merged by the ids of the column, so its dictionary stays whether it pays or not.
+        is_sort_key: the sealed rows will be sorted by the column; until then an inverted index replaces the sorted one.
+        is_row_key: rows are merged by the ids of the column, so its dictionary is always kept.
         """
         spec = plan.spec
         self.plan = plan
@@ -109,19 +109,19 @@ class MutableColumn:
         self._num_docs = 0
 
     def follow(self, plan: ColumnPlan) -> None:
-        """Take another default for rows that come from now on; all else in the plan is as it was."""
+        """Apply a plan with another default to future rows; the rest of the plan must be unchanged."""
         self.plan = plan
         self._default = arrow_scalar(plan.default, plan.spec.data_type)
 
     @property
     def num_nulls(self) -> int:
-        """Rows without a value of their own."""
+        """The number of null rows."""
         return self._nulls.count
 
     def append(self, array: pa.Array) -> None:
-        """Take the next rows: an array of the conformed type, nulls included.
+        """Append rows: an array of the schema's type, nulls included.
 
-        Raises InvalidConfigError when the column would exceed what offsets of 32 bits reach, and DiskFullError.
+        Raises InvalidConfigError if the column would exceed the range of 32-bit offsets, and DiskFullError.
         """
         spec = self.plan.spec
         if len(array) == 0:
@@ -145,14 +145,14 @@ class MutableColumn:
 
     @property
     def fullness(self) -> float:
-        """How much of what offsets of 32 bits reach is in use, in values or in bytes of texts: 0 to 1."""
+        """The used fraction of the range of 32-bit offsets, in values or in bytes of texts: 0 to 1."""
         texts = 0 if self.plan.spec.data_type.is_fixed_width else self._forward.width * self._forward.num_entries
         return max(self._forward.num_values, texts) / _VALUES_MAX
 
     def encode(self, array: pa.Array) -> Ids:
-        """Return a code for each value of an array of the conformed type, null being one of its own: uint32.
+        """Return a code for each value of an array of the schema's type, with a separate code for null: uint32.
 
-        New values are in the dictionary afterwards; the rows are not taken. Only with a dictionary that is kept.
+        Adds new values to the dictionary, but does not append rows. Only for a column whose dictionary is always kept.
         """
         assert isinstance(self._forward, _EncodedForward)
         present, _, nulls = without_nulls(array, True, self._default)
@@ -165,7 +165,7 @@ class MutableColumn:
         return _TextForward(self._buffers, self._expected, width)
 
     def _drop_useless_dictionary(self) -> None:
-        """Go over to raw values where the sealed segment would not have the dictionary."""
+        """Switch to raw values if the sealed segment would not have a dictionary."""
         old = self._forward
         if not isinstance(old, _EncodedForward) or self.plan.dictionary_pays(old.num_values, old.num_entries):
             return
@@ -175,7 +175,7 @@ class MutableColumn:
         old.remove()
 
     def state(self) -> ColumnState:
-        """Return the rows so far, for readers."""
+        """Return a snapshot of the present rows, for readers."""
         dictionary, ids, values = self._forward.frozen()
         return ColumnState(
             plan=self.plan,
@@ -194,11 +194,11 @@ class MutableColumn:
 
     @property
     def width(self) -> float:
-        """Bytes of a stored value on average: of a dictionary entry, or of a raw value."""
+        """Average bytes of a stored value: a dictionary entry or a raw value."""
         return self._forward.width
 
     def memory(self) -> dict[str, MemoryUse]:
-        """Return what each part of the column takes: `dictionary`, `forward`, `inverted`, `null`."""
+        """Return the memory use of each part of the column: `dictionary`, `forward`, `inverted`, `null`."""
         parts = self._forward.memory()
         if self._offsets is not None:
             parts["forward"] = parts["forward"] + self._offsets.memory
@@ -209,7 +209,7 @@ class MutableColumn:
 
 
 class _EncodedForward:
-    """Ids in the narrowest width for the dictionary; when it outgrows the width they are copied to the next."""
+    """Ids in the narrowest width for the dictionary; when it outgrows the width, they are copied to a wider array."""
 
     zones: GrowingZones | None = None
 
@@ -219,7 +219,7 @@ class _EncodedForward:
         self._buffers = buffers
         self._expected = num_values
         self._dictionary = make_dictionary(data_type, buffers, sizing.cardinality, sizing.width)
-        # as wide as they will become, if the history is right: making them wider takes a file, and a copy of what there is
+        # the final width according to the history: widening needs another file, and a copy of the ids
         self._ids = buffers.array(id_dtype(min(num_values, sizing.cardinality)), num_values)
         self.postings = ChainedPostings(buffers, num_values, sizing.cardinality) if inverted else None
 
@@ -228,7 +228,7 @@ class _EncodedForward:
         return len(self._dictionary)
 
     def encode(self, values: Stored) -> Ids:
-        """Return the ids of values, which are not stored: uint32."""
+        """Return the ids of values without appending these: uint32."""
         ids = np.empty(len(values), np.uint32)
         self._dictionary.encode(values, 0, _VALUES_MAX, ids)
         return ids
@@ -245,7 +245,7 @@ class _EncodedForward:
         first, total = self.num_values, self.num_values + len(values)
         self._ids.reserve(total)
         position = 0
-        if id_dtype(self.num_entries).itemsize > self._ids.dtype.itemsize:  # `encode` has added entries
+        if id_dtype(self.num_entries).itemsize > self._ids.dtype.itemsize:  # `encode` may have added entries
             self._widen(first, total, self.num_entries)
         while True:
             limit = 1 << min(31, 8 * self._ids.dtype.itemsize)
@@ -265,7 +265,7 @@ class _EncodedForward:
         old.remove()
 
     def remove(self) -> None:
-        """Remove the files, once another form has taken the values over."""
+        """Remove the files, after the values were converted to another form."""
         self._dictionary.remove()
         self._ids.remove()
 

@@ -1,6 +1,6 @@
-"""Dictionaries in order of arrival: what the writer adds to, and what readers see of it.
+"""Dictionaries in order of arrival: those of the writer, and their snapshots for readers.
 
-BIG_DECIMAL has two: of the forms as they came (1.0, 1.00), and of the values, whose ids the rows hold.
+BIG_DECIMAL has two: of the forms as received (1.0, 1.00), and of the values, whose ids the rows have.
 """
 
 from collections.abc import Sequence
@@ -24,26 +24,26 @@ from gamay.segment.spi import Ids
 from gamay.segment.write.stats import value_bounds
 
 _TEXT_BYTES_MAX = 2**31 - 1
-# A table has at least so many slots for each entry, or probing gets long.
+# Least number of slots per entry, to keep probe sequences short.
 _SLOTS_PER_ENTRY = 1.4
 _SLOTS_MIN = 512
 
 
 class Found(Protocol):
-    """Looks one value in stored form up among the entries that a reader knows; -1 when it is not there."""
+    """Lookup of a value in stored form among the entries of a snapshot; -1 if it is absent."""
 
     def __call__(self, value: Any, /) -> int: ...
 
 
 class Bounds:
-    """Least and greatest of the first entries, kept between readers so that each looks at new entries only."""
+    """Cached least and greatest of the first entries, so that each reader only scans new entries."""
 
     def __init__(self, data_type: DataType) -> None:
         self._data_type = data_type
         self._known: tuple[int, LiteralValue, LiteralValue] = (0, None, None)
 
     def of(self, stored: Stored) -> tuple[LiteralValue, LiteralValue]:
-        """Return the bounds of all entries in `stored`; None of none."""
+        """Return the bounds of all entries in `stored`; None if there are none."""
         known, low, high = self._known
         if known > len(stored):
             known, low, high = 0, None, None
@@ -55,7 +55,7 @@ class Bounds:
 
 
 class ArrivalDictionary:
-    """The first `count` entries of a dictionary, for readers; implements `segment.spi.Dictionary`."""
+    """A snapshot of the first entries of a dictionary, for readers; implements `segment.spi.Dictionary`."""
 
     is_sorted = False
 
@@ -74,12 +74,12 @@ class ArrivalDictionary:
         return Vector(self.data_type, to_values(self.stored, self.data_type), derived={})
 
     def of_type(self, data_type: DataType) -> "ArrivalDictionary":
-        """Return the same entries as ones of another type that is stored in the same way."""
+        """Return the entries as those of another type with the same stored form."""
         return ArrivalDictionary(data_type, self.stored, self._find, self._bounds)
 
     @cached_property
     def bounds(self) -> tuple[LiteralValue, LiteralValue]:
-        """The least and the greatest value; None without any."""
+        """The least and the greatest value; None if there are none."""
         return self._bounds.of(self.stored)
 
     def id_of(self, value: LiteralValue) -> int:
@@ -87,7 +87,7 @@ class ArrivalDictionary:
         return self._find(from_python(value, self.data_type))
 
     def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
-        """Return the ids of those values that occur, ascending, each once: int32 [k]."""
+        """Return the distinct ids of the values that occur, ascending: int32 [k]."""
         found = {self.id_of(value) for value in values}
         return np.array(sorted(found - {-1}), np.int32)
 
@@ -105,26 +105,26 @@ class MutableDictionary(Protocol):
 
     @property
     def width(self) -> float:
-        """Bytes of an entry on average."""
+        """Average bytes of an entry."""
         ...
 
     def encode(self, values: Stored, start: int, limit: int, ids: Ids) -> int:
-        """Write the ids of values[start:] into ids[start:], adding what is new.
+        """Write the ids of values[start:] into ids[start:], adding new entries.
 
-        Returns where it ended: before the value that would be entry number `limit`, else behind the last.
+        Returns the position where it stopped: at the value that would become entry `limit`, else the end.
         """
         ...
 
     def frozen(self) -> ArrivalDictionary:
-        """Return the present entries; the same object for as long as there are no others."""
+        """Return a snapshot of the entries; the same object while there are no new ones."""
         ...
 
     def memory(self) -> MemoryUse:
-        """Return what entries and hash table take."""
+        """Return the memory use of entries and hash table."""
         ...
 
     def remove(self) -> None:
-        """Remove the files; what is frozen stays."""
+        """Remove the files; snapshots stay valid."""
         ...
 
 
@@ -137,7 +137,7 @@ def _entries_max(slots: int) -> int:
 
 
 def slots_after(entries: int, expected: int) -> int:
-    """Return the slots of a `HashTable` that was made for `expected` entries and now has `entries`."""
+    """Return the slots of a `HashTable` created for `expected` entries that now has `entries`."""
     slots = _slots(expected)
     while _entries_max(slots) < entries:
         slots = _slots(_entries_max(slots) * 2)
@@ -145,7 +145,7 @@ def slots_after(entries: int, expected: int) -> int:
 
 
 class HashTable:
-    """Slots by hash: replaced by a larger one, with all entries put in again, when it has filled up. dtype: of the slots."""
+    """Hash table of slots; replaced by a larger one, with all entries inserted again, when full. dtype: of the slots."""
 
     def __init__(self, buffers: BufferFolder, dtype: "np.dtype[Any]", expected: int) -> None:
         self._buffers = buffers
@@ -161,14 +161,14 @@ class HashTable:
         self.entries_max = _entries_max(slots)
 
     def grow(self) -> None:
-        """Make a table of twice the size, empty; readers keep the one they have."""
+        """Allocate an empty table of twice the size; readers keep the former one."""
         old = self._file
         self._make(self.entries_max * 2)
         old.remove()
 
     @property
     def memory(self) -> MemoryUse:
-        """What the slots take."""
+        """The memory use of the slots."""
         return self._file.memory
 
     def remove(self) -> None:
@@ -220,7 +220,7 @@ class NumberDictionary:
 
             def find(value: Any) -> int:
                 wanted = np.array([value], entries.dtype)
-                # a FLOAT is rounded as the column's values were; -0.0 is stored as 0.0
+                # a FLOAT is rounded like the column's values; -0.0 is stored as 0.0
                 wanted = (wanted + 0 if wanted.dtype.kind == "f" else wanted).view(self._bits)
                 return int(arrival.find_number(wanted[0], slots, bits, count))
 
@@ -269,7 +269,7 @@ class TextDictionary:
             self._grow(int(offsets[start + 1] - offsets[start]))
 
     def _grow(self, size: int) -> None:
-        """Make room for one more entry of `size` bytes, wherever it is lacking."""
+        """Grow the buffers that lack space for one more entry of `size` bytes."""
         count, end = len(self), self._data.used + size
         if end > _TEXT_BYTES_MAX:
             raise InvalidConfigError(
@@ -304,13 +304,13 @@ class TextDictionary:
 
 
 class DecimalDictionary:
-    """Entries are numbers, whatever their form; of the forms of a number the one with the fewest digits is shown."""
+    """Entries compared as numbers; of the forms of a number, the one with the fewest digits is shown."""
 
     def __init__(self, buffers: BufferFolder, expected: int, width: float) -> None:
         self._forms = TextDictionary(DataType.BIG_DECIMAL, buffers, expected, width)
         self._numbers = TextDictionary(DataType.BIG_DECIMAL, buffers, expected, width)
         self._number_of_form = buffers.array(np.uint32, expected)
-        # replaced, not changed, when a number is met in a shorter form: readers keep the one they have
+        # copied on write when a shorter form of a number arrives: readers keep the former array
         self._best_form = np.empty(0, np.int64)
         self._bounds = Bounds(DataType.BIG_DECIMAL)
         self._frozen: ArrivalDictionary | None = None
@@ -375,7 +375,7 @@ def _rank(form: Any) -> tuple[int, bytes]:
 
 
 def dictionary_bytes(data_type: DataType, entries: int, width: float, expected: int, expected_width: float) -> int:
-    """Return what `make_dictionary` reserves once it has so many entries of `width` bytes on average."""
+    """Return the bytes that a dictionary of `make_dictionary` reserves for `entries` of `width` bytes on average."""
     dtype, slots = fixed_dtype(data_type), slots_after(entries, expected)
     if dtype is not None:
         return reserved_bytes(entries, dtype.itemsize, expected) + reserved_bytes(slots, 4, slots)
@@ -384,7 +384,7 @@ def dictionary_bytes(data_type: DataType, entries: int, width: float, expected: 
         + reserved_bytes(entries * width, 1, expected * expected_width)
         + reserved_bytes(slots, 8, slots)
     )
-    # a number mostly has one form
+    # most numbers have one form
     return 2 * texts + reserved_bytes(entries, 4, expected) if data_type is DataType.BIG_DECIMAL else texts
 
 

@@ -1,4 +1,4 @@
-"""Inverted index of a growing column: a chain of positions for each id, longer by one with every value."""
+"""Inverted index of a growing column: a linked list of positions for each id."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from gamay.segment.index.bitmaps import bitmap_of
 from gamay.segment.mutable.buffers import BufferFolder, MemoryUse
 from gamay.segment.spi import Ids
 
-# Walking a chain costs about as much a position as scanning so many ids: frequent ids are looked for by a scan.
+# Following a chain costs about as much per position as scanning this number of ids, so frequent ids are found by a scan.
 _SCANNED_PER_STEP = 16
 _STEPS_MIN = 1024
 
 
 class ChainedPostings:
-    """What the writer keeps: 4 bytes a value and 4 an id."""
+    """The writer's index: 4 bytes per value and 4 per id."""
 
     def __init__(self, buffers: BufferFolder, num_values: int, cardinality: int) -> None:
         self._heads = buffers.array(np.uint32, cardinality)
@@ -31,8 +31,8 @@ class ChainedPostings:
         self._heads.used, self._links.used = cardinality, end
 
     def positions(self, wanted: Ids, num_values: int) -> "Ids | None":
-        """Return the positions below `num_values` of some ids, in any order; None when a scan is due."""
-        # most look-ups find few rows, and large arrays cost more than such a walk
+        """Return the positions below `num_values` of some ids, unordered; None if a scan is cheaper."""
+        # most lookups find few rows, for which allocating a large array would cost more than following the chain
         for room in (_STEPS_MIN, num_values // _SCANNED_PER_STEP):
             out = np.empty(room, np.uint32)
             found = int(walk(wanted, num_values, self._heads.readable, self._links.readable, out))
@@ -41,7 +41,7 @@ class ChainedPostings:
         return None
 
     def memory(self) -> MemoryUse:
-        """Return what heads and links take."""
+        """Return the memory use of heads and links."""
         return self._heads.memory + self._links.memory
 
 
@@ -49,7 +49,7 @@ class ViewPostings:
     """The docs of each id among the rows of a view; implements `segment.spi.InvertedIndex`."""
 
     def __init__(self, postings: ChainedPostings, ids: Ids, offsets: "Ids | None", cardinality: int) -> None:
-        """ids: of all values of the view; offsets: where each row's values begin, None for one value a row."""
+        """ids: of all values of the view; offsets: of each row's values, None for single-value columns."""
         self._postings = postings
         self._ids = ids
         self._offsets = offsets

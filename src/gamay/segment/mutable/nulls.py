@@ -1,4 +1,4 @@
-"""Null docs of a growing column: one bit a row, and the bitmap that readers get."""
+"""Null docs of a growing column: one bit per row, and a bitmap for readers."""
 
 import numpy as np
 from pyroaring import BitMap
@@ -10,17 +10,17 @@ from gamay.segment.spi import Ids
 
 
 class NullBits:
-    """The rows without a value. No room is taken before there is one."""
+    """The null rows. Uses no memory before the first one."""
 
     def __init__(self, buffers: BufferFolder) -> None:
         self._buffers = buffers
         self._bits: GrowingArray | None = None
         self.count = 0
-        # (rows, null docs among them) as last asked for; readers replace it, and any of their answers may stay
+        # (rows, null docs among them) of the last request; readers race to replace it, and any result is valid
         self._known: tuple[int, BitMap] = (0, BitMap())
 
     def mark(self, nulls: "Ids | None", num_docs: int) -> None:
-        """Add rows behind the first `num_docs`: bool flags, None when none of them is null."""
+        """Add rows after the first `num_docs`: bool flags, None if none of them is null."""
         if nulls is None:
             return
         if self._bits is None:
@@ -40,7 +40,7 @@ class NullBits:
             known, found = 0, BitMap()
         if self._bits is not None:
             first = known & ~7
-            # beyond what has been reserved there are no nulls
+            # there are no nulls beyond the reserved bits
             flags = np.unpackbits(self._bits.readable[first >> 3 : (num_docs + 7) >> 3], bitorder="little")[
                 : num_docs - first
             ]
@@ -49,5 +49,5 @@ class NullBits:
         return found
 
     def memory(self) -> MemoryUse:
-        """Return what the bits take."""
+        """Return the memory use of the bits."""
         return MemoryUse(0, 0) if self._bits is None else self._bits.memory

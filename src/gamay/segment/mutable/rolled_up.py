@@ -1,4 +1,4 @@
-"""Metrics that are kept up in place while rows with equal dimensions are merged: numbers, decimals, sketches."""
+"""Metrics that are aggregated in place while rows with equal dimensions are merged: numbers, decimals, sketches."""
 
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, localcontext
@@ -33,52 +33,52 @@ _NUMBERS = {
 }
 
 
-# adds the rows of a batch, before the sum must have the digits that the metric has
+# adds the rows of a batch exactly, before the sum is limited to the metric's precision
 _EXACT = Context(1_000_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 class RolledUpMetric(Protocol):
-    """One metric. What a reader gets is a copy, for what there is may change with every batch."""
+    """One metric. Readers get a copy, since every batch may change the values."""
 
     plan: ColumnPlan
     never_fails: bool
-    """Whether `take_in` cannot fail. Such metrics take rows in last, so that there is nothing of theirs to undo."""
+    """Whether `take_in` cannot fail. Such metrics are updated last, so that they never have to be rolled back."""
 
     @property
     def width(self) -> float:
-        """Bytes of a value on average."""
+        """Average bytes of a value."""
         ...
 
     @property
     def fullness(self) -> float:
-        """How much of what the metric can hold is in use: 0 to 1."""
+        """The used fraction of the metric's capacity: 0 to 1."""
         ...
 
     def saved(self, rows: Ids, num_docs: int) -> Callable[[], None]:
-        """Make room for `num_docs` rows; return what brings `rows` back to what they are now.
+        """Reserve space for `num_docs` rows; return a function that restores the present values of `rows`.
 
-        Raises DiskFullError, and InvalidConfigError when so many rows are too many.
+        Raises DiskFullError, and InvalidConfigError if the metric cannot hold this number of rows.
         """
         ...
 
     def take_in(self, rows: Ids, array: pa.Array) -> None:
-        """Take values, one for each of `rows`, into the metric, which has room for them.
+        """Aggregate values, one for each of `rows`, into the metric, which has space reserved for them.
 
-        Raises InvalidConfigError when a sum is too large; what was taken in before is to be undone then.
+        Raises InvalidConfigError if a sum is too large; the caller must then restore the values.
         """
         ...
 
     def state(self, num_docs: int) -> ColumnState:
-        """Return the first rows, for readers: a copy."""
+        """Return a copy of the first rows, for readers."""
         ...
 
     def memory(self) -> dict[str, MemoryUse]:
-        """Return what the metric takes."""
+        """Return the memory use of the metric."""
         ...
 
 
 def rolled_up(plan: ColumnPlan, rollup: Rollup, buffers: BufferFolder, rows: int) -> RolledUpMetric:
-    """Return an empty metric, with buffers for about so many rows."""
+    """Return an empty metric, with buffers for about `rows` rows."""
     if rollup.function.is_sketch:
         return _Sketches(plan, rollup, buffers, rows)
     if rollup.function is RollupFunction.SUM_PRECISION:
@@ -137,7 +137,7 @@ class _Numbers:
 
 
 class _Decimals:
-    """Exact sums of up to so many digits, as Python's numbers: none of a fixed width holds all scales."""
+    """Exact sums of limited precision, as Python decimals: no fixed-width type holds all scales."""
 
     fullness = 0.0
     never_fails = False
@@ -148,7 +148,7 @@ class _Decimals:
         self._sums = Context(self._precision, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact, InvalidOperation])
         self._default = from_python(plan.default, plan.spec.data_type)
         self._totals, self._filled = np.empty(0, object), np.empty(0, np.bool_)
-        # the totals as they are stored, made when a reader asks; those of stale rows are of earlier totals
+        # the totals in stored form, computed on demand for readers; entries of stale rows are outdated
         self._stored, self._stale = np.empty(0, object), np.empty(0, np.bool_)
 
     @property
@@ -216,7 +216,7 @@ def _grown(part: Ids, size: int, filling: Any) -> Ids:
 
 
 class _Sketches:
-    """Serialised sketches, kept in that form: all of a metric have one size."""
+    """Sketches aggregated in serialised form; all of a metric have the same size."""
 
     never_fails = True
 
@@ -263,7 +263,7 @@ class _Sketches:
 
 
 def _state(plan: ColumnPlan, num_docs: int, values: Stored, is_null: Ids) -> ColumnState:
-    """Return what readers see of raw values, which nothing changes any more."""
+    """Return a column state over raw values that are not modified any more."""
     data_type = plan.spec.data_type
     running = Running.empty(data_type, True)
     return ColumnState(

@@ -1,4 +1,4 @@
-"""Rows that are merged while they come: one row for each combination of dimensions. Their metrics: `rolled_up`."""
+"""Rows merged during ingestion: one row for each combination of dimensions. Their metrics: `rolled_up`."""
 
 from collections.abc import Sequence
 
@@ -17,20 +17,20 @@ class RowKeys:
 
     def __init__(self, dimensions: Sequence[MutableColumn], buffers: BufferFolder, rows: int) -> None:
         self._dimensions = dimensions
-        # without a dimension all rows are one
+        # without dimensions, all rows are merged into one
         self._width = max(1, len(dimensions))
         self._known = buffers.array(np.uint32, rows * self._width)
         self._table = HashTable(buffers, np.dtype(np.uint32), rows)
 
     @property
     def count(self) -> int:
-        """How many combinations there are."""
+        """The number of combinations."""
         return self._known.used // self._width
 
     def rows_of(self, arrays: Sequence[pa.Array], num_rows: int) -> Ids:
-        """Return the row that each row of a batch belongs to: uint32; those not below the earlier `count` are new.
+        """Return the merged row of each row of a batch: uint32; numbers not below the former `count` are new.
 
-        arrays: the dimensions, in the order of the columns; their new values are in the dictionaries afterwards.
+        arrays: the dimensions, in the order of the columns; new values are added to the dictionaries.
         """
         keys = np.zeros((num_rows, self._width), np.uint32)
         for place, (column, array) in enumerate(zip(self._dimensions, arrays, strict=True)):
@@ -50,14 +50,14 @@ class RowKeys:
                 rollup.index_rows(known, count, self._table.slots)
 
     def memory(self) -> MemoryUse:
-        """Return what keys and hash table take."""
+        """Return the memory use of keys and hash table."""
         return self._known.memory + self._table.memory
 
 
 def first_rows(rows: Ids, known: int) -> Ids:
-    """Return where in a batch each new row comes first, in their order: int64. rows: as from `RowKeys.rows_of`."""
+    """Return the first position of each new row in a batch, in order: int64. rows: as from `RowKeys.rows_of`."""
     new = np.flatnonzero(rows >= known)
-    # numbers are given in order of arrival, so a row is first where the greatest so far grows
+    # rows are numbered in order of arrival, so the running maximum increases at the first occurrence of each
     numbers = rows[new].astype(np.int64)
     grown = np.maximum.accumulate(numbers)
     return new[np.flatnonzero(np.diff(grown, prepend=known - 1))]

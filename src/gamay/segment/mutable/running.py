@@ -1,4 +1,4 @@
-"""What is known of a column while it grows, kept up batch by batch."""
+"""Statistics of a growing column, updated with each batch."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,8 @@ _INTEGERS = (DataType.INT, DataType.LONG)
 class Running:
     """Bounds, total and order of the values so far.
 
-    minimum, maximum: of fixed-width values, else None. total: of INT and LONG, exact; None for the others, whose sum would
-    depend on how rows came in batches, which differs between replicas. is_sorted: single fixed-width values ascend.
+    minimum, maximum: of fixed-width values, else None. total: of INT and LONG, exact; None for other types, whose sum would
+    depend on the division of rows into batches, which differs between replicas. is_sorted: single fixed-width values ascend.
     """
 
     minimum: LiteralValue = None
@@ -32,12 +32,12 @@ class Running:
 
     @classmethod
     def empty(cls, data_type: DataType, single_value: bool) -> "Running":
-        """Return what is known of no rows."""
+        """Return the statistics of no rows."""
         ordered = single_value and data_type.is_fixed_width and data_type is not DataType.BIG_DECIMAL
         return cls(total=0 if data_type in _INTEGERS else None, is_sorted=ordered)
 
     def after(self, values: Stored, lengths: "Ids | None", data_type: DataType) -> "Running":
-        """Return what is known once more values, at least one, have come."""
+        """Return the statistics after more values, at least one."""
         longest = self.max_values_per_row
         longest = max(longest, 1 if lengths is None else int(lengths.max()))
         if not isinstance(values, np.ndarray):
@@ -54,14 +54,14 @@ class Running:
 
 
 def least(one: LiteralValue, other: LiteralValue) -> Any:
-    """Return the lesser of two values of one type; None is no value."""
+    """Return the lesser of two values of one type; None stands for no value."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
 
 
 def greatest(one: LiteralValue, other: LiteralValue) -> Any:
-    """Return the greater of two values of one type; None is no value."""
+    """Return the greater of two values of one type; None stands for no value."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)

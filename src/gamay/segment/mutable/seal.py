@@ -1,4 +1,4 @@
-"""From the columns of a consuming segment to those of an immutable one: each as a whole, by its dictionary, never by row."""
+"""Conversion of the columns of a consuming segment to those of an immutable one, by whole columns and dictionaries."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,9 +17,9 @@ from gamay.segment.write.accumulate import EncodedColumn, RawColumn
 def seal_columns(
     states: Sequence[ColumnState], sorted_column: str | None, kept: "Ids | None" = None
 ) -> "Iterator[SealedColumn]":
-    """Yield the columns with their rows in the order of the sorted column, if there is one.
+    """Yield the columns with their rows ordered by the sorted column, if there is one.
 
-    kept: the docs that are to be in the sealed segment, ascending; None keeps all.
+    kept: the docs to keep in the sealed segment, ascending; None keeps all.
     """
     order = kept
     for state in states:
@@ -29,8 +29,8 @@ def seal_columns(
 
 
 def _ascending(state: ColumnState, kept: "Ids | None") -> "Ids | None":
-    """Return the docs, or those that are kept, in the order of a column's values, stable: int64 or uint32; None when all
-    are kept and in order.
+    """Sort the docs, or those in `kept`, stably by a column's values: int64 or uint32. Return None if all are kept and in
+    order.
     """
     if state.dictionary is None:
         keys = _ranks_of_values(state)
@@ -54,10 +54,10 @@ def _ranks_of_values(state: ColumnState) -> Ids:
 
 
 class SealedColumn:
-    """A column in the form in which the immutable segment is written; implements `column_writer.FinishedColumn`."""
+    """A column in the form for writing an immutable segment; implements `column_writer.FinishedColumn`."""
 
     def __init__(self, state: ColumnState, order: "Ids | None", *, is_part: bool = False) -> None:
-        """`order`: the docs in their new order; None leaves them where they are. is_part: it does not name all of them."""
+        """`order`: the docs in their new order; None keeps the order. is_part: `order` does not contain all docs."""
         self._state = state
         self._order = order
         self._is_part = is_part
@@ -78,7 +78,7 @@ class SealedColumn:
         return EncodedColumn(dictionary, ids, offsets, self._null_docs())
 
     def _part(self, positions: Ids) -> tuple[Stored, Ids]:
-        """Return the dictionary of some of the values, with no other entries, and their ids."""
+        """Return a dictionary with only the values at some positions, and their ids."""
         state = self._state
         if state.dictionary is None or state.ids is None:
             dictionary, (ids,) = sort_distinct([take(state.values, positions)], state.plan.spec.data_type)
@@ -101,7 +101,7 @@ class SealedColumn:
         return RawColumn(values if positions is None else take(values, positions), offsets, self._null_docs())
 
     def _positions(self) -> "tuple[Ids | None, Ids | None]":
-        """Return where the values of the rows in their new order lie (None: where they are), and the rows' offsets."""
+        """Return the positions of the values in the rows' new order (None: unchanged), and the rows' offsets."""
         offsets = self._state.offsets
         if offsets is None:
             return self._order, None

@@ -1,4 +1,4 @@
-"""A consuming segment: rows in by batch, views for queries, an immutable segment at the end."""
+"""A consuming segment: accepts batches of rows, provides views for queries, and is sealed to an immutable segment."""
 
 import shutil
 import threading
@@ -26,19 +26,19 @@ from gamay.segment.spi import Ids
 from gamay.segment.write.folder_writer import SegmentPlan, write_segment
 from gamay.segment.write.timestamp_index import truncated_array
 
-# One more batch fits for certain: none holds a fifth of what a column can.
+# One more batch always fits: no batch has a fifth of a column's capacity.
 _NEARLY_FULL = 0.8
 
 
 class MutableSegment:
-    """Takes rows of one stream partition and shows them at once.
+    """Rows of one stream partition, visible to queries as soon as they are appended.
 
-    One thread appends; any number of threads take views and read them, without locks. A view holds the rows of whole
-    batches: those that had been appended when it was taken, for as long as it is held, even after `close`.
+    One thread appends; any number of threads take and read views, without locks. A view has the rows of whole
+    batches, those appended before it was taken, and stays valid after `close`.
 
-    Where the table aggregates metrics, a row whose dimensions (all columns that are no metrics) are known is merged into the
-    one that has them. Metrics then change in place: a view taken after a change copies them, under a lock that an append
-    holds too, so that it shows whole batches in this case as well. Queries between two batches share the copy.
+    If the table aggregates metrics, a row with known dimensions (all columns that are not metrics) is merged into the
+    existing row. Metrics then change in place: a view taken after a change copies them, under a lock shared with appends,
+    so that it also has whole batches. Queries between two batches share the copy.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class MutableSegment:
         spare: SpareBuffers | None = None,
         consuming: TableConfig | None = None,
     ) -> None:
-        """Make an empty segment whose buffers lie in `folder/name`; what a crashed process left there is removed.
+        """Create an empty segment with its buffers in `folder/name`; files left there by a crashed process are removed.
 
-        sizing: what to expect, from `SizingHistory.expected`; a wrong guess costs time, nothing else.
-        consuming: the table's config as it holds for rows until they are sealed; None: as it holds for these.
-        spare: given away; made from the `shapes` of a segment of the same table, or of no use.
-        Raises InvalidConfigError for what the table's config asks for and cannot be had.
+        sizing: the expected sizes, from `SizingHistory.expected`; a wrong estimate only costs time.
+        consuming: the table config that applies to rows until they are sealed; by default `table_config`.
+        spare: taken over; useful only if made from the `shapes` of a segment of the same table.
+        Raises InvalidConfigError for unsupported settings of the table config.
         """
         sizing = sizing or Sizing()
         self.name = name
@@ -78,7 +78,7 @@ class MutableSegment:
             else:
                 keys = {"is_sort_key": column == config.sorted_column, "is_row_key": bool(rollups)}
                 self._columns.append(MutableColumn(plan, buffers, sizing.rows, sizing.column(column), **keys))
-        # of metrics that change in place nothing is derived until they are sealed
+        # no columns are derived from metrics that change in place until they are sealed
         self._timestamps = [
             (
                 derived.column,
@@ -92,10 +92,10 @@ class MutableSegment:
         self._row_keys = RowKeys(dimensions, buffers, sizing.rows) if rollups else None
         self.shapes = buffers.shapes()
         self._indexes = GrowingIndexes(declared_indexes(config, schema), self._folder)
-        # the last view with fewer indexes than there were when it was asked for, and the same rows with them
+        # the last view that lacked some indexes when it was requested, and its rows with these indexes
         self._reindexed: tuple[SegmentView, SegmentView] | None = None
         self._failed: BaseException | None = None
-        # only where metrics are aggregated: held while they change, and while they are copied
+        # only if metrics are aggregated: held while they change, and while they are copied
         self._changing = threading.Lock()
         self._num_docs = 0
         self._states = self._dimension_states()
@@ -103,17 +103,17 @@ class MutableSegment:
 
     @property
     def num_docs(self) -> int:
-        """Rows that a query sees; where metrics are aggregated, fewer than were appended."""
+        """Rows visible to queries; fewer than were appended if metrics are aggregated."""
         return self._num_docs
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether a column comes near to what it can hold, so that the segment should be completed."""
+        """Whether a column is close to its capacity, so that the segment should be completed."""
         return any(column.fullness > _NEARLY_FULL for column in self._columns)
 
     @property
     def holds_creation_time(self) -> bool:
-        """Whether there are rows that have the time of the segment's creation because they have none of their own."""
+        """Whether there are rows without a time, which have the segment's creation time instead."""
         return any(
             column.num_nulls > 0 and column.plan.default != column.plan.spec.default_null_value
             for column in self._columns
@@ -121,9 +121,9 @@ class MutableSegment:
         )
 
     def become(self, name: str, created_ms: int) -> None:
-        """Give an own name and time of creation to a segment that was begun before these were known.
+        """Set the name and creation time of a segment that was started before these were known.
 
-        Raises ValueError when rows hold the former time.
+        Raises ValueError if rows contain the former creation time.
         """
         if self.holds_creation_time:
             raise ValueError(f"rows of segment '{self.name}' hold the time of its creation: it cannot become '{name}'")
@@ -140,12 +140,12 @@ class MutableSegment:
             self._view = None if self._row_keys is not None else self._make_view()
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows, a conformed batch of `gamay.ingest.transform.pipeline`, and show them all at once.
+        """Append a batch in the schema's types, from `gamay.ingest.transform.pipeline`, and publish it to readers
+        atomically.
 
-        A metric that is aggregated has in each row the value that is to be taken in; for COUNT it does not matter.
-
-        Raises ValueError for a batch that is not conformed; then nothing has changed. DiskFullError and InvalidConfigError
-        (columns or sums grew too large): the rows are not shown, no more are taken, and those before can be read and sealed.
+        An aggregated metric has in each row the value to aggregate; COUNT ignores it.
+        Raises ValueError, with nothing changed, for a batch of other types. DiskFullError and InvalidConfigError (columns or
+        sums too large): the rows are not published, later appends fail, and earlier rows can be read and sealed.
         """
         if not batch.schema.equals(self._arrow_schema):
             raise ValueError(
@@ -171,7 +171,7 @@ class MutableSegment:
         self._derive(batch)
         self._num_docs += batch.num_rows
         self._states = self._dimension_states()
-        self._view = self._make_view()  # the one act that shows the rows
+        self._view = self._make_view()  # the assignment that publishes the rows
         self._indexes.follow(self._view)
 
     def _derive(self, batch: pa.RecordBatch) -> None:
@@ -200,11 +200,11 @@ class MutableSegment:
 
     @property
     def _all_columns(self) -> "list[MutableColumn | RolledUpMetric]":
-        """The columns of the rows, then those that timestamp indexes derive."""
+        """The columns of the schema, then those that timestamp indexes derive."""
         return [*self._columns, *(column for _, column in self._timestamps)]
 
     def view(self) -> SegmentView:
-        """Return the rows appended so far; the same object until there are more rows, or more of them are indexed."""
+        """Return a view of the rows appended so far; the same object until there are more rows or indexes."""
         view = self._view
         if view is None:
             with self._changing:
@@ -214,7 +214,7 @@ class MutableSegment:
             return view
         known = self._reindexed
         if known is None or known[0] is not view or known[1].indexes is not indexes:
-            # not `self._view`: the thread that appends may have gone on
+            # not `self._view`: the appending thread may have replaced it
             known = self._reindexed = view, view.with_indexes(indexes)
         return known[1]
 
@@ -232,12 +232,12 @@ class MutableSegment:
         return SegmentView(self.name, states, self._num_docs, self._plan.created_ms, derived, indexes)
 
     def seal(self, out_dir: Path, kept: "Ids | None" = None, *, durable: bool = True) -> Path:
-        """Write the rows shown as an immutable segment, `out_dir/name`, whole or not at all, and return its folder.
+        """Write the visible rows as an immutable segment, `out_dir/name`, atomically, and return its folder.
 
-        Rows are ordered by the table's sorted column, if it has one; rows with equal values stay in order of arrival. The
-        same rows give the same bytes as from `gamay.segment.write.builder.SegmentBuilder`. Nothing in this segment changes.
-        kept: the docs that it is to have, ascending; None is all of them. durable: as of `write_segment`.
-        Raises ConflictError when the folder exists, RecordError for a time that is not of its column's format.
+        Rows are ordered by the table's sorted column, if any; rows with equal values stay in order of arrival. The
+        bytes equal those of `gamay.segment.write.builder.SegmentBuilder` for the same rows. This segment is not changed.
+        kept: the docs to write, ascending; None for all. durable: as for `write_segment`.
+        Raises ConflictError if the folder exists, RecordError for a time that is not in its column's format.
         """
         view = self.view()
         columns = seal_columns(view.states[: len(self._columns)], self._sealed.table_config.sorted_column, kept)
@@ -245,12 +245,12 @@ class MutableSegment:
         return write_segment(self._sealed, columns, num_docs, out_dir, durable=durable)
 
     def sizing(self) -> Sizing:
-        """Return what the segment has turned out to be, for `SizingHistory.record`."""
+        """Return the actual sizes of the segment, for `SizingHistory.record`."""
         view = self.view()
         rows = max(1, view.num_docs)
         columns = {}
         for state, column in zip(view.states, self._all_columns, strict=True):
-            # of raw values it is not known; they are raw because nearly all differ, or because a dictionary is not wanted
+            # unknown for raw values, which are raw because most are distinct or because a dictionary is disabled
             cardinality = state.num_values if state.dictionary is None else len(state.dictionary)
             columns[state.plan.spec.name] = ColumnSizing(cardinality, column.width, state.num_values / rows)
         return Sizing(view.num_docs, columns)
@@ -258,12 +258,12 @@ class MutableSegment:
     def memory(self) -> dict[str, dict[str, MemoryUse]]:
         """Return the bytes of each part (`dictionary`, `forward`, `inverted`, `range`, `null`) of each column.
 
-        Where metrics are aggregated, the empty name stands for the keys by which rows are found.
+        If metrics are aggregated, the empty name stands for the keys of rows.
         """
         found = {column.plan.spec.name: column.memory() for column in self._all_columns}
         return found if self._row_keys is None else found | {"": {"keys": self._row_keys.memory()}}
 
     def close(self) -> None:
-        """Remove the files. Views that are held stay valid: memory is given back when the last of them is gone."""
+        """Remove the files. Existing views stay valid: the memory is released with the last of them."""
         self._indexes.close()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""How many bytes a column of a consuming segment will reserve, from what is known of its rows: a formula for each buffer."""
+"""Estimates of the bytes that a column of a consuming segment will reserve, by a formula for each buffer."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ from gamay.segment.write.column_writer import ColumnPlan
 def column_memory(
     plan: ColumnPlan, shape: ColumnShape, sizing: ColumnSizing, cardinality_at: Callable[[int], float], *, is_sort_key: bool
 ) -> int:
-    """Return the bytes that a `MutableColumn` reserves, made for as many rows as it gets and otherwise for `sizing`.
+    """Return the bytes that a `MutableColumn` reserves if created for its final number of rows and for `sizing`.
 
-    cardinality_at: distinct values among the first values of the column, by which a dictionary that does not pay is left.
+    cardinality_at: the number of distinct values among the first n, to predict whether the dictionary is dropped.
     """
     num_values, num_docs = shape.num_values, shape.num_docs
     expected = int(num_docs * sizing.values_per_row)

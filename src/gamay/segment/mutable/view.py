@@ -1,4 +1,4 @@
-"""A consuming segment at one moment: the same columns and rows for as long as anybody holds it."""
+"""An immutable view of a consuming segment at one moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ class ViewColumn(ColumnRows):
 
     @cached_property
     def millis(self) -> "ViewColumn":
-        """A column of TIMESTAMP with a dictionary as one of LONG: the same rows, under another name."""
+        """Return a dictionary-encoded TIMESTAMP column as LONG, with the same rows under another name."""
         plan, dictionary = self.state.plan, self.dictionary
         assert dictionary is not None
         spec = replace(plan.spec, name=self.name + MILLIS_SUFFIX, data_type=DataType.LONG)
@@ -68,7 +68,7 @@ class ViewColumn(ColumnRows):
 
     @cached_property
     def zones(self) -> Zones | None:
-        """The bounds of raw numbers zone by zone."""
+        """The bounds of raw numbers by zone."""
         return None if self.state.zones is None else self.state.zones.of_first(self.num_docs)
 
     @cached_property
@@ -93,7 +93,7 @@ class ViewColumn(ColumnRows):
 
     @cached_property
     def sorted_values(self) -> PlainFixed | None:
-        """The values themselves, where they ascend and all have one width."""
+        """The raw values if they are fixed-width and ascend."""
         raw = self._raw if self.dictionary is None and self.stats.is_sorted else None
         return raw if isinstance(raw, PlainFixed) else None
 
@@ -130,9 +130,9 @@ class _Texts:
 
 
 class SegmentView:
-    """Implements `segment.spi.Segment`. Its metadata holds the names that virtual columns ask for, and what is derived.
+    """Implements `segment.spi.Segment`. Its metadata has the entries that virtual columns need, and the derived columns.
 
-    indexes: by column, the secondary indexes of the rows that there were some time ago.
+    indexes: by column, the secondary indexes, which may cover only the earlier rows.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class SegmentView:
         self._columns: dict[str, ViewColumn] = {}
 
     def with_indexes(self, indexes: Mapping[str, Sequence[SecondaryIndex]]) -> "SegmentView":
-        """Return the same rows with other indexes."""
+        """Return a view of the same rows with other indexes."""
         return SegmentView(self.name, self.states, self.num_docs, self._created_ms, self._timestamp_columns, indexes)
 
     @cached_property

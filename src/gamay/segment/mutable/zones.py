@@ -1,4 +1,4 @@
-"""Zone map of a growing raw column of numbers, kept up as rows come."""
+"""Zone map of a growing raw column of numbers, updated with each batch."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ _ZONE_BITS = ZONE_ROWS.bit_length() - 1
 
 
 class GrowingZones:
-    """What the writer keeps: the least and the greatest value of each zone, infinite ones where there is NaN."""
+    """The writer's zone map: the least and the greatest value of each zone, infinite for zones with NaN."""
 
     def __init__(self, dtype: "np.dtype[Any]") -> None:
         self._bounds = np.empty((2, 1), dtype)
 
     def append(self, values: Ids, num_docs: int) -> None:
-        """Take the values of the rows behind the first `num_docs`."""
+        """Add the values of the rows after the first `num_docs`."""
         needed = -(-(num_docs + len(values)) // ZONE_ROWS)
         if needed > self._bounds.shape[1]:
             grown = np.empty((2, 2 * needed), self._bounds.dtype)
@@ -27,5 +27,5 @@ class GrowingZones:
         widen_zones(values, num_docs, _ZONE_BITS, *self._bounds)
 
     def of_first(self, num_docs: int) -> Zones | None:
-        """Return the zones of the first rows, where they tell much; the last one may have wider bounds than its rows."""
+        """Return the zones of the first rows, if selective enough; the last one may have wider bounds than its rows."""
         return telling(Zones(*self._bounds[:, : -(-num_docs // ZONE_ROWS)].copy()))
