@@ -1,7 +1,7 @@
-"""How many bytes an immutable segment's column will take, from what is known of its rows: each buffer by its own formula.
+"""Estimates of the bytes of an immutable segment's column, by a formula for each buffer.
 
-What `gamay.segment.write.column_writer` writes is told here without the rows. Compressed values alone have no formula: who
-asks measures them on a sample.
+They predict the output of `gamay.segment.write.column_writer` without the rows. Only compressed values have no formula: the
+caller measures them on a sample.
 """
 
 import math
@@ -24,11 +24,11 @@ _START_BYTES, _COUNT_BYTES, _OFFSET_BYTES = 8, 4, 4
 
 @dataclass(frozen=True, slots=True)
 class ColumnShape:
-    """What is expected of a column's rows.
+    """Expected properties of a column's rows.
 
-    entry_bytes: of a distinct value on average. raw_bytes: of all values in raw form, compressed as the plan has it.
+    entry_bytes: of a distinct value on average. raw_bytes: of all values in raw form, compressed according to the plan.
     occurrences, entries: float64 [k], `entries[i]` of the distinct values occur `occurrences[i]` times each.
-    run_docs: how much longer the runs of equal values are than in random order, 1 at least.
+    run_docs: the factor by which runs of equal values are longer than in random order, at least 1.
     """
 
     num_docs: int
@@ -45,7 +45,7 @@ class ColumnShape:
 
 
 def column_bytes(plan: ColumnPlan, shape: ColumnShape) -> int:
-    """Return the bytes of a column's buffers in `columns.bin`, with what pads them."""
+    """Return the bytes of a column's buffers in `columns.bin`, with padding."""
     config = plan.config
     encoded = config.dictionary and plan.dictionary_pays(shape.num_values, shape.cardinality, shape.raw_bytes)
     sizes = _encoded(plan, shape) if encoded else [shape.raw_bytes]

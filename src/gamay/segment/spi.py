@@ -1,6 +1,6 @@
-"""The one interface of segments and columns; the query engine never asks which kind of segment it has.
+"""The common interface of segments and columns; the query engine does not distinguish kinds of segments.
 
-Doc ids are 0 … num_docs - 1. Row ranges are half open: [start, stop). Everything returned is read-only and may point into
+Doc ids are 0 … num_docs - 1. Row ranges are half open: [start, stop). Everything returned is read-only and may refer to
 a memory map, so it must not outlive the segment.
 """
 
@@ -30,7 +30,7 @@ PartitionScheme: TypeAlias = tuple[str, int, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class PartitionInfo:
-    """How a column's values are partitioned, and which partitions this segment holds."""
+    """The partitioning of a column's values, and the partitions in this segment."""
 
     function_name: str
     num_partitions: int
@@ -39,21 +39,21 @@ class PartitionInfo:
 
     @cached_property
     def scheme(self) -> PartitionScheme:
-        """What `scheme_of` returns, kept, for each look-up of a value asks for it."""
+        """The result of `scheme_of`, cached, since every lookup of a value needs it."""
         return scheme_of(self)
 
 
 def scheme_of(info: PartitionInfo) -> PartitionScheme:
-    """Return how a segment's column is partitioned, as a key."""
+    """Return a key of a column's partitioning scheme."""
     return info.function_name.lower(), info.num_partitions, tuple(sorted(info.function_config.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """What is known of a column without reading it.
+    """Statistics of a column.
 
     minimum, maximum: in the type's Python form (int, float, str, bool, bytes, Decimal; TIMESTAMP int milliseconds), None
-    when unknown or the segment is empty; they are true bounds, never truncated.
+    if unknown or the segment is empty; they are exact, never truncated.
     total: the sum of all values, for numeric types: int for INT and LONG (exact), float for FLOAT and DOUBLE; else None.
     num_values: number of values over all rows (num_docs for single values).
     """
@@ -94,18 +94,18 @@ class Dictionary(Protocol):
         ...
 
     def ids_of(self, values: Sequence[LiteralValue]) -> Ids:
-        """Return the ids of those values that occur, ascending, each once: int32 [k]."""
+        """Return the distinct ids of the values that occur, ascending: int32 [k]."""
         ...
 
     def id_range(
         self, lower: LiteralValue, upper: LiteralValue, lower_inclusive: bool, upper_inclusive: bool
     ) -> tuple[int, int]:
-        """Return [first, last) of the ids between the bounds; None is no bound. Only when `is_sorted`."""
+        """Return the range [first, last) of ids between the bounds; None is unbounded. Only if `is_sorted`."""
         ...
 
 
 class SortedIndex(Protocol):
-    """For a column whose rows ascend: where each dictionary id starts."""
+    """The first doc of each dictionary id, for a column whose rows ascend."""
 
     @property
     def starts(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
@@ -114,7 +114,7 @@ class SortedIndex(Protocol):
 
 
 class SortedValues(Protocol):
-    """For a raw fixed-width column whose rows ascend."""
+    """Binary search in a raw fixed-width column whose rows ascend."""
 
     def search(self, value: Any, side: Side) -> int:
         """Return the first doc whose value is not below `value` ("left") or is above it ("right"); num_docs when none is.
@@ -124,12 +124,12 @@ class SortedValues(Protocol):
         ...
 
     def in_memory(self) -> "Ids | None":
-        """Return all values as they lie in memory; None when they would have to be decompressed."""
+        """Return all values without copying; None if they would have to be decompressed."""
         ...
 
 
 class InvertedIndex(Protocol):
-    """For each dictionary id, the docs that hold it."""
+    """The docs of each dictionary id."""
 
     def docs(self, dict_id: int) -> BitMap:
         """Return the docs of one id."""
@@ -141,7 +141,7 @@ class InvertedIndex(Protocol):
 
 
 class RangeIndex(Protocol):
-    """Exact answers for ranges on a single-value column, dictionary-encoded (ids) or raw numeric (values)."""
+    """Exact range queries on a column, dictionary-encoded (ids) or raw numeric (values)."""
 
     def docs_between(
         self,
@@ -151,37 +151,37 @@ class RangeIndex(Protocol):
         upper_inclusive: bool,
         docs_max: int | None = None,
     ) -> BitMap | None:
-        """Return the docs whose value lies between the bounds; None is no bound.
+        """Return the docs with a value between the bounds; None is unbounded.
 
-        docs_max: how many there may be, about, for them to be found; returns None for more.
+        docs_max: approximate maximum number of docs to return; for more, return None.
         """
         ...
 
 
 class BloomFilter(Protocol):
-    """Tells that a value certainly does not occur in the segment."""
+    """Filter that recognises values that do not occur in the segment."""
 
     def might_contain(self, value: LiteralValue) -> bool:
-        """Return False only when no row holds the value."""
+        """Return False only if no row has the value."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class IndexKey(Generic[T]):
-    """Key by which a column is asked for an index among its buffers.
+    """Key of an index among a column's buffers.
 
-    name: what the buffers' names begin with, and what `segment show`, sizes and the option `skipIndexes` call the index.
+    name: prefix of the buffers' names, and the index's name in `segment show`, sizes and the option `skipIndexes`.
     """
 
     name: str
 
     @cached_property
     def lookup(self) -> str:
-        """What EXPLAIN calls an answer of the index."""
+        """The name of a lookup in the index in EXPLAIN."""
         return f"{self.name}_index"
 
     def of(self, index: Any) -> T | None:
-        """Return an index of this key, as its type."""
+        """Cast an index of this key to its type."""
         found: T | None = index
         return found
 
@@ -195,11 +195,11 @@ NULLS: IndexKey[BitMap] = IndexKey("null")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an index knows of a condition.
+    """The result of a lookup of a condition in an index.
 
-    docs: of the rows below `covered`, those that satisfy it; unless `is_exact` others may be among them, which are then
-    tested one by one. covered: the rows from there on are not in the index and must be scanned; None when all are in it.
-    unsure: which of the docs have to be tested, where they are not exact and the index can tell; None: all of them.
+    docs: the rows below `covered` that satisfy it; unless `is_exact`, a superset whose rows must be
+    tested. covered: rows from this number on are not in the index and must be scanned; None if it has all rows.
+    unsure: the docs that have to be tested if the result is not exact; None: all of them.
     """
 
     docs: BitMap
@@ -212,9 +212,10 @@ class Found:
 class NearestSearch:
     """A search for the `count` rows whose vectors are nearest to one.
 
-    vector: float32 [dimension]. distance: one of `gamay.model.index.vector_index.DISTANCES`. candidates: so many rows are to
-    be found. probes: lists of an IVF index that are read; effort: nodes of a graph that are kept in sight; None: as many as
-    the index found to be enough. visible: bool [num_docs], the valid rows; None when all do.
+    vector: float32 [dimension]. distance: one of `gamay.model.index.vector_index.DISTANCES`. candidates: the number of
+    rows to
+    find. probes: the number of lists of an IVF index to read; effort: the number of candidate nodes of a graph; None: as
+    calibrated by the index. visible: bool [num_docs], the valid rows; None if all are valid.
     """
 
     vector: "np.ndarray[Any, np.dtype[np.float32]]"
@@ -228,7 +229,7 @@ class NearestSearch:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Valid rows and are likely to include the nearest ones, not fewer than are asked for unless these are all.
+    """Valid rows that likely include the nearest ones; at least as many as requested, unless these are all.
 
     docs: int32 [n], ascending. vectors: theirs, float32 [n, dimension]. covered: as in `Found`.
     """
@@ -240,43 +241,44 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class IndexedTexts:
-    """What an index knows of the words of a column's texts. covered: as in `Found`."""
+    """The words of a column's texts in an index. covered: as in `Found`."""
 
     corpus: Corpus
     covered: int | None = None
 
 
 class SecondaryIndex:
-    """One open index of a segment's column or columns. An index overrides the questions that it can answer.
+    """An open index of one or more columns of a segment. An index overrides the queries that it supports.
 
-    kind: as in `gamay.model.table.secondary_indexes.SECONDARY_KINDS`. combines: the columns whose ids `combined` takes; none
-    of an index that does not answer it. Any number of threads ask at once.
+    kind: as in `gamay.model.table.secondary_indexes.SECONDARY_KINDS`. combines: the columns whose ids `combined` takes;
+    empty if the index does not support it. Thread-safe.
     """
 
     kind: str
     combines: tuple[str, ...] = ()
 
     def find(self, condition: Expression) -> Found | None:
-        """Return the rows for which a boolean expression over the columns holds; None when the index does not tell."""
+        """Return the rows for which a boolean expression over the columns holds; None if the index does not support it."""
         return None
 
     def entries(self, condition: Expression) -> "Ids | None":
-        """Return the ids of the dictionary entries that can satisfy a condition: int32, ascending; None when any may."""
+        """Return the ids of the dictionary entries that can satisfy a condition: int32, ascending; None if the index does
+        not support it."""
         return None
 
     def combined(self, ids: Sequence[Ids]) -> BitMap | None:
-        """Return the rows that have one of some dictionary ids in each of the columns `combines`; None without such columns.
+        """Return the rows that have one of the given dictionary ids in each column of `combines`; None if unsupported.
 
-        ids: of each column, ascending.
+        ids: for each column, ascending.
         """
         return None
 
     def nearest(self, search: NearestSearch) -> Neighbours | None:
-        """Return rows near a vector; None where every vector is better looked at."""
+        """Return rows near a vector; None if a scan is better or the index does not support it."""
         return None
 
     def texts(self, column: str, analysis: Analysis) -> IndexedTexts | None:
-        """Return the words of a single-value column's texts; None where they have to be read."""
+        """Return the words of a single-value column's texts; None if the texts have to be read."""
         return None
 
 
@@ -306,25 +308,25 @@ class KnowsFrame(Protocol):
 
     @property
     def framed(self) -> FramedVector | None:
-        """The values of all rows; None where they are stored in another form."""
+        """The values of all rows; None if they are stored in another form."""
         ...
 
 
 @runtime_checkable
 class KnowsLengths(Protocol):
-    """A column that may know how long its texts are without reading them."""
+    """A column that may know the lengths of its texts without reading them."""
 
     def ascii_lengths(self, start: int, stop: int) -> "Ids | None":
-        """Return the lengths of the texts of rows [start, stop), which are ASCII throughout; None when that is not known."""
+        """Return the lengths of the texts of rows [start, stop); None unless they are known to be all ASCII."""
         ...
 
     def ascii_lengths_at(self, docs: DocIds) -> "Ids | None":
-        """Do what `ascii_lengths` does for rows `docs`, ascending."""
+        """Return what `ascii_lengths` returns, for rows `docs`, ascending."""
         ...
 
 
 class IndexSource(Protocol):
-    """The rows of a column that an index is built of: those of a sealed segment, or a block of a consuming one's.
+    """The rows of a column from which an index is built: those of a sealed segment, or a block of a consuming segment.
 
     A block has no dictionary; its docs are numbered from 0.
     """
@@ -343,7 +345,7 @@ class IndexSource(Protocol):
     def null_docs(self) -> BitMap | None: ...
 
     def values(self, start: int, stop: int) -> Vector:
-        """Return the values of rows [start, stop), decoded; of a null row what the column stores in its place."""
+        """Return the decoded values of rows [start, stop); for a null row, the default stored in its place."""
         ...
 
     def ids(self, start: int, stop: int) -> Ids:
@@ -361,7 +363,7 @@ class Column(IndexSource, Protocol):
 
     @property
     def zones(self) -> Zones | None:
-        """The bounds of single values zone by zone: of ids that ascend with the values, or of numbers; else None."""
+        """The bounds of single values by zone: of ids that ascend with the values, or of numbers; else None."""
         ...
 
     def index(self, key: IndexKey[T]) -> T | None:
@@ -375,7 +377,7 @@ class Column(IndexSource, Protocol):
 
     @property
     def has_forward(self) -> bool:
-        """Whether rows can be read; without a forward index `ids`, `values` and their like raise QueryError."""
+        """Whether rows can be read; without a forward index, `ids`, `values` and similar methods raise QueryError."""
         ...
 
     def ids(self, start: int, stop: int) -> Ids:
@@ -386,7 +388,7 @@ class Column(IndexSource, Protocol):
         ...
 
     def offsets(self, start: int, stop: int) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        """Return int32 [stop - start + 1], beginning with 0: where each row's values begin. Only multi-value."""
+        """Return the offsets of each row's values, starting with 0: int32 [stop - start + 1]. Only multi-value."""
         ...
 
     def values(self, start: int, stop: int) -> Vector:

@@ -4,14 +4,14 @@
     startree.bin  := header buffer*, as columns.bin
 
 A tree is a list of cuboids. A cuboid keeps some of the tree's dimensions and has one record for each combination of their
-values that occurs, in ascending order; a record holds the partials of the tree's aggregates over the rows of that
-combination. The records of all cuboids are numbered through, cuboid after cuboid:
+values that occurs, in ascending order; a record has the partials of the tree's aggregates over the rows of that
+combination. The records of all cuboids are numbered consecutively:
 
     dimension.<d>    := u8|u16|u32 ids[records of the cuboids that keep dimension d]
-    dictionary.<d>.… := the values of dimension d, where it is no dictionary-encoded column of the segment
+    dictionary.<d>.… := the values of dimension d, unless it is a dictionary-encoded column of the segment
     aggregate.<a>.<i> := array i of `Aggregate.encode` over all records: of a NumPy dtype, or an Arrow IPC stream
 
-The files are derived from the segment: they are no part of its CRC, and name the CRC of the segment that they were made of.
+The files are derived from the segment: they are not part of its CRC, and contain the CRC of the segment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,8 +46,8 @@ _ARROW = "arrow"
 class Dimension:
     """A dimension of a tree.
 
-    text: a column, or an expression in standard form. values: its values in stored form, ascending, where it is no
-    dictionary-encoded column of the segment; else None.
+    text: a column, or an expression in standard form. values: its values in stored form, ascending; None if it is a
+    dictionary-encoded column of the segment.
     """
 
     text: str
@@ -71,10 +71,10 @@ class Cuboid:
 
 @dataclass(frozen=True, slots=True)
 class TreeContent:
-    """What is written of one tree.
+    """Content of one tree.
 
-    config: the JSON form of what it was made by. ids: by cuboid, the ids of each kept dimension.
-    aggregates: by text, the arrays of all records. build_ms: how long it took.
+    config: the JSON form of its configuration. ids: by cuboid, the ids of each kept dimension.
+    aggregates: by text, the arrays of all records. build_ms: the time to build it.
     """
 
     config: Mapping[str, Any]
@@ -142,7 +142,7 @@ def _ipc_stream(array: pa.Array) -> memoryview:
 
 
 class StoredTree:
-    """One tree of an open file. build_ms: how long it took to build; size_bytes: of its records."""
+    """One tree of an open file. build_ms: the time to build it; size_bytes: of its records."""
 
     def __init__(self, entry: Mapping[str, Any], file: BufferFile) -> None:
         self.config: Mapping[str, Any] = entry["config"]
@@ -165,7 +165,7 @@ class StoredTree:
         return sum(buffer.size for buffer in self.buffers.values())
 
     def check(self) -> None:
-        """Compare every buffer with its checksum and its length; raises CorruptSegmentError."""
+        """Verify the checksum and length of every buffer; raises CorruptSegmentError."""
         for buffer in self.buffers.values():
             self._file.check_buffer("star-tree", buffer)
         for number, dimension in enumerate(self.dimensions):
@@ -230,10 +230,10 @@ def remove_star_trees(folder: Path) -> None:
 
 
 def read_star_trees(folder: Path, segment_crc: int, *, verify: bool = True) -> tuple[StoredTree, ...]:
-    """Open the trees of a segment's folder; there are none where it has no such files.
+    """Open the trees of a segment's folder; none if it has no such files.
 
-    verify: compare the checksum of every buffer, which reads the whole file.
-    Raises CorruptSegmentError for files that are damaged, or were made of another segment.
+    verify: verify the checksum of every buffer, which reads the whole file.
+    Raises CorruptSegmentError for files that are damaged or belong to another segment.
     """
     if not has_star_trees(folder):
         return ()

@@ -1,8 +1,8 @@
-"""Zone map of a column: the bounds of each run of 4,096 rows, which tell where a condition cannot hold.
+"""Zone map of a column: the bounds of each block of 4,096 rows, which exclude zones where a condition cannot hold.
 
-That of a sealed column is made when it is first asked for, in one pass, so that it lies in no file and is right whatever
-wrote the segment. Rows that came in about the order of a time, or device by device, make zones that tell much; in other
-columns every zone spans nearly all values, which a few of them show, and then there is none.
+The zone map of a sealed column is computed on first use, in one pass, so it is not stored, and correct regardless of the
+segment's writer. Rows in about the order of a time, or grouped by device, have selective zones. In other
+columns every zone spans nearly all values; a sample of zones detects this, and then there is no zone map.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +15,12 @@ from gamay.base.arrays import Array, Mask
 
 ZONE_ROWS = 1 << 12
 
-# scanning fewer zones takes no longer than asking for their bounds
+# scanning fewer zones takes no longer than checking their bounds
 _ZONES_MIN = 8
-# so many zones show whether the others are worth a pass: half of them must span less than half of what all of them span
+# sampled zones, to decide on a full pass: half of them must span less than half of the range of all of them
 _SAMPLED = 16
 _SPAN_MAX = 0.5
-# rows that are read at once
+# rows read at a time
 _READ_ROWS = 16 * ZONE_ROWS
 
 
@@ -36,7 +36,7 @@ class Zones:
     high: Array
 
     def meeting(self, first: Any, last: Any) -> Mask:
-        """Return the zones that may have something from `first` to `last`, both included; None is no bound."""
+        """Return the zones that may have values from `first` to `last`, inclusive; None is unbounded."""
         found = np.ones(len(self.low), np.bool_)
         if first is not None:
             found &= self.high >= first
@@ -45,17 +45,17 @@ class Zones:
         return found
 
     def holding(self, wanted: Array) -> Mask:
-        """Return the zones that may have any of these ids or values, which ascend."""
+        """Return the zones that may have any of the given ids or values. wanted: ascending."""
         found: Mask = wanted.searchsorted(self.low, "left") < wanted.searchsorted(self.high, "right")
         return found
 
     def from_the_first(self, descending: bool) -> "np.ndarray[Any, np.dtype[np.intp]]":
-        """Return the numbers of the zones in the order of what each has first."""
+        """Return the numbers of the zones ordered by their first possible value in the sort order."""
         return np.argsort(self.high, kind="stable")[::-1] if descending else np.argsort(self.low, kind="stable")
 
 
 def zones_of(read: Callable[[int, int], Array], num_docs: int) -> Zones | None:
-    """Return the zones of a column; None where they would tell little.
+    """Return the zones of a column; None if they are not selective.
 
     read: returns the ids or numbers of rows [start, stop), at least one.
     """
@@ -69,7 +69,7 @@ def zones_of(read: Callable[[int, int], Array], num_docs: int) -> Zones | None:
 
 
 def telling(zones: Zones) -> Zones | None:
-    """Return zones, of all rows or a sample; None where they tell little, for most of them span most of what there is."""
+    """Return the given zones, of all rows or a sample; None if most of them span most of the value range."""
     if len(zones.low) < _ZONES_MIN:
         return None
     low, high = zones.low.astype(np.float64), zones.high.astype(np.float64)
@@ -80,7 +80,7 @@ def telling(zones: Zones) -> Zones | None:
 
 
 def _bounds(parts: Sequence[Array]) -> Zones:
-    """Return the zones of rows that follow one another, given in parts of whole zones."""
+    """Return the zones of consecutive rows, given in parts of whole zones."""
     low, high = [], []
     for part in parts:
         whole = len(part) - len(part) % ZONE_ROWS

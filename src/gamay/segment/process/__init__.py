@@ -1,5 +1,5 @@
-"""Segments made of others, for maintenance: rows chosen by time, rounded, split, and merged where they are alike.
+"""New segments from existing ones, for maintenance: rows are selected and rounded by time, split, deduplicated or rolled up.
 
-In: opened segments and what is wanted (`spec`). Out: folders of segments. Everything goes column by column. Start at
-`output`: `timeline` chooses the rows, `alike` numbers those that become one, `metrics` aggregates.
+In: open segments and a `spec`. Out: folders of segments. All work is done by column. Start at
+`output`: `timeline` selects the rows, `alike` numbers groups of rows to merge, `metrics` aggregates.
 """

@@ -1,4 +1,4 @@
-"""Rows that are alike: equal in some columns, nulls and lists among their values. Each gets the number of its group."""
+"""Grouping of rows that are equal in some columns, whose values include nulls and lists."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ _SLOTS_PER_ENTRY = 2
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of rows, numbered as they come. of_rows: int64 [rows]; first: int64 [groups], the first row of each."""
+    """Groups of rows, numbered in order of occurrence. of_rows: int64 [rows]; first: int64 [groups], the first row of
+    each."""
 
     of_rows: Array
     first: Array
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return len(self.first)
 
 
 def grouped(columns: Sequence[KeptColumn | GivenColumn], num_rows: int) -> Groups:
-    """Put the rows that are equal in every one of some columns into groups; without columns all rows are alike.
+    """Group the rows that are equal in all given columns; without columns all rows are one group.
 
-    A null is another value than the default that is stored in its place. Lists are equal when they have equal values in the
-    same order.
+    A null differs from the default stored in its place. Lists are equal if they have equal values in the same order.
     """
     keys = [key for column in columns for key in _keys_of(column, num_rows)]
     of_rows = _numbered(keys, num_rows)
@@ -39,7 +39,7 @@ def grouped(columns: Sequence[KeptColumn | GivenColumn], num_rows: int) -> Group
 
 
 def _keys_of(column: KeptColumn | GivenColumn, num_rows: int) -> Iterator[Array]:
-    """Yield unsigned numbers of each row: they are equal where the rows are."""
+    """Yield arrays of unsigned numbers per row; rows are equal if all their numbers are."""
     _, ids, offsets = column.encoded()
     yield ids if offsets is None else _lists_numbered(ids, offsets, num_rows)
     nulls = column.nulls()
@@ -48,14 +48,14 @@ def _keys_of(column: KeptColumn | GivenColumn, num_rows: int) -> Iterator[Array]
 
 
 def _lists_numbered(ids: Array, offsets: Array, num_rows: int) -> Array:
-    """Return a number for each list: equal ones have the same. A step for each place that the longest list has."""
+    """Return a number for each list, equal for equal lists. Takes one step per element of the longest list."""
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
     numbers = lengths.astype(np.uint32)
     for place in range(int(lengths.max(initial=0))):
         longer = np.flatnonzero(lengths > place)
         above = int(numbers.max()) + 1
         found = _numbered([numbers[longer], ids[starts[longer] + place]], len(longer))
-        # apart from the numbers of lists that have ended
+        # distinct from the numbers of shorter lists
         numbers[longer] = found + above
         if above > np.iinfo(np.uint32).max // 2:
             numbers = np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
@@ -63,7 +63,7 @@ def _lists_numbered(ids: Array, offsets: Array, num_rows: int) -> Array:
 
 
 def _numbered(keys: Sequence[Array], num_rows: int) -> Array:
-    """Return the number of each row's combination of keys, in the order in which they come: int64."""
+    """Return the number of each row's combination of keys, in order of occurrence: int64."""
     rows = np.empty(num_rows, np.uint32)
     if not keys:
         return np.zeros(num_rows, np.int64)

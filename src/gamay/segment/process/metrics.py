@@ -1,4 +1,4 @@
-"""The values of a metric, one for each group of rows."""
+"""Aggregation of a metric to one value for each group of rows."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -28,10 +28,10 @@ _EXACT = Context(1_000_000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 @dataclass(frozen=True, slots=True)
 class MetricRows:
-    """A metric of some rows, which are in groups.
+    """A metric of grouped rows.
 
-    values: in stored form, one for each row; nulls: bool. groups: int64, in [0, num_groups), every one with a row. times:
-    int64, by which rows are first and last.
+    values: in stored form, one for each row; nulls: bool. groups: int64 in [0, num_groups); no group is empty. times:
+    int64, the times of rows for FIRST and LAST.
     """
 
     spec: FieldSpec
@@ -43,15 +43,15 @@ class MetricRows:
 
 
 def merged(rows: MetricRows, how: MetricMerge) -> GivenColumn:
-    """Return the metric with a value for each group; null where all rows of it are.
+    """Return the metric with one value for each group, null if all its rows are.
 
-    Raises InvalidConfigError for a type whose values do not become one so, and for a sum that the type does not hold;
-    QueryError for bytes that are no sketch.
+    Raises InvalidConfigError for a type that the function does not support, and for a sum out of the type's range;
+    QueryError for bytes that are not a sketch.
     """
     spec, function = rows.spec, how.function
     if not function.takes(spec.data_type):
         raise InvalidConfigError(
-            f"the metric '{spec.name}' is {spec.data_type.value}, whose values do not become one by {function.value}: set "
+            f"the metric '{spec.name}' is {spec.data_type.value}, which {function.value} cannot aggregate: set "
             f"{spec.name}.aggregationType"
         )
     present = np.flatnonzero(~rows.nulls)
@@ -71,7 +71,7 @@ def merged(rows: MetricRows, how: MetricMerge) -> GivenColumn:
 
 
 def _filled(spec: FieldSpec, values: Stored, nulls: Array) -> Stored:
-    """Put the default where a group is null. values: those of the groups that are not, of one type with what is stored."""
+    """Insert the default for null groups. values: those of the other groups, in stored form."""
     default = from_python(spec.default_null_value, spec.data_type)
     dtype = fixed_dtype(spec.data_type)
     if dtype is not None:
@@ -101,7 +101,7 @@ def _totals(rows: MetricRows, function: MergeFunction) -> Array:
 
 
 def _means(rows: MetricRows, present: Array) -> Array:
-    """Return means; those of whole numbers are cut towards zero."""
+    """Return means; those of integers are truncated towards zero."""
     groups = rows.groups[present]
     counts = np.bincount(groups, minlength=rows.num_groups)
     values = rows.values[present]
@@ -109,7 +109,7 @@ def _means(rows: MetricRows, present: Array) -> Array:
     if values.dtype.kind == "f":
         sums = np.bincount(groups, values.astype(np.float64), rows.num_groups)
         return (sums[some] / counts[some]).astype(values.dtype)
-    # A sum of whole numbers may not fit 64 bits where the mean does: what each value adds to the mean is added up instead.
+    # A sum of integers may exceed 64 bits where the mean does not, so the contributions to the mean are summed instead.
     wholes, rests = np.zeros(rows.num_groups, np.int64), np.zeros(rows.num_groups, np.int64)
     whole, rest = np.divmod(values.astype(np.int64), counts[groups])
     np.add.at(wholes, groups, whole)
@@ -120,7 +120,7 @@ def _means(rows: MetricRows, present: Array) -> Array:
 
 
 def _decimals(rows: MetricRows, present: Array, function: MergeFunction) -> pa.Array:
-    """Return exact sums, or the least or greatest numbers, as plain texts."""
+    """Return exact sums, minima or maxima as plain decimal texts."""
     groups = rows.groups[present]
     order = np.argsort(groups, kind="stable")
     _, starts = np.unique(groups[order], return_index=True)
@@ -139,7 +139,7 @@ def _plain(number: Decimal, spec: FieldSpec) -> str:
 
 
 def _at_time(rows: MetricRows, present: Array, *, is_last: bool) -> Stored:
-    """Return the value of the row with the least or greatest time; of equal ones that of the first, or the last."""
+    """Return the value of the row with the least or greatest time; for equal times, of the first or last such row."""
     groups = rows.groups[present]
     order = np.lexsort((present, rows.times()[present], groups))
     edges = np.flatnonzero(np.diff(groups[order], append=-1) if is_last else np.diff(groups[order], prepend=-1))
@@ -147,7 +147,7 @@ def _at_time(rows: MetricRows, present: Array, *, is_last: bool) -> Stored:
 
 
 def _sketches(rows: MetricRows, present: Array, how: MetricMerge) -> pa.Array:
-    """Merge serialised sketches; that of a group with one alone stays as it is."""
+    """Merge serialised sketches; a group with a single sketch keeps it unchanged."""
     groups = rows.groups[present]
     order = present[np.argsort(groups, kind="stable")]
     of_order = rows.groups[order]
@@ -164,14 +164,14 @@ def _sketches(rows: MetricRows, present: Array, how: MetricMerge) -> pa.Array:
         aggregate.update(state, numbers, [Vector(DataType.BYTES, take(rows.values, places))], len(places))
         texts = aggregate.finish(aggregate.seal(state)).values
         pieces.append(pa.array([decode(text) for text in texts.to_pylist()], pa.binary()))
-    # groups with one first, then the others: back into their order
+    # groups with one sketch come first, then the others: restore their order
     place = np.empty(len(found), np.int64)
     place[np.concatenate([np.flatnonzero(counts == 1), several])] = np.arange(len(found))
     return take(concat_stored(pieces), place)
 
 
 def _aggregate_of(how: MetricMerge) -> "tuple[Any, Callable[[str], bytes]]":
-    """Return the aggregate function that merges sketches, and what makes bytes of its results."""
+    """Return the aggregate function that merges sketches, and the function that converts its results to bytes."""
     name, arguments, is_hex = _CALLS[how.function]
     call = Call(name, (Column("sketch"), *arguments(how.parameters)))
     return bind_aggregate(call, [(DataType.BYTES, False)]), bytes.fromhex if is_hex else base64.b64decode
@@ -198,7 +198,7 @@ def _number(key: str, *before: Literal) -> Callable[[Mapping[str, float]], tuple
     return arguments
 
 
-_MEDIAN = Literal(50, DataType.INT)  # the sketch that comes out does not depend on it
+_MEDIAN = Literal(50, DataType.INT)  # has no effect on the resulting sketch
 _CALLS: Mapping[MergeFunction, tuple[str, Callable[[Mapping[str, float]], tuple[Literal, ...]], bool]] = {
     MergeFunction.HLL: ("distinctcountrawhll", _none, True),
     MergeFunction.HLL_PLUS: ("distinctcountrawhllplus", _none, True),

@@ -1,8 +1,8 @@
-"""Segments of rows of others, as a `ProcessSpec` wants them.
+"""Creation of segments from rows of other segments, according to a `ProcessSpec`.
 
-Rows are chosen, then divided by partition. Where like rows become one, they are numbered, and each output segment has the
-next groups: the columns by which they are alike are those of the first row of each, and metrics are aggregated. What is in
-memory is the numbers of all rows, and one column of an output segment at a time.
+Rows are selected, then divided by partition. If equal rows are merged, they are grouped, and each output segment has the
+next groups: their key columns come from the first row of each group, and metrics are aggregated. Memory holds the
+group numbers of all rows, and one column of an output segment at a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A segment that was written. rows_before: how many rows became its rows."""
+    """A segment that was written. rows_before: the number of input rows that it represents."""
 
     folder: Path
     num_rows: int
@@ -50,10 +50,10 @@ def process(
     out_dir: Path,
     created_ms: int,
 ) -> Iterator[Written]:
-    """Yield the segments that are made of rows, none without rows, as each is written.
+    """Write the output segments, none of them empty, and yield each when it is complete.
 
-    name: of the n-th output segment. Raises as `write_kept` and `metrics.merged`, and InvalidConfigError for a window or a
-    rounding of a table without a time column.
+    name: returns the name of the n-th output segment. Raises what `write_kept` and `metrics.merged` raise, and
+    InvalidConfigError for a window or rounding if the table has no time column.
     """
     work = _Work(schema, config, spec, created_ms)
     rows = work.chosen(inputs)
@@ -66,7 +66,7 @@ def process(
 
 
 class _Work:
-    """One `process`."""
+    """State of one call of `process`."""
 
     def __init__(self, schema: Schema, config: TableConfig, spec: ProcessSpec, created_ms: int) -> None:
         self._schema = schema
@@ -75,21 +75,19 @@ class _Work:
         self._plans = {plan.spec.name: plan for plan in SegmentPlan.of(schema, config, "", created_ms).columns}
         for name in spec.erased:
             if name not in self._plans or self._plans[name].spec.role is not FieldRole.DIMENSION:
-                raise InvalidConfigError(f"'{name}' is to be erased, which is no dimension of the table")
+                raise InvalidConfigError(f"'{name}' cannot be erased: it is not a dimension of the table")
 
     @cached_property
     def _timeline(self) -> Timeline:
         name = self._config.time_column
         if name is None or name not in self._plans:
-            raise InvalidConfigError(
-                f"table {self._config.typed_name} has no time column, by which its rows were to be chosen"
-            )
+            raise InvalidConfigError(f"table {self._config.typed_name} has no time column to select its rows by")
         return Timeline(self._plans[name].spec)
 
     # which rows
 
     def chosen(self, inputs: Sequence[KeptRows]) -> list[KeptRows]:
-        """Return the rows in the window that belong to this part of the work."""
+        """Return the rows in the window that belong to this slice of the work."""
         window = self._spec.window
         rows = list(inputs)
         if window is not None:
@@ -100,7 +98,8 @@ class _Work:
         return _divided(rows, self._part_of(rows) == part.number)
 
     def _part_of(self, rows: Sequence[KeptRows]) -> Array:
-        """Return which part of the work each row belongs to: by the two columns with most values of those that stay."""
+        """Return the slice of the work of each row, from a hash of the two unchanged columns with the most distinct
+        values."""
         columns = [c for c in self._key_columns(rows) if isinstance(c, KeptColumn) and c.single_value]
         most = sorted(columns, key=lambda column: -_cardinality(rows, column.name))[:2]
         found = np.zeros(sum(len(one.docs) for one in rows), np.uint64)
@@ -110,7 +109,7 @@ class _Work:
         return (found % np.uint64(self._spec.part.count)).astype(np.int64)
 
     def partitions(self, rows: list[KeptRows]) -> Iterator[list[KeptRows]]:
-        """Yield the rows of each partition of the table, by all columns that part it; all rows where none does."""
+        """Yield the rows of each partition of the table, by all its partition columns; all rows if it has none."""
         found: Array | None = None
         for plan in self._plans.values() if self._spec.by_partition else ():
             if plan.partition is not None:
@@ -124,10 +123,10 @@ class _Work:
         for partition in np.unique(found).tolist():
             yield _divided(rows, found == partition)
 
-    # what becomes of them
+    # output segments
 
     def outputs(self, rows: list[KeptRows]) -> "Iterator[tuple[list[KeptRows], dict[str, KeptColumn | GivenColumn], int]]":
-        """Yield the rows of each output segment, its columns that are other than those of the rows, and `rows_before`."""
+        """Yield the rows of each output segment, its columns that differ from those of the rows, and `rows_before`."""
         total = sum(len(one.docs) for one in rows)
         size = self._spec.rows_max
         if self._spec.merge_type is MergeType.CONCAT:
@@ -148,7 +147,7 @@ class _Work:
             yield kept, given, int(starts[end] - starts[begin])
 
     def _key_columns(self, rows: Sequence[KeptRows]) -> list[KeptColumn | GivenColumn]:
-        """Return the columns by which rows are alike."""
+        """Return the columns by which rows are grouped."""
         changed = self._changed(rows)
         is_key = self._is_key if self._spec.merge_type is MergeType.ROLLUP else lambda _: True
         plans = [plan for plan in self._plans.values() if is_key(plan.spec) and plan.spec.name not in self._spec.erased]
@@ -185,12 +184,12 @@ class _Work:
 
 
 def every_row(segment: ImmutableSegment, first: int = 0, last: int | None = None) -> KeptRows:
-    """Return the rows [first, last) of a segment, all of them unless told otherwise."""
+    """Return the rows [first, last) of a segment, by default all of them."""
     return KeptRows(segment, np.arange(first, segment.num_docs if last is None else last, dtype=np.int32))
 
 
 def _cardinality(rows: Sequence[KeptRows], column: str) -> int:
-    """Return about how many values a column has; those of a segment without a dictionary may all differ."""
+    """Estimate the number of distinct values of a column; without a dictionary, all may be distinct."""
     total = 0
     for one in rows:
         meta = one.segment.info.columns.get(column)
@@ -204,7 +203,7 @@ def _between(total: int, first: int, last: int) -> Array:
 
 
 def _divided(rows: Sequence[KeptRows], chosen: Array) -> list[KeptRows]:
-    """Return those of the rows that are chosen: by their positions, ascending, or by a bool for each."""
+    """Return the selected rows. chosen: ascending positions, or a bool for each row."""
     positions = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
     found, begin = [], 0
     for one in rows:

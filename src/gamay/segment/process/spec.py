@@ -1,4 +1,4 @@
-"""What is wanted of rows."""
+"""Specification of the processing of rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from gamay.model.table.merging import MergeType, MetricMerge
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of the work that can be done alone: rows that are alike are all in one of the `count` parts."""
+    """An independent part of the work: equal rows are all in the same one of the `count` parts."""
 
     number: int = 0
     count: int = 1
@@ -16,11 +16,11 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What is made of rows.
+    """How to process rows.
 
     window: only rows whose time is in [first, second), in milliseconds; None for all. round_ms: times are rounded down to
-    multiples of it; 0 leaves them. metrics: how they are aggregated, those that are not named by SUM. erased: dimensions
-    that become null. rows_max: of an output segment. by_partition: rows of different partitions are not put in one segment.
+    multiples of it; 0 keeps them. metrics: aggregation by metric, by default SUM. erased: dimensions
+    set to null. rows_max: of an output segment. by_partition: do not put rows of different partitions into one segment.
     """
 
     merge_type: MergeType = MergeType.CONCAT

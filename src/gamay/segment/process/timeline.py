@@ -1,4 +1,4 @@
-"""The times of rows: which rows are in a window, and what their times become when they are rounded."""
+"""The times of rows: selection of rows in a window, and rounding."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from gamay.segment.write.row_subset import KeptRows
 
 
 class Timeline:
-    """The time column of a table. spec: of the column; raises InvalidConfigError when that has no format of times."""
+    """The time column of a table. spec: of the column; raises InvalidConfigError if it has no time format."""
 
     def __init__(self, spec: FieldSpec) -> None:
         if spec.format is None:

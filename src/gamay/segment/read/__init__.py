@@ -1,1 +1,1 @@
-"""Segments that are open: mapped columns, defaults of younger columns, visible rows. Start at `reader`."""
+"""Open segments: mapped columns, defaults of columns added later, visible rows. Start at `reader`."""

@@ -30,7 +30,7 @@ from gamay.segment.zones import Zones, zones_of
 
 
 class ImmutableColumn(ColumnRows):
-    """Implements `segment.spi.Column`; dictionary and indexes are opened when first asked for."""
+    """Implements `segment.spi.Column`; dictionary and indexes are opened on first use."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ImmutableColumn(ColumnRows):
     ) -> None:
         """indexes_of: opens the secondary indexes of a column by its name.
 
-        reconstructs: read rows from the inverted index where there is no forward index, rather than refuse to.
+        reconstructs: if there is no forward index, read rows from the inverted index rather than raise.
         """
         self.meta = meta
         self.name = meta.name
@@ -59,7 +59,7 @@ class ImmutableColumn(ColumnRows):
         self.has_forward = meta.has_forward or STARTS in self._buffers or reconstructs
 
     def with_forward(self) -> "ImmutableColumn":
-        """Return the column with rows that can be read: where it has no forward index, as its inverted index tells them."""
+        """Return the column with readable rows: without a forward index, reconstructed from the inverted index."""
         if self.has_forward:
             return self
         return ImmutableColumn(self.meta, self._file, self.num_docs, indexes_of=self._indexes_of, reconstructs=True)
@@ -70,7 +70,7 @@ class ImmutableColumn(ColumnRows):
 
     @cached_property
     def millis(self) -> "ImmutableColumn":
-        """A column of TIMESTAMP as one of LONG: the same rows and indexes, under another name."""
+        """Return a TIMESTAMP column as LONG, with the same rows and indexes under another name."""
         meta = replace(self.meta, name=self.name + MILLIS_SUFFIX, data_type=DataType.LONG)
         return ImmutableColumn(meta, self._file, self.num_docs, indexes_of=self._indexes_of)
 
@@ -92,7 +92,7 @@ class ImmutableColumn(ColumnRows):
 
     @cached_property
     def sorted_values(self) -> SortedValues | None:
-        """The values themselves, where they ascend and all have one width."""
+        """The raw values if they are fixed-width and ascend."""
         if not (self.stats.is_sorted and self.single_value) or self.dictionary is not None:
             return None
         raw = self._raw if fixed_dtype(self.data_type) is not None else None
@@ -100,7 +100,7 @@ class ImmutableColumn(ColumnRows):
 
     @cached_property
     def zones(self) -> Zones | None:
-        """The bounds of ids or numbers zone by zone, where the rows are not in order, but far from none."""
+        """The bounds of ids or numbers by zone, if rows are not sorted but still clustered enough to be useful."""
         if not self.single_value or not self.has_forward or self.stats.is_sorted:
             return None
         if self.dictionary is not None:
@@ -118,12 +118,12 @@ class ImmutableColumn(ColumnRows):
         return super().values_at(docs) if framed is None else framed.at(docs)
 
     def ascii_lengths(self, start: int, stop: int) -> "Ids | None":
-        """Return the lengths of the texts of rows [start, stop); None when they are not known to be ASCII throughout."""
+        """Return the lengths of the texts of rows [start, stop); None unless they are known to be all ASCII."""
         blocks = self._blocks
         return None if blocks is None else blocks.byte_lengths(start, stop)
 
     def ascii_lengths_at(self, docs: DocIds) -> "Ids | None":
-        """Do what `ascii_lengths` does for rows `docs`, ascending."""
+        """Return what `ascii_lengths` returns, for rows `docs`, ascending."""
         blocks = self._blocks
         return None if blocks is None else blocks.byte_lengths_at(docs)
 
@@ -152,7 +152,7 @@ class ImmutableColumn(ColumnRows):
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,
                 f"Column '{self.name}' has no forward index (forwardIndexDisabled): the query can filter by it, but not "
-                "read its values. Leave it out, or enable its forward index and reload the table",
+                "read its values. Omit it, or enable its forward index and reload the table",
             )
         return inverted.rows(self.num_docs, single_value=self.single_value)
 
@@ -165,7 +165,7 @@ class ImmutableColumn(ColumnRows):
 
     @cached_property
     def framed(self) -> FramedVector | None:
-        """All values, where a single-value column is in frame of reference."""
+        """All values, if the column is single-value and in frame of reference; else None."""
         raw = self._raw if self.meta.frame is not None and self.single_value else None
         return raw.vector if isinstance(raw, Framed) else None
 

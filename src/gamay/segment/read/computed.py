@@ -1,4 +1,4 @@
-"""Columns whose rows lie in no segment: they are computed, or are what a schema says."""
+"""Columns whose rows are not stored in a segment, but computed or given by a schema."""
 
 from collections.abc import Sequence
 
@@ -21,9 +21,9 @@ from gamay.segment.zones import Zones
 
 
 class ComputedColumn:
-    """Base of such columns: neither indexes nor a dictionary nor nulls, as long as a subclass does not have them.
+    """Base of such columns: without indexes, dictionary and nulls unless a subclass overrides these.
 
-    A subclass gives `values` and `values_at`; with a dictionary `ids` and `ids_at`, with several values a row `offsets`.
+    A subclass implements `values` and `values_at`; with a dictionary also `ids` and `ids_at`, if multi-value `offsets`.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ComputedColumn:
 
 
 class RepeatedColumn(ComputedColumn):
-    """Base of columns with a dictionary of one value, which every row has; a list of it where they are multi-value."""
+    """Base of columns with one dictionary entry, which is the value of every row; multi-value rows have a list of it."""
 
     def ids(self, start: int, stop: int) -> Ids:
         return np.zeros(max(0, stop - start), np.uint8)
@@ -67,7 +67,7 @@ class RepeatedColumn(ComputedColumn):
 
 
 def unknown_stats(num_values: int, *, max_values_per_row: int = 1, num_nulls: int = 0) -> ColumnStats:
-    """Return the statistics of values of which nothing is known but how many they are."""
+    """Return the statistics of values of which only the number is known."""
     return ColumnStats(
         cardinality=None,
         minimum=None,

@@ -22,7 +22,7 @@ from gamay.segment.spi import SORTED, Column, ColumnStats, DocIds, IndexKey, Seg
 
 
 def with_defaults(segment: Segment, schema: Schema, table_config: TableConfig) -> Segment:
-    """Return the segment with every stored column of a schema that may be newer than it."""
+    """Return the segment extended by the stored columns of a possibly newer schema."""
     missing = [spec for spec in schema.stored_fields if spec.name not in segment.column_names]
     if not missing:
         return segment
@@ -33,7 +33,7 @@ def with_defaults(segment: Segment, schema: Schema, table_config: TableConfig) -
 
 
 class SegmentWithDefaults:
-    """A segment and the columns it lacks; implements `segment.spi.Segment`."""
+    """A segment with added columns; implements `segment.spi.Segment`."""
 
     def __init__(self, segment: Segment, added: Mapping[str, Column]) -> None:
         self.name = segment.name
@@ -50,7 +50,7 @@ class SegmentWithDefaults:
 
 
 class ConstantColumn(RepeatedColumn):
-    """One value in every row; implements `segment.spi.Column`. All rows are null where the table keeps nulls."""
+    """One value in every row; implements `segment.spi.Column`. All rows are null if the table stores nulls."""
 
     dictionary: SortedDictionary
 
@@ -74,12 +74,12 @@ class ConstantColumn(RepeatedColumn):
         return key.of(self._starts) if key is SORTED else super().index(key)
 
     def values(self, start: int, stop: int) -> Vector:
-        """Return the value once for each row of [start, stop)."""
+        """Return the value, repeated for each row of [start, stop)."""
         offsets = None if self.single_value else self.offsets(start, stop)
         return Vector(self.data_type, take(self.dictionary.values.values, self.ids(start, stop)), offsets)
 
     def values_at(self, docs: DocIds) -> Vector:
-        """Return the value once for each of the rows."""
+        """Return the value, repeated for each of the rows."""
         return self.values(0, len(docs))
 
 

@@ -18,7 +18,7 @@ from gamay.segment.verify.structure import check_column
 class ImmutableSegment:
     """A segment folder, memory-mapped; implements `segment.spi.Segment`. Made by `open_segment`.
 
-    kept: what queries compute and keep as long as the segment is open (`gamay.query.groupby.kept`).
+    kept: cache of results that queries compute, for as long as the segment is open (`gamay.query.groupby.kept`).
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ImmutableSegment:
             raise KeyError(f"segment '{self.name}' has no column '{name}'.{nearest(name, self._columns)}") from None
 
     def star_trees(self, *, verify: bool = True) -> tuple[StoredTree, ...]:
-        """Open the star-trees beside the columns, and compare their checksums once; raises CorruptSegmentError."""
+        """Open the segment's star-trees, and verify their checksums once; raises CorruptSegmentError."""
         if self._verified_trees is None and not verify:
             return read_star_trees(self.path, self.info.crc, verify=False)
         if self._verified_trees is None:
@@ -68,7 +68,7 @@ class ImmutableSegment:
 
     @cached_property
     def indexes(self) -> tuple[StoredIndex, ...]:
-        """The secondary indexes beside the columns that can be used; their files are compared with checksums once."""
+        """The usable secondary indexes; the checksums of their files are verified once."""
         return tuple(usable_indexes(self.path, self.info.crc, self.column, is_own=self._own_indexes))
 
     def _indexes_of(self, column: str) -> tuple[SecondaryIndex, ...]:
@@ -88,7 +88,7 @@ class ImmutableSegment:
         return len(self._file)
 
     def close(self) -> None:
-        """Let go of the mapping; arrays that were handed out keep it alive until they are gone."""
+        """Release the mapping; arrays that refer to it keep it alive."""
         self._columns = {}
         self._file.close()
 
@@ -104,10 +104,10 @@ def open_segment(
     """Open a segment folder.
 
     verify: compare the CRC of every buffer with the metadata's and check its structure, which reads the whole file; without
-    it only the metadata, the header and the layout are checked. verify_on_use: do that for a column when it is asked for,
-    before any of it is read: for opening what was verified once without reading all of it again. in_memory: read the file
-    instead of mapping it. own_indexes: whether the caller's own code built the secondary indexes in the folder; of those
-    that came with a segment only kinds that can be checked are used.
+    it only the metadata, the header and the layout are checked. verify_on_use: verify each column on first access instead,
+    to open segments that were verified before without reading all of them again. in_memory: read the file
+    instead of mapping it. own_indexes: whether this server built the secondary indexes in the folder; of those
+    that came with a segment, only kinds that can be checked are used.
     Raises CorruptSegmentError for a file that is truncated, damaged, foreign or inconsistent.
     """
     folder = Path(path)

@@ -1,4 +1,4 @@
-"""The rows of a column, by range and by doc: the same over the buffers of either kind of segment."""
+"""Access to the rows of a column by range and by doc, common to both kinds of segments."""
 
 from abc import ABC, abstractmethod
 
@@ -14,7 +14,7 @@ from gamay.segment.spi import Dictionary, DocIds, Ids
 
 
 class ColumnRows(ABC):
-    """The part of `segment.spi.Column` that reads rows; a subclass says where dictionary, ids, values and offsets are."""
+    """The part of `segment.spi.Column` that reads rows; a subclass provides dictionary, ids, values and offsets."""
 
     name: str
     data_type: DataType
@@ -39,7 +39,7 @@ class ColumnRows(ABC):
         return self._ids.range(*self._positions(start, stop))
 
     def offsets(self, start: int, stop: int) -> Ids:
-        """Return int32 [stop - start + 1], beginning with 0: where each row's values begin."""
+        """Return the offsets of each row's values, starting with 0: int32 [stop - start + 1]."""
         offsets = self._offsets[start : max(start, stop) + 1]
         return offsets if start == 0 else offsets - offsets[0]
 
@@ -77,7 +77,7 @@ class ColumnRows(ABC):
         return (self._raw if self.dictionary is None else self._ids).at(positions), offsets
 
     def _positions(self, start: int, stop: int) -> tuple[int, int]:
-        """Where the values of rows [start, stop) lie."""
+        """Return the range of positions of the values of rows [start, stop)."""
         if self.single_value:
             return start, stop
         return int(self._offsets[start]), int(self._offsets[max(start, stop)])

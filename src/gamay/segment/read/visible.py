@@ -1,6 +1,6 @@
-"""Segments of which not every row is valid: what a query sees of a table with primary keys.
+"""Segments with invalid docs: what queries see of a table with primary keys.
 
-A writer keeps the valid rows as bits and hands out copies; a copy never changes, so queries hold no lock.
+A writer maintains the valid docs as a bitmap and returns copies; a copy never changes, so queries need no lock.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from gamay.segment.spi import Column, DocIds, Segment
 
 
 class VisibleDocs:
-    """The rows of a segment that count, as they were at one moment.
+    """An immutable snapshot of the valid docs of a segment.
 
-    bits: uint8, doc d is bit d & 7 of byte d >> 3; not changed by anybody any more. Docs beyond them do not count.
+    bits: uint8, doc d is bit d & 7 of byte d >> 3; must not be modified. Docs beyond them are invalid.
     """
 
     def __init__(self, bits: "np.ndarray[Any, np.dtype[np.uint8]]", num_docs: int) -> None:
@@ -26,7 +26,7 @@ class VisibleDocs:
 
     @cached_property
     def mask(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """One flag for each row: bool [num_docs]; not to be written to."""
+        """Whether each row is valid: bool [num_docs]; must not be written to."""
         known = np.unpackbits(self.bits, count=self._num_known, bitorder="little").view(np.bool_)
         return (
             known if len(known) == self.num_docs else np.concatenate((known, np.zeros(self.num_docs - len(known), np.bool_)))
@@ -34,7 +34,7 @@ class VisibleDocs:
 
     @cached_property
     def count(self) -> int:
-        """How many rows are valid."""
+        """The number of valid rows."""
         num_words, rest = divmod(self._num_known, 64)
         words = self.bits[: 8 * num_words].view(np.uint64)
         last = int.from_bytes(self.bits[8 * num_words : 8 * num_words + 8].tobytes(), "little")
@@ -42,7 +42,7 @@ class VisibleDocs:
 
     @property
     def _num_known(self) -> int:
-        """How many rows there are bits of."""
+        """The number of rows that the bits cover."""
         return min(self.num_docs, 8 * len(self.bits))
 
     @cached_property
@@ -51,18 +51,18 @@ class VisibleDocs:
         return np.flatnonzero(self.mask).astype(np.int32)
 
     def bitmap(self) -> BitMap:
-        """Return the rows as a roaring bitmap, which is what snapshots on disk hold."""
+        """Return the rows as a roaring bitmap, the form of snapshots on disk."""
         return bitmap_of(self.docs)
 
     def upto(self, num_docs: int) -> "VisibleDocs":
-        """Return the same rows of a segment that has `num_docs` rows: one that grows, seen at another moment."""
+        """Return the valid docs for a growing segment at a moment when it has `num_docs` rows."""
         return self if num_docs == self.num_docs else VisibleDocs(self.bits, num_docs)
 
 
 class VisibleSegment:
-    """A segment with the rows of it that count; implements `segment.spi.Segment`, whose columns have all rows.
+    """A segment with its valid docs; implements `segment.spi.Segment`, whose columns have all rows.
 
-    kept: what queries keep of the segment, see `ImmutableSegment`; of one that consumes, nothing.
+    kept: cached results of queries, see `ImmutableSegment`; none for a consuming segment.
     """
 
     def __init__(self, segment: Segment, visible: VisibleDocs) -> None:

@@ -1,9 +1,10 @@
-"""Secondary indexes: derived from the columns of a segment, kept in files of their own beside them.
+"""Secondary indexes: derived from the columns of a segment, stored in separate files.
 
-In: columns, and what a table config declares (`gamay.model.table.secondary_indexes`). Out: for a condition on columns, the
-rows or the dictionary entries that can satisfy it (`gamay.segment.spi.SecondaryIndex`); `gamay.query.filter.resolve` asks
-for them before it scans.
+In: columns, and the declarations of a table config (`gamay.model.table.secondary_indexes`). Out: for a condition on columns,
+the rows or the dictionary entries that can satisfy it (`gamay.segment.spi.SecondaryIndex`); `gamay.query.filter.resolve`
+queries them before it scans.
 
-Start with `spi`, the contract of an index type, and `fst`, a small one. `registry` names the types, `files` has the layout
-on disk, `build` makes them for a segment's folder, `growing` for the rows of a consuming segment, block by block.
+Start with `spi`, the interface of an index type, and `fst`, a small one. `registry` has the types, `files` the layout
+on disk; `gamay.segment.write.secondary_indexes` builds them for a segment's folder, `growing` for blocks of rows of a
+consuming segment.
 """

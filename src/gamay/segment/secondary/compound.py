@@ -1,11 +1,11 @@
-"""Compound inverted index: the docs of each combination of values that two or three single-value columns have together.
+"""Compound inverted index: the docs of each combination of values of two or three single-value columns.
 
-    combinations := u8 | u16 | u32 | u64 *, ascending, the narrowest for all that could be: the combinations that occur; ids
-                    a, b, c of columns with dictionaries of A, B, C entries are the number (a * B + b) * C + c
+    combinations := u8 | u16 | u32 | u64 *, ascending, the narrowest for all possible ones: the combinations that occur; ids
+                    a, b, c of columns with dictionaries of A, B, C entries have the number (a * B + b) * C + c
     docs.starts docs.counts docs.sets := the docs of each combination, see gamay.segment.index.bitmaps
 
-Where combinations hardly repeat, the index would take more room than its columns and find what one of theirs finds. It is
-then left out, with a note.
+If combinations rarely repeat, the index would be larger than its columns, and no more selective than an index of one of
+them. It is then omitted, with a note.
 """
 
 import logging
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _KIND = "compound_inverted"
 _COMBINATIONS = "combinations"
 _DOCS = "docs"
-# Combinations have to repeat: so many rows each, on average, are the fewest for which they are kept.
+# Least average number of rows per combination for which the index is built.
 _ROWS_MIN = 2
 _NUMBERS_MAX = 1 << 63
 
@@ -103,18 +103,18 @@ def _left_out(columns: str, why: str) -> Mapping[str, Any]:
 
 
 def _dtype(cardinalities: Sequence[int]) -> "np.dtype[np.unsignedinteger]":
-    """Return the narrowest type for the numbers of all combinations that could be."""
+    """Return the narrowest type for the numbers of all possible combinations."""
     could_be = prod(cardinalities)
     return np.dtype(np.uint64) if could_be > 1 << 32 else id_dtype(could_be)
 
 
 def _factors(cardinalities: Sequence[int]) -> list[int]:
-    """Return what the id of each column is multiplied by in the number of a combination."""
+    """Return the factor of each column's id in the number of a combination."""
     return list(accumulate(reversed(cardinalities[1:]), mul, initial=1))[::-1]
 
 
 def _numbered(ids: Sequence[Ids], cardinalities: Sequence[int]) -> tuple[Ids, Ids]:
-    """Return the numbers of the combinations of all docs, ascending, and these docs, uint32, which ascend in each."""
+    """Return the combination numbers of all docs, ascending, and these docs, uint32, ascending within each number."""
     docs: Ids | None = None
     for column, count in zip(reversed(ids), reversed(cardinalities), strict=True):
         _, places = docs_by_key(column if docs is None else column[docs], count, None)
@@ -122,13 +122,13 @@ def _numbered(ids: Sequence[Ids], cardinalities: Sequence[int]) -> tuple[Ids, Id
     assert docs is not None
     numbers = np.zeros(len(docs), _dtype(cardinalities))
     for column, count, factor in zip(ids, cardinalities, _factors(cardinalities), strict=True):
-        if count > 1:  # else its ids are 0, and the factor may be beyond the type
+        if count > 1:  # else its ids are 0, and the factor may exceed the type
             numbers += column[docs].astype(numbers.dtype) * numbers.dtype.type(factor)
     return numbers, docs
 
 
 class CompoundIndex(SecondaryIndex):
-    """The docs of the combinations of ids that occur in some columns."""
+    """An open index: the docs of each combination of ids."""
 
     kind = _KIND
 
@@ -145,7 +145,9 @@ class CompoundIndex(SecondaryIndex):
         for of_column, factor in zip(ids, self._factors, strict=True):
             added = of_column.item() * factor if len(of_column) == 1 else of_column.astype(np.int64) * factor
             wanted = np.add.outer(wanted, added).ravel() if isinstance(added, np.ndarray) else wanted + added
-        sought = np.array(wanted, occurring.dtype, ndmin=1)  # of another type, all that occur would be converted for it
+        sought = np.array(
+            wanted, occurring.dtype, ndmin=1
+        )  # another type would convert the whole array of occurring numbers
         places = occurring.searchsorted(sought)
         places = places[places < len(occurring)]
         found = places[occurring[places] == sought[: len(places)]]
@@ -153,7 +155,7 @@ class CompoundIndex(SecondaryIndex):
 
 
 class _NoIndex(SecondaryIndex):
-    """What there is of columns whose combinations hardly repeat; it tells nothing."""
+    """Placeholder for an omitted index; it answers no query."""
 
     kind = _KIND
 

@@ -1,10 +1,11 @@
 """The secondary indexes of a segment on disk: layout, writer and checked reader.
 
-    indexes.json := UTF-8 JSON object with a checksum, as metadata.json: the CRC of the segment that they were made of, and
-                    for each index its kind, columns, settings, what its type notes of it, and its files' sizes and CRC-32
+    indexes.json := UTF-8 JSON object with a checksum, as metadata.json: the CRC of the segment that they were built from,
+    and
+                    for each index its kind, columns, settings, the content of its type, and its files' sizes and CRC-32
     indexes/<i>/ := the files of index i of `indexes.json`, as its type writes them
 
-They are derived from the segment and no part of its CRC.
+They are derived from the segment and not part of its CRC.
 """
 
 import logging
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """An index on disk. content: what its type noted when it was built. files: name -> (bytes, CRC-32)."""
+    """An index on disk. content: the result of its type's `build`. files: name -> (bytes, CRC-32)."""
 
     declaration: IndexDeclaration
     folder: Path
@@ -56,45 +57,45 @@ class StoredIndex:
 
     @property
     def note(self) -> str:
-        """What people should know of it, such as why it is left out in this segment."""
+        """A note for people, such as why the index is omitted in this segment."""
         return str(self.content.get("note", ""))
 
     def check_files(self) -> None:
-        """Compare each file with its size and checksum; raises CorruptSegmentError."""
+        """Verify the size and checksum of each file; raises CorruptSegmentError."""
         for name, expected in self.files.items():
             path = self.folder / name
             if not path.is_file() or _size_and_crc(path) != expected:
                 raise CorruptSegmentError(f"{path} is damaged: its size or checksum is not that of {INDEXES_FILE}")
 
     def open(self, columns: Sequence[IndexSource]) -> SecondaryIndex:
-        """Open the index of these columns of its segment."""
+        """Open the index. columns: those of its segment."""
         return index_type(self.kind).open(self.folder, self.content, columns, self.declaration.settings)
 
 
 def describe_index(declaration: IndexDeclaration, folder: Path, content: Mapping[str, Any], build_ms: int) -> StoredIndex:
-    """Return an index whose files have just been written into `folder`."""
+    """Return the description of an index whose files were just written into `folder`."""
     files = {path.name: _size_and_crc(path) for path in sorted(folder.iterdir())}
     return StoredIndex(declaration, folder, content, files, build_ms)
 
 
 def index_folder(segment: Path, number: int) -> Path:
-    """Return where the files of an index of a segment lie."""
+    """Return the folder of the files of a segment's index."""
     return segment / INDEXES_FOLDER / str(number)
 
 
 def link_index(stored: StoredIndex, folder: Path) -> StoredIndex:
-    """Give the files of an index to another copy of its segment."""
+    """Link the files of an index, or copy them, into another copy of its segment."""
     folder.mkdir(parents=True)
     for name in stored.files:
         try:
             os.link(stored.folder / name, folder / name)
-        except OSError:  # on another file system, or on one without links
+        except OSError:  # another file system, or one without hard links
             shutil.copyfile(stored.folder / name, folder / name)
     return StoredIndex(stored.declaration, folder, stored.content, stored.files, stored.build_ms)
 
 
 def write_index_list(segment: Path, segment_crc: int, indexes: Sequence[StoredIndex]) -> None:
-    """Write `indexes.json`; index i lies in `index_folder(segment, i)`."""
+    """Write `indexes.json`; index i is in `index_folder(segment, i)`."""
     entries = [
         {
             "kind": index.kind,
@@ -117,9 +118,9 @@ def remove_indexes(segment: Path) -> None:
 
 
 def read_index_list(segment: Path, segment_crc: int) -> tuple[StoredIndex, ...]:
-    """Return the indexes of a segment's folder, whose files are not looked at.
+    """Return the indexes listed in a segment's folder, without checking their files.
 
-    Raises CorruptSegmentError for a list that is damaged, or was made of another segment.
+    Raises CorruptSegmentError for a list that is damaged or belongs to another segment.
     """
     if not (segment / INDEXES_FILE).exists():
         return ()
@@ -140,16 +141,16 @@ def _stored(segment: Path, number: int, entry: Mapping[str, Any]) -> StoredIndex
     files = {name: (int(size), int(crc)) for name, (size, crc) in entry["files"].items()}
     for name in files:
         if Path(name).name != name or name in ("", ".", ".."):
-            raise ValueError(f"the name {name!r} is not that of a file")
+            raise ValueError(f"{name!r} is not a file name")
     return StoredIndex(declaration, index_folder(segment, number), dict(entry["content"]), files, int(entry["buildMs"]))
 
 
 def usable_indexes(
     segment: Path, segment_crc: int, column: Callable[[str], IndexSource], *, is_own: bool
 ) -> Iterator[StoredIndex]:
-    """Yield the indexes of a segment whose files are sound and whose kind can be asked here; says in the log which are not.
+    """Yield the indexes of a segment that have intact files and a supported kind; logs those that do not.
 
-    is_own: whether this server built them. Of others, those that are not portable are passed over.
+    is_own: whether this server built them; otherwise, kinds that are not portable are skipped.
     """
     try:
         listed = read_index_list(segment, segment_crc)
@@ -172,7 +173,7 @@ def usable_indexes(
 def _is_usable(stored: StoredIndex, *, is_own: bool) -> bool:
     try:
         wanted = index_type(stored.kind)
-    except KeyError:  # of a newer version
+    except KeyError:  # a kind of a newer version
         return False
     return missing_extra(stored.kind) is None and (is_own or wanted.is_portable)
 
@@ -185,17 +186,17 @@ def _size_and_crc(path: Path) -> tuple[int, int]:
     return size, crc
 
 
-# Buffers of an index that Gamay's own code reads
+# Buffers of an index in Gamay's own format
 
 
 def write_buffers(folder: Path, write: Callable[[BufferWriter], Sequence[BufferMeta]]) -> list[list[Any]]:
-    """Write buffers into a file of an index's folder; return where they lie, for `content`."""
+    """Write buffers into a file of an index's folder; return their positions, for `content`."""
     with (folder / _BUFFERS_FILE).open("wb") as file:
         return [[buffer.kind, buffer.offset, buffer.size, buffer.crc] for buffer in write(BufferWriter(file))]
 
 
 def read_buffers(folder: Path, listed: Sequence[Sequence[Any]]) -> tuple[BufferFile, dict[str, BufferMeta]]:
-    """Map the file that `write_buffers` made; raises CorruptSegmentError where the buffers do not tile it."""
+    """Map the file of `write_buffers`; raises CorruptSegmentError if the buffers do not tile it."""
     file = BufferFile(folder / _BUFFERS_FILE)
     buffers = {str(kind): BufferMeta(str(kind), int(offset), int(size), int(crc)) for kind, offset, size, crc in listed}
     file.check_layout([("index", buffer) for buffer in buffers.values()])

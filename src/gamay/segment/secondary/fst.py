@@ -4,9 +4,10 @@
     trigrams.starts trigrams.counts trigrams.sets := for each of them the entries that contain it, see
                       gamay.segment.index.bitmaps
 
-Pinot walks a finite-state transducer over the dictionary, which helps where a pattern begins with plain text. Trigrams help
-wherever it contains three plain characters in a row, in any case, so both kinds are one (Russ Cox: Regular Expression
-Matching with a Trigram Index, 2012). The entries found are candidates: the pattern itself is then matched against them.
+Pinot traverses a finite-state transducer over the dictionary, which helps if a pattern starts with literal text. Trigrams
+help whenever it contains three literal characters in a row, in any case, so both kinds have one implementation (Russ Cox:
+Regular Expression Matching with a Trigram Index, 2012). The entries found are candidates, against which the pattern is then
+matched.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,11 +31,11 @@ _SETS = "trigrams"
 _CODES = "trigrams.codes"
 _SIZE = 3
 _TRIGRAMS = 1 << 24
-# trigrams of a pattern that are looked up: the rarest; the others hardly exclude anything more
+# maximum number of trigrams of a pattern to look up, the rarest ones; more would exclude little
 _LOOKED_UP = 6
-# To match so few entries is cheaper than to read another set.
+# Matching this number of entries is cheaper than reading another set.
 _FEW = 64
-# Matching a candidate costs more than matching a neighbour of a text in a row.
+# Matching a scattered candidate costs more than matching an entry in a sequential scan.
 _WORTH_IT = 4
 
 
@@ -83,7 +84,7 @@ class TrigramIndexType:
 
 
 def _entries_by_trigram(data: Ids, offsets: Ids) -> tuple[Ids, Ids, Ids]:
-    """Return the trigrams that occur, uint32 [n] ascending, and starts and entries of each as of `docs_by_key`."""
+    """Return the trigrams that occur, uint32 [n] ascending, and starts and entries of each as from `docs_by_key`."""
     occurs = np.zeros(_TRIGRAMS, np.bool_)
     mark_trigrams(data, offsets, occurs)
     codes = np.flatnonzero(occurs).astype(np.uint32)
@@ -97,7 +98,7 @@ def _entries_by_trigram(data: Ids, offsets: Ids) -> tuple[Ids, Ids, Ids]:
 
 
 class TrigramIndex(SecondaryIndex):
-    """The trigrams of a dictionary's entries. is_ascii: whether the entries are ASCII throughout."""
+    """The trigrams of a dictionary's entries. is_ascii: whether all entries are ASCII."""
 
     def __init__(self, kind: str, column: str, codes: Ids, sets: DocSets, num_entries: int, *, is_ascii: bool) -> None:
         self.kind = kind
@@ -127,7 +128,7 @@ class TrigramIndex(SecondaryIndex):
         return np.frombuffer(found.to_array(), np.uint32).astype(np.int32)
 
     def _runs(self, condition: Expression) -> list[bytes]:
-        """Return texts that every match contains, ASCII letters in any case; empty where none is known."""
+        """Return texts that every match contains, ignoring the case of ASCII letters; empty if none is known."""
         if not isinstance(condition, Call) or condition.args[:1] != (self._column,):
             return []
         constants = [arg.value for arg in condition.args[1:] if isinstance(arg, Literal)]
@@ -142,7 +143,7 @@ class TrigramIndex(SecondaryIndex):
         return []
 
     def _folded(self, runs: Sequence[str]) -> list[bytes]:
-        """Return what is left of texts whose case is ignored: characters that have another case beyond ASCII end a run."""
+        """Split texts for case-insensitive matching at the characters that have case variants beyond ASCII."""
         return [part.encode() for run in runs for part in _plain_parts(run.lower(), splits="" if self._is_ascii else "ks")]
 
 

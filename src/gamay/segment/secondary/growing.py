@@ -1,7 +1,7 @@
-"""Secondary indexes of a consuming segment: immutable ones of blocks of rows, built beside consumption.
+"""Secondary indexes of a consuming segment: immutable indexes of blocks of rows, built in the background.
 
-Rows that are in no block yet are scanned, so queries see every row at once, and what they find does not depend on how far
-the indexes are.
+Rows that are not in a block yet are scanned, so queries see every row immediately, and results do not depend on the
+progress of the indexes.
 """
 
 import logging
@@ -27,11 +27,11 @@ from gamay.segment.spi import Column, Found, Ids, IndexedTexts, NearestSearch, N
 _log = logging.getLogger(__name__)
 _REMOVALS_MAX = 100
 BLOCK_ROWS = 1 << 16
-"""Rows of a block: scanning so many takes a few milliseconds, and an index of them is still worth its files."""
+"""Rows per block: few enough to be scanned in milliseconds, and enough to be worth an index and its files."""
 
 
 class View(Protocol):
-    """What is asked of the view of a consuming segment."""
+    """The part of a consuming segment's view that is used."""
 
     @property
     def num_docs(self) -> int: ...
@@ -66,7 +66,7 @@ class _BlockColumn:
 
 
 class BlockedIndex(SecondaryIndex):
-    """The indexes of the first blocks of a consuming segment's rows, as one. blocks: of `block_rows` rows each."""
+    """The combined indexes of the first blocks of a consuming segment. blocks: of `block_rows` rows each."""
 
     def __init__(self, kind: str, blocks: Sequence[SecondaryIndex], block_rows: int) -> None:
         self.kind = kind
@@ -110,7 +110,7 @@ class BlockedIndex(SecondaryIndex):
 
 @dataclass
 class _Growing:
-    """One declared index: the blocks that are built, and whether one could not be: then there will be no more.
+    """One declared index: its built blocks, and whether building one failed, after which no more are built.
 
     folder: of its files.
     """
@@ -124,7 +124,7 @@ class _Growing:
 class GrowingIndexes:
     """The secondary indexes of one consuming segment. of_columns: by column, the blocks that are ready.
 
-    One thread tells of new rows (`follow`); another builds the blocks one by one, and ends with the last full one.
+    One thread announces new rows (`follow`); another builds blocks one by one, and ends when no full one is left.
     """
 
     def __init__(self, declarations: Sequence[IndexDeclaration], folder: Path) -> None:
@@ -143,7 +143,7 @@ class GrowingIndexes:
         self.of_columns: Mapping[str, Sequence[SecondaryIndex]] = MappingProxyType({})
 
     def follow(self, view: View) -> None:
-        """Take note of the rows that there are now; blocks that have become full are built by another thread."""
+        """Announce the present rows; another thread builds the blocks that have become full."""
         if not self._every or view.num_docs < (self._num_blocks + 1) * self._block_rows:
             return
         with self._lock:
@@ -154,10 +154,10 @@ class GrowingIndexes:
         threading.Thread(target=self._build_blocks, name="index-blocks", daemon=True).start()
 
     def close(self) -> None:
-        """Build no more; the files go, and what is open stays readable."""
+        """Stop building and remove the files; open indexes stay readable."""
         with self._lock:
             self._is_closed = True
-        for _ in range(_REMOVALS_MAX):  # a block that is being built may write a file while its folder is removed
+        for _ in range(_REMOVALS_MAX):  # a concurrent build may write a file while its folder is being removed
             shutil.rmtree(self._folder, ignore_errors=True)
             if not self._folder.exists():
                 break
@@ -170,7 +170,7 @@ class GrowingIndexes:
             self.of_columns = self._by_column()
 
     def _next(self) -> View | None:
-        """Return a view that has another full block; None when there is none, and then this thread ends."""
+        """Return a view that has another full block, or None to end the thread."""
         with self._lock:
             view = self._latest
             if self._is_closed or view is None or view.num_docs < (self._num_blocks + 1) * self._block_rows:
@@ -183,9 +183,9 @@ class GrowingIndexes:
             return
         try:
             growing.blocks.append(self._block(view, growing))
-        except Exception:  # noqa: BLE001 - whatever is wrong with an index, the rows can be read without it
+        except Exception:  # noqa: BLE001 - no error of an index may fail consumption: rows can be read without it
             growing.is_failed = True
-            if not self._is_closed:  # else its folder is gone
+            if not self._is_closed:  # else its folder has been removed
                 declared, first = growing.declaration, self._num_blocks * self._block_rows
                 named = ", ".join(declared.columns)
                 _log.exception("rows from %d on have no %s index of %s, it cannot be built", first, declared.kind, named)

@@ -14,7 +14,7 @@ from gamay.segment.secondary.spi import IndexType
 
 @cache
 def index_type(kind: str) -> IndexType:
-    """Return the type of a kind, one of `SECONDARY_TYPES`. Raises InvalidConfigError for one of a package that is broken."""
+    """Return the type of a kind, one of `SECONDARY_TYPES`. Raises InvalidConfigError if its module cannot be loaded."""
     path = SECONDARY_TYPES[kind]
     module, _, name = path.partition(":")
     try:
@@ -28,6 +28,6 @@ def index_type(kind: str) -> IndexType:
 
 @cache
 def missing_extra(kind: str) -> str | None:
-    """Return the extra without which indexes of a kind cannot be built or asked; None when it is installed."""
+    """Return the missing extra that is needed to build or query indexes of a kind; None if nothing is missing."""
     wanted = index_type(kind)
     return wanted.extra if wanted.needs is not None and find_spec(wanted.needs) is None else None

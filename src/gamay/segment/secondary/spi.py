@@ -1,4 +1,4 @@
-"""The contract of a secondary index type: how it is built, opened and checked. How it is asked: `gamay.segment.spi`."""
+"""The interface of a secondary index type: to build, open and check it. To query it: `gamay.segment.spi`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,12 +8,12 @@ from gamay.segment.spi import IndexSource, SecondaryIndex
 
 
 class IndexType(Protocol):
-    """A kind of index, stateless. Its files lie in a folder of their own.
+    """A stateless kind of index. Its files are in a separate folder.
 
-    kind: its key in `fieldConfigList.indexes`, or one of `gamay.model.index.kinds.KINDS_OF_TABLES`. needs: the module with
-    which it is built and asked, None where Gamay's own code does both; extra: the extra of the package that brings it.
-    of_blocks: whether it can be built of blocks of a consuming segment's rows, which have no dictionary. is_portable: that
-    files that came with a pushed segment are used, once `check` has passed; else the server builds its own.
+    kind: its key in `fieldConfigList.indexes`, or one of `gamay.model.index.kinds.KINDS_OF_TABLES`. needs: the module
+    needed to build and query it, None if Gamay itself does both; extra: the package extra that installs it.
+    of_blocks: whether it can be built from blocks of a consuming segment's rows, which have no dictionary. is_portable:
+    whether files of a pushed segment are used after `check`; else the server builds its own.
     """
 
     kind: str
@@ -23,23 +23,22 @@ class IndexType(Protocol):
     is_portable: bool
 
     def build(self, columns: Sequence[IndexSource], settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-        """Write the index into an empty folder, on this thread; return what `open` needs to know of it, of JSON types.
+        """Write the index into an empty folder, on this thread; return the content for `open`, of JSON types.
 
-        A `note` in it is shown to people, such as why a segment is better read without the index.
-
-        Raises InvalidConfigError for settings that have no meaning, or columns that cannot have the index.
+        A `note` in it is shown to people, such as why the index is omitted in a segment.
+        Raises InvalidConfigError for invalid settings, or columns that cannot have the index.
         """
         ...
 
     def open(
         self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource], settings: Mapping[str, Any]
     ) -> SecondaryIndex:
-        """Open what `build` wrote; `content` is what it returned. The files are those of their checksums."""
+        """Open the index. content: the result of `build`. The checksums of the files have been verified."""
         ...
 
     def check(self, folder: Path, content: Mapping[str, Any], columns: Sequence[IndexSource]) -> None:
-        """Raise CorruptSegmentError where files of unknown origin would make `open` or a question fail or read beyond them.
+        """Raise CorruptSegmentError if untrusted files would make `open` or a query fail or read out of bounds.
 
-        Called only where `is_portable`.
+        Called only if `is_portable`.
         """
         ...

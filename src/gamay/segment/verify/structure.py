@@ -1,6 +1,7 @@
-"""Buffers of a column against its metadata, and against each other, at the speed of memory.
+"""Checks of a column's buffers against its metadata, and against each other, at memory bandwidth.
 
-What readers and kernels rely on is checked here once, when a segment is pushed and when it is loaded: sizes that agree with
+The assumptions of readers and kernels are checked once, when a segment is pushed and when it is loaded: sizes that agree
+with
 the number of docs, offsets that ascend and stay inside, ids below the cardinality, dictionaries that ascend, sets of docs
 within the segment. Compressed chunks are checked when they are decompressed (`gamay.segment.encode.raw`).
 """
@@ -35,12 +36,12 @@ _DECIMAL = r"\A-?[0-9]+(?:\.[0-9]+)?\z"
 
 
 def check_column(meta: ColumnMeta, file: BufferFile, num_docs: int) -> None:
-    """Raise CorruptSegmentError unless all buffers of a column have the structure that its metadata says."""
+    """Raise CorruptSegmentError unless all buffers of a column have the structure described by its metadata."""
     _Checker(meta, file, num_docs).check()
 
 
 class _Checker(BufferChecker):
-    """The buffers of one column, of which each is checked by the method that its kind begins with."""
+    """Checker of the buffers of one column; the prefix of a buffer's kind selects the method."""
 
     def __init__(self, meta: ColumnMeta, file: BufferFile, num_docs: int) -> None:
         super().__init__(file, meta.buffers, f"column '{meta.name}'")
@@ -105,7 +106,8 @@ class _Checker(BufferChecker):
                 self.expect("metadata", found == bound, f"the bound {bound!r} is not {found!r}, that of its dictionary")
 
     def _texts(self, kind: str, offsets: Ids, data: Ids) -> pa.BinaryArray:
-        """Return values of variable width, whose offsets were checked, after looking at what their type demands of each."""
+        """Check values of variable width, whose offsets have been checked, for the requirements of their type, and return
+        them."""
         data_type = self._meta.data_type
         stored = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
         if data_type.is_text:
@@ -193,7 +195,7 @@ class _Checker(BufferChecker):
             self._texts("forward.data", shifted, data[part[0] : part[-1]])
 
     def _index(self, kind: str) -> tuple[int, int, Ids]:
-        """Return values per part, number of parts, and what follows these in the index of compressed parts."""
+        """Return values per part, number of parts, and the rest of the index of compressed parts."""
         index = self.array(kind, np.int64)
         self.expect(kind, len(index) > 2 and index[0] > 0 and index[1] == self._num_values, "counts that do not agree")
         return int(index[0]), -(-self._num_values // int(index[0])), index[2:]

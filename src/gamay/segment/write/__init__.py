@@ -1,1 +1,1 @@
-"""Building segments: rows in, encoded columns, a complete folder out. Start at `builder`."""
+"""Building of segments: rows are encoded by column and written as a complete folder. Start at `builder`."""

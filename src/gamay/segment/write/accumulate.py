@@ -1,4 +1,4 @@
-"""One column while its segment is built: rows in, encoded chunks kept, everything sorted and joined at the end.
+"""One column while its segment is built: rows are kept as encoded chunks, which are sorted and joined at the end.
 
 Memory is bounded by the segment: a dictionary column keeps for each chunk its distinct values and their narrow ids, a
 raw column its values.
@@ -42,10 +42,10 @@ class RawColumn:
 
 
 class ColumnAccumulator:
-    """Takes the rows of one column, chunk by chunk."""
+    """Accumulator of the rows of one column, in chunks."""
 
     def __init__(self, data_type: DataType, single_value: bool, default: LiteralValue, encode: bool) -> None:
-        """`default` stands in for rows without a value; `encode` keeps chunks as ids instead of values."""
+        """`default` replaces nulls; `encode` keeps chunks as ids instead of values."""
         self._data_type = data_type
         self._single_value = single_value
         self._default = arrow_scalar(default, data_type)
@@ -57,7 +57,7 @@ class ColumnAccumulator:
         self._num_docs = 0
 
     def append(self, array: pa.Array) -> None:
-        """Take the next rows: an array of the conformed type, nulls included."""
+        """Append rows: an array of the schema's type, nulls included."""
         num_docs = len(array)
         values, lengths, nulls = without_nulls(array, self._single_value, self._default)
         if lengths is not None:
@@ -76,7 +76,7 @@ class ColumnAccumulator:
             self._ids.append(encoded.indices.to_numpy().astype(id_dtype(len(encoded.dictionary))))
 
     def finish_encoded(self) -> EncodedColumn:
-        """Return the rows with one sorted dictionary; only when encoding."""
+        """Return the rows with one sorted dictionary; only if `encode`."""
         dictionary, ids_of_parts = sort_distinct(self._values, self._data_type)
         dtype = id_dtype(len(dictionary))
         ids = np.empty(sum(map(len, self._ids)), dtype)
@@ -89,7 +89,7 @@ class ColumnAccumulator:
         return EncodedColumn(dictionary, ids, self._offsets(), self._nulls())
 
     def finish_raw(self) -> RawColumn:
-        """Return the rows as values; only when not encoding."""
+        """Return the rows as values; only if not `encode`."""
         values = concat_stored(self._values) if self._values else empty_stored(self._data_type)
         return RawColumn(values, self._offsets(), self._nulls())
 
@@ -110,10 +110,10 @@ class ColumnAccumulator:
 
 
 def without_nulls(array: pa.Array, single_value: bool, default: pa.Scalar) -> "tuple[pa.Array, Ids | None, Ids | None]":
-    """Return what is stored of rows of a conformed type: (values, lengths, nulls).
+    """Return the stored form of rows of the schema's type: (values, lengths, nulls).
 
-    values: without nulls, NaN and -0.0; lengths: int32, how many values each row has, None for a single-value column; nulls:
-    bool, the rows that had no value and hold the default, or None when there are none.
+    values: without nulls, NaN and -0.0; lengths: int32, the number of values of each row, None for a single-value column;
+    nulls: bool, the rows whose value was missing and replaced by the default, None if there are none.
     """
     if not single_value:
         return _flatten(array, default)
@@ -137,7 +137,7 @@ def _fill_nulls(array: pa.Array, default: pa.Scalar) -> "tuple[pa.Array, Ids | N
 
 
 def _flatten(array: pa.Array, default: pa.Scalar) -> "tuple[pa.Array, Ids, Ids | None]":
-    """Return (values, int32 lengths of rows, rows without a value or None); a row without values gets the default."""
+    """Return (values, int32 lengths of rows, null rows or None); a row without values gets the default."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int32)
     values = _normalise(array.flatten())
     if values.null_count:
@@ -161,6 +161,6 @@ def _flatten(array: pa.Array, default: pa.Scalar) -> "tuple[pa.Array, Ids, Ids |
 
 
 def _drop_unused(dictionary: Stored, ids: Ids) -> tuple[Stored, Ids]:
-    """Leave only the entries of a BOOLEAN dictionary that occur."""
+    """Remove the unused entries of a BOOLEAN dictionary."""
     used = np.unique(ids)
     return dictionary[used], np.searchsorted(used, ids).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Building an immutable segment from conformed Arrow batches."""
+"""Building of an immutable segment from Arrow batches in the schema's types."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +12,12 @@ from gamay.model.table.table_config import TableConfig
 from gamay.segment.write.accumulate import ColumnAccumulator
 from gamay.segment.write.folder_writer import SegmentPlan, write_segment
 
-# Small batches are joined up to this many rows before they are encoded, large ones cut: ids of a chunk then fit 16 bits.
+# Small batches are joined up to this number of rows, and large ones split, so that the ids of a chunk fit 16 bits.
 _CHUNK_ROWS = 1 << 16
 
 
 class SegmentBuilder:
-    """Takes rows, then writes the segment folder `out_dir/name`, all or nothing.
+    """Builder of the segment folder `out_dir/name`, which is written atomically.
 
     Memory is bounded by the segment: chunks are kept dictionary-encoded. Equal rows in equal order and equal config give
     the same bytes in `columns.bin`.
@@ -32,7 +32,7 @@ class SegmentBuilder:
         *,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Prepare an empty segment; raises InvalidConfigError when an index cannot be built on its column."""
+        """Prepare an empty segment; raises InvalidConfigError if an index cannot be built on its column."""
         self._plan = SegmentPlan.of(schema, table_config, name, clock.now_ms())
         self._out_dir = Path(out_dir)
         self._columns = [plan.accumulator() for plan in self._plan.columns]
@@ -42,7 +42,7 @@ class SegmentBuilder:
         self.num_docs = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows: a conformed batch (see `gamay.functions.arrow`); raises ValueError for another one."""
+        """Append a batch in the schema's types (see `gamay.functions.arrow`); raises ValueError for other types."""
         if not batch.schema.equals(self._arrow_schema):
             raise ValueError(
                 f"the batch is not conformed: it has\n{batch.schema}\nand the segment takes\n{self._arrow_schema}"
@@ -56,13 +56,13 @@ class SegmentBuilder:
     def build(self) -> Path:
         """Write the segment and return its folder; the builder cannot be used afterwards.
 
-        Raises ConflictError when the folder exists already, RecordError for a time that is not of its column's format.
+        Raises ConflictError if the folder exists, RecordError for a time that is not in its column's format.
         """
         self._encode_pending()
         return write_segment(self._plan, self._finished(), self.num_docs, self._out_dir)
 
     def _finished(self) -> Iterator[ColumnAccumulator]:
-        """Yield the columns; each one's chunks are let go of as soon as it is written."""
+        """Yield the columns; the chunks of each are released as soon as it is written."""
         while self._columns:
             yield self._columns.pop(0)
 

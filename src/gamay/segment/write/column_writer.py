@@ -1,4 +1,4 @@
-"""One finished column into buffers: dictionary, forward index, secondary indexes, statistics."""
+"""Writing of one finished column to buffers: dictionary, forward index, indexes, statistics."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,9 +29,9 @@ from gamay.segment.write.stats import encoded_stats, id_counts, raw_stats
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """What is to be made of one column.
+    """How to write one column.
 
-    default: what stands in for a row without a value. keep_nulls: remember those rows. keep_bounds: tell the least and the
+    default: replaces nulls. keep_nulls: store which rows are null. keep_bounds: store the least and the
     greatest value in the metadata.
     """
 
@@ -43,7 +43,7 @@ class ColumnPlan:
     indexing: IndexingConfig
 
     def __post_init__(self) -> None:
-        """Raise InvalidConfigError for what cannot be built, before any row is taken."""
+        """Raise InvalidConfigError for an impossible configuration, before any row is accepted."""
         config, spec = self.config, self.spec
         if config.range and not config.dictionary and fixed_dtype(spec.data_type) is None:
             raise InvalidConfigError(
@@ -54,25 +54,25 @@ class ColumnPlan:
             raise InvalidConfigError(f"column '{spec.name}' is multi-value, so the table cannot be partitioned by it")
 
     def raw_form(self, values: Stored, is_sorted: bool) -> RawForm:
-        """Return how values are stored without a dictionary. is_sorted: those of single-value rows ascend."""
+        """Return the storage form of values without a dictionary. is_sorted: those of single-value rows ascend."""
         return raw_form(self.config, self.spec.role, self.spec.data_type, values, is_sorted)
 
     @cached_property
     def partition(self) -> PartitionFunction | None:
-        """The function by which the table is partitioned, if it is by this column."""
+        """The partition function, if the table is partitioned by this column."""
         declared = self.config.partition
         if declared is None:
             return None
         return partition_function(declared.function_name, declared.num_partitions, declared.function_config)
 
     def accumulator(self) -> ColumnAccumulator:
-        """Return the empty column."""
+        """Return an empty accumulator of the column."""
         return ColumnAccumulator(self.spec.data_type, self.spec.single_value, self.default, self.config.dictionary)
 
     def dictionary_pays(self, num_values: int, cardinality: int, raw_bytes: float | None = None) -> bool:
-        """Return False when a dictionary saves too little room, as `optimizeDictionary` has it, or costs queries time.
+        """Return False if a dictionary saves too little space, as defined by `optimizeDictionary`, or slows down queries.
 
-        raw_bytes: of all values in their raw form; None: as plain ones, as `optimizeDictionary` has them.
+        raw_bytes: of all values in their raw form; None: their plain size, as defined by `optimizeDictionary`.
         """
         if not self.config.may_drop_dictionary or not self.spec.single_value:
             return True
@@ -87,14 +87,14 @@ class ColumnPlan:
         return num_values * dtype.itemsize > self.indexing.no_dictionary_size_ratio_threshold * encoded_bytes
 
     def why_dictionary(self) -> str:
-        """Say why a column has a dictionary."""
+        """Return the reason why a column has a dictionary."""
         if self.config.by_cost:
             return "its dictionary stays in the cache, or saves much room"
         return "optimizeDictionary: its dictionary saves room" if self.config.optimize_dictionary else ""
 
 
 class FinishedColumn(Protocol):
-    """All rows of a column, in either form; which one is asked for is the plan's choice, and it is asked for once."""
+    """All rows of a column, in the form that the plan selects; finished only once."""
 
     def finish_encoded(self) -> EncodedColumn: ...
     def finish_raw(self) -> RawColumn: ...
@@ -113,7 +113,7 @@ def write_column(writer: BufferWriter, plan: ColumnPlan, finished: FinishedColum
 
 
 def _raw_bytes(plan: ColumnPlan, column: EncodedColumn) -> float | None:
-    """Return the bytes of the values of rows without the dictionary, whose distinct values tell the frame of all."""
+    """Return the bytes of the values without the dictionary, from the frame of the distinct values."""
     if not isinstance(column.dictionary, np.ndarray):
         return None
     framing = plan.raw_form(column.dictionary, is_sorted=False).framing
@@ -146,7 +146,7 @@ def _write_raw(writer: BufferWriter, plan: ColumnPlan, column: RawColumn, cardin
 def _write_rows(
     writer: BufferWriter, plan: ColumnPlan, column: EncodedColumn | RawColumn, is_sorted: bool, counts: "Ids | None" = None
 ) -> list[BufferMeta]:
-    """Write what both encodings have: offsets of multi-value rows, and indexes. counts: how often each id occurs."""
+    """Write the parts common to both encodings: offsets of multi-value rows, and indexes. counts: occurrences of each id."""
     values, ids = (column.dictionary, column.ids) if isinstance(column, EncodedColumn) else (column.values, None)
     null_docs = column.null_docs if plan.keep_nulls else column.null_docs[:0]
     rows = IndexedRows(plan.config, plan.spec.data_type, values, ids, counts, column.offsets, null_docs, is_sorted)

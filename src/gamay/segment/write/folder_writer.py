@@ -1,4 +1,4 @@
-"""A segment's folder from its finished columns, all or nothing."""
+"""Atomic writing of a segment's folder from its finished columns."""
 
 import shutil
 import tempfile
@@ -20,9 +20,9 @@ from gamay.storage.files import publish_folder
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """What is to be made of a table's rows. created_ms: milliseconds since the epoch.
+    """How to write a table's rows. created_ms: milliseconds since the epoch.
 
-    columns: those of the rows. timestamps: by their names, what timestamp indexes derive from them when they are written.
+    columns: those of the schema. timestamps: by column name, the columns that timestamp indexes derive.
     """
 
     schema: Schema
@@ -34,7 +34,7 @@ class SegmentPlan:
 
     @classmethod
     def of(cls, schema: Schema, table_config: TableConfig, name: str, created_ms: int) -> "SegmentPlan":
-        """Plan every stored column; raises InvalidConfigError when an index cannot be built on its column."""
+        """Plan every stored column; raises InvalidConfigError if an index cannot be built on its column."""
         columns = [
             ColumnPlan(
                 spec,
@@ -56,10 +56,10 @@ class SegmentPlan:
 def write_segment(
     plan: SegmentPlan, columns: Iterable[FinishedColumn], num_docs: int, out_dir: Path, *, durable: bool = True
 ) -> Path:
-    """Write the folder `out_dir/name` and return it; columns, in the order of the plan, are taken one after the other.
+    """Write the folder `out_dir/name` and return it. columns: in the order of the plan, consumed one by one.
 
-    durable: False leaves it to the caller, or to a copy made elsewhere, that the folder outlives a crash of the machine.
-    Raises ConflictError when the folder exists already, RecordError for a time that is not of its column's format.
+    durable: sync the files; with False, the caller ensures durability, perhaps by a copy elsewhere.
+    Raises ConflictError if the folder exists, RecordError for a time that is not in its column's format.
     """
     final = out_dir / plan.name
     if final.exists():
@@ -84,7 +84,7 @@ def write_segment(
 def _written(
     writer: BufferWriter, plan: ColumnPlan, column: FinishedColumn, timestamps: Sequence[TimestampPlan]
 ) -> dict[str, ColumnMeta]:
-    """Write a column, and those that a timestamp index derives from it."""
+    """Write a column and the columns that a timestamp index derives from it."""
     retained = RetainedColumn(column) if timestamps else None
     written = {plan.spec.name: write_column(writer, plan, retained or column)}
     for derived in timestamps:
@@ -124,14 +124,14 @@ def _metadata(plan: SegmentPlan, num_docs: int, columns: Mapping[str, ColumnMeta
 
 
 def _default(spec: FieldSpec, table_config: TableConfig, created_ms: int) -> LiteralValue:
-    """What stands in for a missing value: in the time column the present time, unless the default is a sane one."""
+    """Return the replacement of nulls: in the time column the creation time, unless the default is a valid time."""
     if spec.name != table_config.time_column or spec.format is None:
         return spec.default_null_value
     try:
         if sane_time(_to_millis(spec, spec.default_null_value) or 0):
             return spec.default_null_value
     except ValueError:
-        pass  # a default such as "null" is no time at all, so it is not a sane one either
+        pass  # a default such as "null" is not a time, so it is not valid either
     now = spec.format.from_millis(created_ms)
     return str(now) if spec.data_type.is_text else int(now)
 

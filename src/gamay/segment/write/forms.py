@@ -1,9 +1,9 @@
-"""Which form a column is stored in, where the table config leaves it to the rows: by what scans cost, and by room.
+"""Choice of a column's storage form, if the table config leaves it open: by the cost of scans, and by size.
 
 `benchmarks/kernels/frames.py` measures sums, groups and ranges of each form; its numbers are in docs/performance.md. A frame
-is never slower than plain values and takes less room, so it is chosen wherever one fits. A dictionary that stays in the
-cache of a core is read about as quickly, and numbers groups, too: it stays. One that does not costs a cache miss for each
-value, some times what reading it costs.
+is never slower than plain values and is smaller, so it is chosen if one fits. A dictionary that fits the cache
+of a core is read about as fast, and also numbers groups, so it is kept. A larger one costs a cache miss for each
+value, several times the cost of reading the value.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from gamay.segment.encode.frames import FRAME, FrameMeta, Framing, find_framing,
 from gamay.segment.encode.raw import PASS_THROUGH, write_raw
 from gamay.segment.encode.storage_form import Stored
 
-# of a dictionary: what stays in the cache of a core; and how many times as much room raw values may take
+# size of a dictionary that fits a core's cache, and the factor by which raw values may be larger
 CACHED_BYTES = 1 << 20
 RAW_MOST = 1.6
 
 
 @dataclass(frozen=True, slots=True)
 class RawForm:
-    """How raw values are stored, and why. framing: where `codec` is FRAME."""
+    """The storage form of raw values, and the reason. framing: set if `codec` is FRAME."""
 
     codec: str
     framing: Framing | None
@@ -33,7 +33,7 @@ class RawForm:
 
     @property
     def frame(self) -> FrameMeta | None:
-        """What the metadata says of the codes."""
+        """The frame for the metadata."""
         return None if self.framing is None else self.framing.meta
 
     def write(self, writer: BufferWriter, values: Stored, config: ColumnIndexConfig) -> list[BufferMeta]:
@@ -44,7 +44,7 @@ class RawForm:
 
 
 def raw_form(config: ColumnIndexConfig, role: FieldRole, data_type: DataType, values: Stored, is_sorted: bool) -> RawForm:
-    """Choose the form of raw values: metrics are read whole, sorted rows are searched, both in place.
+    """Choose the form of raw values: metrics are scanned, sorted rows are searched, both in place.
 
     is_sorted: the values of single-value rows ascend.
     """
@@ -61,7 +61,7 @@ def raw_form(config: ColumnIndexConfig, role: FieldRole, data_type: DataType, va
 
 
 def dictionary_costs_time(num_values: int, cardinality: int, width: int, raw_width: float) -> bool:
-    """Whether rows of metrics are added up faster where they are raw, in not much more room.
+    """Whether metrics are summed faster as raw values, which are not much larger.
 
     width: bytes of a distinct value; raw_width: of a value in its raw form.
     """

@@ -1,7 +1,7 @@
-"""Some rows of segments as a new segment: column by column, by dictionary, never by row.
+"""Writing of selected rows of segments as a new segment, by column and dictionary, never by row.
 
-A column at a time is in memory: the ids, or values, of the rows that are kept. Entries of dictionaries that no kept row has
-are left out, so the new segment is as if it had been built of these rows.
+Memory holds one column at a time: the ids, or values, of the rows that are kept. Unused dictionary entries are dropped, so
+the new segment is the same as if it had been built from these rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,14 +30,14 @@ from gamay.segment.write.folder_writer import SegmentPlan, write_segment
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """A segment, and the docs of it that are kept: int32, ascending."""
+    """A segment, and its docs to keep: int32, ascending."""
 
     segment: ImmutableSegment
     docs: DocIds
 
     @classmethod
     def of(cls, segment: ImmutableSegment, rows: BitMap) -> "KeptRows":
-        """Raises InvalidConfigError when the bitmap is of another segment."""
+        """Return the rows of a bitmap; raises InvalidConfigError if the bitmap has docs beyond the segment."""
         if rows and rows.max() >= segment.num_docs:
             raise InvalidConfigError(
                 f"row {rows.max()} of segment '{segment.name}' is to be kept, which has {segment.num_docs} rows"
@@ -54,11 +54,11 @@ def write_kept(
     created_ms: int,
     given: "Mapping[str, KeptColumn | GivenColumn] | None" = None,
 ) -> Path:
-    """Write the kept rows of segments, one after the other, as the segment `out_dir/name`, and return its folder.
+    """Write the kept rows of segments, concatenated, as the segment `out_dir/name`, and return its folder.
 
-    given: columns, by name, that have other values than in the segments. Rows are in the order of the table's sorted column,
-    if it has one, equal ones as they are. Columns that a segment lacks have their default value, as null. Raises
-    InvalidConfigError when a column has another type than the schema says or grows too large, ConflictError when the folder
+    given: columns, by name, whose values differ from those in the segments. Rows are ordered by the table's sorted column,
+    if any, stably. Columns missing in a segment are null, with their default value. Raises
+    InvalidConfigError if a column's type differs from the schema's or it grows too large, ConflictError if the folder
     exists.
     """
     plan = SegmentPlan.of(schema, config, name, created_ms)
@@ -79,7 +79,7 @@ def write_kept(
 class KeptColumn:
     """A column of the kept rows; implements `column_writer.FinishedColumn`.
 
-    order: the rows as they are to come. erased: every row is null, whatever the segments have.
+    order: the new order of rows. erased: every row becomes null.
     """
 
     def __init__(self, plan: ColumnPlan, parts: Sequence[KeptRows], *, erased: bool = False) -> None:
@@ -108,7 +108,7 @@ class KeptColumn:
         return RawColumn(values if positions is None else take(values, positions), offsets, self._null_docs())
 
     def stored(self) -> "tuple[Stored, Ids | None]":
-        """Return (values in stored form, offsets of multi-value rows) of the rows as the segments have them."""
+        """Return (values in stored form, offsets of multi-value rows) of the rows in their original order."""
         found: list[Stored] = []
         lengths: list[Ids] = []
         for column, docs in self._parts:
@@ -131,7 +131,7 @@ class KeptColumn:
         return column.with_forward(), part.docs
 
     def encoded(self) -> "tuple[Stored, Ids, Ids | None]":
-        """Return (dictionary, ids, offsets) of the rows as the segments have them."""
+        """Return (dictionary, ids, offsets) of the rows in their original order."""
         dictionaries: list[Stored] = []
         ids_of_parts: list[Ids] = []
         lengths: list[Ids] = []
@@ -174,7 +174,7 @@ class KeptColumn:
         return offsets.astype(np.int32)
 
     def _reordered(self, offsets: "Ids | None") -> "tuple[Ids | None, Ids | None]":
-        """Return where the values of the rows in their new order are (None: where they are), and the rows' offsets."""
+        """Return the positions of the values in the rows' new order (None: unchanged), and the rows' offsets."""
         if self.order is None or offsets is None:
             return self.order, offsets
         starts, ends = offsets[self.order], offsets[self.order + 1]
@@ -187,7 +187,7 @@ class KeptColumn:
         return np.flatnonzero(is_null if self.order is None else is_null[self.order])
 
     def nulls(self) -> Ids:
-        """Return which rows are null, as the segments have them: bool."""
+        """Return which rows are null, in their original order: bool."""
         is_null = np.zeros(self._num_docs, np.bool_)
         begin = 0
         for column, docs in self._parts:
@@ -219,12 +219,12 @@ class GivenColumn:
         self._nulls = nulls
 
     def encoded(self) -> tuple[Stored, Ids, None]:
-        """Return (dictionary, ids, no offsets) of the rows as they are given."""
+        """Return (dictionary, ids, no offsets) of the rows in the given order."""
         dictionary, (ids,) = sort_distinct([self._values], self._data_type)
         return dictionary, ids.astype(id_dtype(len(dictionary))), None
 
     def nulls(self) -> Ids:
-        """Return which rows are null, as they are given: bool."""
+        """Return which rows are null, in the given order: bool."""
         return self._nulls
 
     def ascending(self) -> "Ids | None":

@@ -1,4 +1,4 @@
-"""Building the secondary indexes of a segment's folder."""
+"""Building of the secondary indexes of a segment's folder."""
 
 import logging
 import shutil
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def buildable(declarations: Sequence[IndexDeclaration], info: SegmentMetadata) -> list[IndexDeclaration]:
-    """Return those indexes whose columns a segment has, and whose libraries are installed."""
+    """Return the indexes whose columns the segment has, and whose libraries are installed."""
     return [
         declaration
         for declaration in declarations
@@ -35,8 +35,8 @@ def add_indexes(
 ) -> None:
     """Build indexes into the folder of a segment that has none, on the caller's thread.
 
-    present: sound ones of another copy of the segment, whose files are taken where they are what is declared. An index that
-    cannot be built is left out, and the log says why: the segment can be read without it.
+    present: intact indexes of another copy of the segment, whose files are reused if declared. An index that
+    cannot be built is omitted and logged: the segment can be read without it.
     """
     segment = open_segment(folder, verify=False)
     try:
@@ -46,7 +46,7 @@ def add_indexes(
             same = next((index for index in present if index.declaration == declaration), None)
             try:
                 built = _build(segment, declaration, target, clock) if same is None else link_index(same, target)
-            except Exception:  # noqa: BLE001 - whatever is wrong with an index, its segment can be read without it
+            except Exception:  # noqa: BLE001 - no error of an index may fail the segment, which can be read without it
                 named = ", ".join(declaration.columns)
                 _log.exception("segment %s has no %s index of %s, it cannot be built", segment.name, declaration.kind, named)
                 shutil.rmtree(target, ignore_errors=True)

@@ -19,7 +19,7 @@ _FLOATS = (DataType.FLOAT, DataType.DOUBLE)
 
 
 def id_counts(ids: Ids, cardinality: int) -> Ids:
-    """Return int64 [cardinality]: how often each id occurs."""
+    """Return the number of occurrences of each id: int64 [cardinality]."""
     counts = np.zeros(cardinality, np.int64)
     count_ids(ids, counts)
     return counts
@@ -43,7 +43,7 @@ def encoded_stats(column: EncodedColumn, data_type: DataType, counts: Ids, parti
 
 
 def raw_stats(column: RawColumn, data_type: DataType, partition: PartitionInfo | None) -> ColumnStats:
-    """Return the statistics of a raw column; its cardinality is not known."""
+    """Return the statistics of a raw column; its cardinality is unknown."""
     values = column.values
     minimum, maximum = value_bounds(values, data_type)
     return ColumnStats(
@@ -66,7 +66,7 @@ def _max_values_per_row(offsets: "Ids | None", num_values: int) -> int:
 
 
 def value_bounds(values: Stored, data_type: DataType) -> tuple[LiteralValue, LiteralValue]:
-    """Return the least and the greatest value; None without any."""
+    """Return the least and the greatest value; None if there are none."""
     if len(values) == 0:
         return None, None
     if data_type is DataType.BIG_DECIMAL:
@@ -93,14 +93,14 @@ def _total(values: Stored, counts: "Ids | None", data_type: DataType) -> int | f
     """Return the sum of values, each taken `counts` times (or once): exact for integers."""
     if data_type in _FLOATS:
         weighted = values.astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs add up to NaN, as they should
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs add up to NaN, as intended
             return float(weighted.sum() if counts is None else (weighted * counts).sum())
     return integer_total(values, counts) if data_type in _INTEGERS else None
 
 
 def integer_total(values: Ids, counts: "Ids | None" = None) -> int:
     """Return the exact sum of integers, each taken `counts` times (or once)."""
-    # Halves of 32 bits times at most 2**31 rows stay within 64 bits.
+    # Sums of 32-bit halves over at most 2**31 rows fit 64 bits.
     wide = values.astype(np.int64)
     high, low = wide >> 32, wide & 0xFFFFFFFF
     if counts is not None:

@@ -1,6 +1,6 @@
-"""Columns of a timestamp index, made of the finished column that they are derived from.
+"""Columns of a timestamp index, derived from a finished column.
 
-Where that has a dictionary, its entries are cut to units of time, and not its rows.
+If that has a dictionary, its entries rather than its rows are truncated to units of time.
 """
 
 from dataclasses import dataclass
@@ -27,20 +27,20 @@ _INDEX = ColumnIndexConfig(dictionary=True, range=True)
 
 @dataclass(frozen=True, slots=True)
 class TimestampPlan:
-    """What is to be made of a column that a timestamp index derives."""
+    """How to write a column that a timestamp index derives."""
 
     column: TimestampColumn
     plan: ColumnPlan
 
     @classmethod
     def of(cls, column: TimestampColumn, base: ColumnPlan) -> "TimestampPlan":
-        """Plan a column like its base: it keeps nulls and bounds where that does."""
+        """Plan a column like its base: it stores nulls and bounds if the base does."""
         (default,) = truncate_local(np.array([base.default], np.int64), column.granularity).tolist()
         return cls(column, ColumnPlan(column.spec, _INDEX, default, base.keep_nulls, base.keep_bounds, base.indexing))
 
 
 def truncated_array(array: pa.Array, granularity: str) -> pa.Array:
-    """Return times of a conformed type, each cut to its unit, in UTC; null stays null."""
+    """Return times truncated to a unit, in UTC; null stays null."""
     times = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     cut = pa.array(truncate_local(times, granularity), pa.int64(), mask=nulls)
@@ -48,7 +48,7 @@ def truncated_array(array: pa.Array, granularity: str) -> pa.Array:
 
 
 class RetainedColumn:
-    """A column that remembers what it was finished as; implements `column_writer.FinishedColumn`."""
+    """A column that retains its finished form; implements `column_writer.FinishedColumn`."""
 
     def __init__(self, column: FinishedColumn) -> None:
         self._column = column
@@ -64,9 +64,9 @@ class RetainedColumn:
         return finished
 
     def truncated(self, granularity: str) -> EncodedColumn:
-        """Return the column, which is finished, with each time cut to its unit, in UTC.
+        """Return the finished column with each time truncated to a unit, in UTC.
 
-        Longer units are those of shorter ones that were made before.
+        Longer units are derived from shorter ones that were computed before.
         """
         shorter = (self._truncated[unit] for unit in dividing(granularity) if unit in self._truncated)
         base = next(shorter, self._finished)
@@ -81,7 +81,7 @@ class RetainedColumn:
 
 
 def _distinct(times: Ids) -> tuple[Ids, Ids]:
-    """Return the distinct times, ascending, and the place of each time among them."""
+    """Return the distinct times, ascending, and the position of each time among them."""
     if np.any(times[1:] < times[:-1]):
         distinct, (ids,) = sort_distinct([times], DataType.TIMESTAMP)
         return distinct, ids

@@ -1,5 +1,5 @@
-"""H3 index: the points of a column, grouped by the H3 cells that they lie in, for conditions about distance and areas.
+"""H3 index: the points of a column, grouped by H3 cells, for conditions on distances and areas.
 
-`points` finds the points in rows, `cells` groups them and has the layout on disk, `regions` says for boxes of the plane
-whether a condition holds everywhere in them, and `index` puts these together.
+`points` extracts the points of rows, `cells` groups them and has the layout on disk, `regions` decides for bounding boxes
+whether a condition holds everywhere in them, and `index` combines these.
 """

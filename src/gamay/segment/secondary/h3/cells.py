@@ -1,4 +1,4 @@
-"""Points grouped by their H3 cells, level by level, with the box around those of each group.
+"""Points grouped by H3 cells on several levels, with the bounding box of each group.
 
     points.docs      := u32[n]: the rows that hold points, in the order of their cells at the finest resolution, then by doc
     points.x .y      := f64[n] each: their coordinates
@@ -7,10 +7,10 @@
     levels[i].boxes  := f64[4, groups]: least and greatest x, least and greatest y of the group's points
 
 Level 0 is the coarsest; each group of a level consists of whole groups of the next. In the order of H3's numbers a cell's
-children follow each other, so a cell of any resolution is a range of points.
+children are contiguous, so a cell of any resolution is a range of points.
 
-A group's box is that of its points, not of its cell. So what is said of a group holds whatever H3's cells look like at
-poles, at the antimeridian and around pentagons, and wherever a child cell sticks out of its parent.
+A group's box is that of its points, not of its cell, so it is correct regardless of the shape of H3's cells at
+poles, at the antimeridian and around pentagons, and of child cells that extend beyond their parent.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from gamay.segment.spi import Ids
 
 _FINEST = 15
 _DIGIT_BITS = 3
-# A group of the coarsest level is looked at by every question; so many take some microseconds.
+# Every query checks all groups of the coarsest level; this number takes some microseconds.
 _FEW_GROUPS = 256
 _STEP = 2
 
@@ -55,7 +55,7 @@ class Grouped:
     levels: Sequence[Level]
 
     def search(self, region: Region) -> tuple[Ids, Ids]:
-        """Return the positions of the points that a region certainly has, and of those that it perhaps has: int64."""
+        """Return the positions of the points certainly in a region, and of those possibly in it: int64."""
         ranges: list[tuple[Ids, Ids]] = []
         groups: Ids = np.arange(len(self.levels[0].starts) - 1 if self.levels else 0)
         for number, level in enumerate(self.levels):
@@ -84,7 +84,7 @@ def _listed(starts: Ids, stops: Ids) -> Ids:
 
 
 def group(points: Points, resolutions: Sequence[int], num_docs: int) -> Grouped:
-    """Group points by their cells of several resolutions, ascending, and by coarser ones while there are many groups."""
+    """Group points by their cells of several ascending resolutions, and of coarser ones while there are too many groups."""
     cells = _cells(points, resolutions[-1])
     order = np.argsort(cells, kind="stable")
     cells, x, y = cells[order], points.x[order], points.y[order]
@@ -101,7 +101,7 @@ def group(points: Points, resolutions: Sequence[int], num_docs: int) -> Grouped:
 
 
 def _cells(points: Points, resolution: int) -> Ids:
-    """Return the cell of each point: uint64 [n]; H3 is asked once for equal ones."""
+    """Return the cell of each point: uint64 [n]; H3 is called once for each distinct point."""
     cell_of = geo_library("h3.api.basic_int").latlng_to_cell
     distinct, codes = np.unique(points.x + 1j * points.y, return_inverse=True)
     found = map(cell_of, distinct.imag.tolist(), distinct.real.tolist(), repeat(resolution))
@@ -110,7 +110,7 @@ def _cells(points: Points, resolution: int) -> Ids:
 
 
 def _level(cells: Ids, resolution: int, x: Ids, y: Ids) -> Level:
-    """Return the groups of cells, ascending and of the finest resolution, that have the digits up to another in common."""
+    """Return the groups of ascending cells of the finest resolution that have the same ancestor at `resolution`."""
     ancestors = cells >> np.uint64(_DIGIT_BITS * (_FINEST - resolution))
     firsts = np.concatenate(([0], np.flatnonzero(ancestors[1:] != ancestors[:-1]) + 1))
     return Level(np.append(firsts, len(cells)).astype(np.int64), _boxes(firsts, x, y))
@@ -152,7 +152,7 @@ def open_groups(file: BufferFile, buffers: dict[str, BufferMeta], num_levels: in
 
 
 def check_groups(checker: BufferChecker, num_levels: int, num_docs: int) -> None:
-    """Raise CorruptSegmentError unless the buffers are groups of a segment's rows, and every box is that of its points."""
+    """Raise CorruptSegmentError unless the buffers are valid groups of a segment's rows, with the boxes of their points."""
     docs = checker.array("points.docs", np.uint32)
     x, y = (checker.array(f"points.{name}", np.float64, len(docs)) for name in "xy")
     checker.expect("points.x", ((np.abs(x) <= 180) & (np.abs(y) <= 90)).all(), "points that are not on the globe")

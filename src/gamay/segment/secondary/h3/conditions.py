@@ -1,4 +1,4 @@
-"""From a condition on points to the region of those for which it holds."""
+"""Conversion of a condition on points to the region where it holds."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,18 @@ from gamay.model.types import DataType
 from gamay.segment.secondary.h3.regions import Area, Bounds, Outside, PlaneRing, Region, SphereRing
 
 POINT = Column("point")
-"""The column of serialised points that a condition is about once it is rewritten."""
+"""The name of the column of serialised points in a rewritten condition."""
 
 _BOUNDS = {"lessthan": "upper", "lessthanorequal": "upper", "greaterthan": "lower", "greaterthanorequal": "lower"}
 _RELATIONS = ("stcontains", "stwithin", "stequals")
-# relation and place of the point: all points of the shape's inside satisfy it
+# (relation, argument position of the point) for which all interior points of the shape satisfy the relation
 _FILLED = (("stwithin", 0), ("stcontains", 1))
 _FROM_TEXT = {"stgeomfromtext": False, "stgeogfromtext": True}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A condition on points. condition: it, as one of `POINT`; region: the points for which it holds."""
+    """A condition on points. condition: rewritten to use `POINT`; region: the points for which it holds."""
 
     condition: Expression
     is_geography: bool
@@ -34,9 +34,9 @@ class Asked:
 
 
 def asked(condition: Expression, columns: Sequence[str], is_geography: bool | None) -> Asked | None:
-    """Return what a condition says of the points of columns; None where an index is of no use for it.
+    """Return a condition as one on the points of columns; None if an index cannot answer it.
 
-    is_geography: whether the columns hold geographies; None where they hold texts, or longitude and latitude.
+    is_geography: whether the columns have geographies; None if they have texts, or longitude and latitude.
     """
     if isinstance(condition, Call) and condition.name == "not":
         inner = asked(condition.args[0], columns, is_geography)
@@ -53,7 +53,7 @@ def asked(condition: Expression, columns: Sequence[str], is_geography: bool | No
 
 
 def _measures(condition: Expression) -> Iterator[tuple[Call, int, int]]:
-    """Yield each call that compares two geometries in a condition, at which of its places a point may be, and its own."""
+    """Yield each call on two geometries in a condition, the argument position of the point, and the call's own position."""
     if isinstance(condition, Call):
         for number, part in enumerate(condition.args):
             if isinstance(part, Call) and part.name in ("stdistance", *_RELATIONS) and len(part.args) == 2:
@@ -62,7 +62,7 @@ def _measures(condition: Expression) -> Iterator[tuple[Call, int, int]]:
 
 
 def _kind_of(point: Expression, columns: Sequence[str]) -> bool | None:
-    """Tell whether an expression makes geographies of columns; None where it is none that makes points of them."""
+    """Return whether an expression creates geographies from columns; None if it does not create points from them."""
     if not isinstance(point, Call):
         return None
     names = tuple(arg.name for arg in point.args[:2] if isinstance(arg, Column))
@@ -76,7 +76,7 @@ def _kind_of(point: Expression, columns: Sequence[str]) -> bool | None:
 
 
 def _region(condition: Call, measure: Call, place: int, constant: bytes, number: int, is_geography: bool) -> Region | None:
-    """Return where a condition holds; None where that is not known, or the function takes no such constant."""
+    """Return the region where a condition holds; None if unknown, or if the function does not accept the constant."""
     if not constant or bool(constant[0] & GEOGRAPHY) != is_geography:
         return None
     try:
@@ -89,14 +89,14 @@ def _region(condition: Call, measure: Call, place: int, constant: bytes, number:
             shape = deserialize(constant).shape
             return None if shape.is_empty else PlaneRing(shape, bounds)
         longitude, latitude = point_of(constant)
-    except ValueError:  # the function says so, for each row
+    except ValueError:  # the function reports it for each row
         return None
     is_on_globe = abs(longitude) <= 180 and abs(latitude) <= 90
     return SphereRing(longitude, latitude, bounds) if is_on_globe else None
 
 
 def _bounds(condition: Call, place: int) -> Bounds | None:
-    """Return the distances for which a comparison holds, the distance being its argument at a place."""
+    """Return the distances for which a comparison holds. place: the argument position of the distance."""
     name, args = condition.name, condition.args
     if name == "between" and place == 0:
         lower, upper = (_number(arg) for arg in args[1:])
@@ -120,7 +120,7 @@ def _number(expression: Expression) -> float | None:
 def _area(condition: Call, measure: Call, place: int, constant: bytes) -> Region | None:
     holds = [_holds(condition, measure, answer) for answer in (0, 1)]
     shape: Any = deserialize(constant).shape
-    # the parts of an invalid shape may lie on each other, and then what is inside depends on who looks
+    # the parts of an invalid shape may overlap, and then implementations differ about its interior
     if holds[0] == holds[1] or shape.is_empty or shape.geom_type == "GeometryCollection" or not shape.is_valid:
         return None
     is_filled = (measure.name, place) in _FILLED and geo_library("shapely").get_dimensions(shape) == 2
@@ -129,7 +129,7 @@ def _area(condition: Call, measure: Call, place: int, constant: bytes) -> Region
 
 
 def _holds(condition: Call, measure: Call, answer: int) -> bool | None:
-    """Tell whether a condition holds where a relation does, or does not; None where it depends on more than that."""
+    """Return whether a condition holds given the result of its relation; None if it depends on more than that."""
     known = replaced(condition, {measure: Literal(answer, DataType.INT)})
     assert isinstance(known, Call)
     if not all(isinstance(arg, Literal) for arg in known.args):

@@ -1,4 +1,4 @@
-"""H3 index: which rows hold a point at some distance from another, or in an area."""
+"""H3 index: the rows with a point within some distance of another, or in an area."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from gamay.segment.secondary.h3.conditions import asked
 from gamay.segment.secondary.h3.points import read_points
 from gamay.segment.spi import Found, Ids, IndexSource, SecondaryIndex
 
-# from one doc in so many on, marking the docs of all rows is cheaper than sorting these
+# marking flags of all rows is cheaper than sorting docs if at least one doc in this number is selected
 _SPARSE = 8
 
 
@@ -67,7 +67,7 @@ class H3IndexType:
 
 
 class H3Index(SecondaryIndex):
-    """The points of a column, or of two. is_geography: what serialised points are, None where conditions say it."""
+    """The points of one column or two. is_geography: of serialised points; None if conditions determine it."""
 
     kind = "h3"
 
@@ -78,7 +78,7 @@ class H3Index(SecondaryIndex):
         self._num_docs = num_docs
 
     def find(self, condition: Expression) -> Found | None:
-        """Rows without a point, and those with a point of the other kind, are left to be tested."""
+        """Return the rows found; those without a point, and those with a point of the other kind, remain to be tested."""
         question = asked(condition, self._columns, self._is_geography)
         if question is None or len(self._grouped.docs) == 0:
             return None

@@ -1,4 +1,4 @@
-"""The points that the rows of columns hold: serialised ones, well-known text, or a longitude and a latitude."""
+"""The points of the rows of columns: serialised ones, well-known text, or a longitude and a latitude."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ from gamay.segment.spi import Ids, IndexSource
 
 _BATCH_ROWS = 1 << 16
 _Found: TypeAlias = "tuple[Ids, Ids, Ids, Ids]"
-"""Rows of a batch that hold points, x and y of each, and whether it is a geography."""
+"""Rows of a batch that have points, x and y of each, and whether it is a geography."""
 
 
 @dataclass(frozen=True)
 class Points:
     """The points of some rows.
 
-    docs: uint32 [n], ascending; x, y: float64 [n], degrees of longitude and latitude; is_geography: what all of them are,
-    None where a condition says that.
+    docs: uint32 [n], ascending; x, y: float64 [n], degrees of longitude and latitude; is_geography: whether all are
+    geographies,
+    None if the condition determines it.
     """
 
     docs: Ids
@@ -33,7 +34,7 @@ class Points:
 
 
 def read_points(columns: Sequence[IndexSource]) -> Points:
-    """Return the points of rows that hold one on the globe; of geometries and geographies the kind that is more common."""
+    """Return the points on the globe; of geometries and geographies, only the more common kind."""
     kind = columns[0].data_type
     read = _READERS.get(kind, _coordinates)
     num_docs = columns[0].num_docs
@@ -47,7 +48,7 @@ def read_points(columns: Sequence[IndexSource]) -> Points:
         return Points(np.empty(0, np.uint32), np.empty(0), np.empty(0), None)
     docs, x, y, flags = (np.concatenate(parts) for parts in zip(*found, strict=True))
     if kind is not DataType.BYTES:
-        # a test of whole rows takes one that lacks either coordinate for null, whatever is stored in its place
+        # a row without one of its coordinates is null, regardless of the default stored in its place
         unknown = [column.null_docs for column in columns if len(columns) > 1 and column.null_docs is not None]
         kept = ~np.isin(docs, np.array(BitMap().union(*unknown), np.int64)) if unknown else slice(None)
         return Points(docs[kept].astype(np.uint32), x[kept], y[kept], None)
@@ -68,7 +69,7 @@ def _serialised(vectors: Sequence[Vector]) -> _Found:
 def _texts(vectors: Sequence[Vector]) -> _Found:
     shapely = geo_library("shapely")
     shapes = shapely.from_wkt(vectors[0].values.to_numpy(zero_copy_only=False), on_invalid="ignore")
-    rows = np.flatnonzero(shapely.get_type_id(shapes) == 0)  # an empty point has NaN for coordinates
+    rows = np.flatnonzero(shapely.get_type_id(shapes) == 0)  # an empty point has NaN coordinates
     return rows, shapely.get_x(shapes[rows]), shapely.get_y(shapes[rows]), np.zeros(len(rows), np.bool_)
 
 

@@ -1,7 +1,7 @@
-"""What is known of a condition on points for all points of a box: that it holds, that it does not, or neither.
+"""Regions of the plane, which classify boxes: all points inside, all outside, or unknown.
 
-Bounds are those of the formulas of `gamay.functions.scalar.geo.geometries`, computed in intervals. Where rounding could
-matter they say "neither", and then the function itself is computed; so an index answers as a scan does, to the last bit.
+Bounds come from the formulas of `gamay.functions.scalar.geo.geometries` in interval arithmetic. If rounding could
+matter, the result is unknown, and the function itself is evaluated; so an index gives exactly the answers of a scan.
 """
 
 import math
@@ -17,7 +17,7 @@ from gamay.segment.spi import Ids
 # Rounding errors of haversines and distances are some 1e-15 of their values and of their square roots.
 _ROUNDING = 1e-13
 _LEAST_HAVERSINE = 1e-26
-# degrees that a box is widened by for Shapely, which then sees no box without area, and nothing that merely touches it
+# degrees by which boxes are widened for Shapely, to avoid boxes without area and mere contacts
 _MARGIN = 1e-9
 
 
@@ -25,17 +25,17 @@ class Region(Protocol):
     """A set of points of the plane."""
 
     def classify(self, x0: Ids, x1: Ids, y0: Ids, y1: Ids) -> tuple[Ids, Ids]:
-        """Tell of boxes [x0, x1] x [y0, y1] which lie in the region as a whole, and of which that is not known.
+        """Return which boxes [x0, x1] x [y0, y1] are entirely in the region, and for which that is unknown.
 
-        Both bool [n]; the others have no point in common with it. Coordinates are those of the globe. Points are given as
-        boxes both of whose ends are the same arrays.
+        Both bool [n]; the remaining boxes are disjoint from it. Coordinates are degrees on the globe. Points are passed as
+        boxes with the same arrays for both ends.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Outside:
-    """The points that are not in a region."""
+    """The complement of a region."""
 
     region: Region
 
@@ -46,20 +46,20 @@ class Outside:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Distances from `lower` to `upper`, with or without these."""
+    """Interval of distances from `lower` to `upper`; whether the ends belong to it does not matter."""
 
     lower: float
     upper: float
 
     def classify(self, least: Ids, greatest: Ids, slack: float) -> tuple[Ids, Ids]:
-        """Tell of intervals of distances which certainly lie within the bounds, and of which that is not known."""
+        """Return which intervals of distances are certainly within the bounds, and for which that is unknown."""
         inside = (least > self.lower + slack) & (greatest < self.upper - slack)
         outside = (greatest < self.lower - slack) | (least > self.upper + slack)
         return inside, ~(inside | outside)
 
 
 class SphereRing:
-    """The points of the globe whose distance from a point lies within bounds, in metres."""
+    """The points of the globe whose distance in metres from a point is within bounds."""
 
     def __init__(self, longitude: float, latitude: float, bounds: Bounds) -> None:
         self._longitude = longitude
@@ -99,7 +99,7 @@ def _haversines(low: Ids, high: Ids) -> tuple[Ids, Ids]:
 
 
 class PlaneRing:
-    """The points whose distance from a geometry in the plane lies within bounds, in the unit of the coordinates."""
+    """The points whose distance from a geometry in the plane is within bounds, in the unit of the coordinates."""
 
     def __init__(self, shape: Any, bounds: Bounds) -> None:
         self._shape = shape
@@ -109,7 +109,7 @@ class PlaneRing:
         self._slack = _ROUNDING * (max(finite, default=0.0) + extent + 360)
 
     def classify(self, x0: Ids, x1: Ids, y0: Ids, y1: Ids) -> tuple[Ids, Ids]:
-        """Within a box, distances differ from that of its middle by half its diagonal at most."""
+        """Bound distances: within a box, they differ from that of its centre by at most half its diagonal."""
         shapely = geo_library("shapely")
         middles = shapely.points((x0 + x1) / 2, (y0 + y1) / 2)
         distance, reach = shapely.distance(middles, self._shape), np.hypot(x1 - x0, y1 - y0) / 2
@@ -117,7 +117,7 @@ class PlaneRing:
 
 
 class Area:
-    """The points related to a valid shape: those within it where `is_filled`, else some that lie on or in it."""
+    """The points related to a valid shape: those inside it if `is_filled`, else an unknown subset of those on or in it."""
 
     def __init__(self, shape: Any, *, is_filled: bool) -> None:
         self._shape = shape
@@ -130,7 +130,7 @@ class Area:
         near = np.flatnonzero((x1 >= west) & (x0 <= east) & (y1 >= south) & (y0 <= north))
         inside, unknown = np.zeros((2, len(x0)), np.bool_)
         if x0 is x1:
-            # the functions, too, ask prepared shapes or others, whichever is faster: both are exact
+            # the functions also use prepared or plain shapes, whichever is faster: both are exact
             marks, test = (inside, shapely.contains_xy) if self._is_filled else (unknown, shapely.intersects_xy)
             marks[near] = test(self._shape, x0[near], y0[near])
             return inside, unknown

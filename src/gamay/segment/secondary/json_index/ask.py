@@ -1,4 +1,4 @@
-"""What a JSON index knows of conditions: from JSON_MATCH to docs."""
+"""Queries of a JSON index: from conditions such as JSON_MATCH to docs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,21 +16,22 @@ from gamay.segment.secondary.json_index.extracted import Comparison, comparison
 from gamay.segment.secondary.json_index.files import StoredTerms
 from gamay.segment.spi import Found, Ids, SecondaryIndex
 
-# Where one part of a conjunction leaves few docs, reading their documents costs less than uniting so many times more docs.
+# If one part of a conjunction selects few docs, reading their documents is cheaper than a union of this many times more
+# docs.
 _WORTH_UNITING = 50
 _FEW_DOCS = 20
-# As candidates, more than one doc in so many are no help.
+# Candidates do not help if they are more than one doc in this number.
 _SELECTIVE = 2
 
 Loaded: TypeAlias = tuple[BitMap, bool]
-"""Docs for which a condition may hold, and whether it holds for all of them."""
+"""Docs for which a condition may hold, and whether it certainly holds for all of them."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The docs for which a condition may hold, about `count` of them; `load` finds them.
+    """The docs for which a condition may hold, about `count` of them; `load` computes them.
 
-    is_single: whether the flattened documents of a doc all have the same values, as no array is on the way.
+    is_single: whether all flattened documents of a doc have the same values, because no array is on the path.
     """
 
     count: int
@@ -91,12 +92,12 @@ class JsonIndex(SecondaryIndex):
         if path is not None and not is_short:
             long = self._terms.long_docs.get(path)
             docs, is_exact = docs | long, is_exact and not long
-        if wanted.if_missing:  # also where there is an object or array, which has a text of its own
+        if wanted.if_missing:  # also if there is an object or array, whose text is not in the index
             docs, is_exact = docs | self._others(present), False
         return self._found(docs, is_exact)
 
     def _found(self, docs: BitMap, is_exact: bool) -> Found | None:
-        """Return docs with those that the index cannot tell of; None where that are too many."""
+        """Return docs together with those that the index cannot decide; None if these are too many."""
         if unread := self._terms.rare_docs.get(1):
             docs, is_exact = docs | unread, False
         return Found(docs, is_exact) if is_exact or len(docs) * _SELECTIVE <= self._terms.num_docs else None
@@ -118,7 +119,7 @@ class JsonIndex(SecondaryIndex):
         if not self._config.holds(levels):
             return None
         is_single = all(kind == "key" for kind, _ in leaf.path)
-        is_exact = all(kind != "index" for kind, _ in leaf.path)  # the index knows no positions
+        is_exact = all(kind != "index" for kind, _ in leaf.path)  # the index has no positions
         place = self._terms.path(levels)
         if place is None:
             return Answer(0, lambda: (BitMap(), True), is_single)
@@ -142,7 +143,7 @@ class JsonIndex(SecondaryIndex):
         return self._terms.path_docs.get(path) - self._terms.docs.union(terms), True
 
     def _fitting(self, leaf: Leaf, first: int, last: int) -> Ids:
-        """Return those of the terms [first, last) of a path that fit a test: int64, ascending."""
+        """Return the terms in [first, last) of a path that satisfy a test: int64, ascending."""
         if leaf.listed is not None:
             found = self._places(leaf.listed, first, last)
             return np.setdiff1d(np.arange(first, last), found, assume_unique=True) if leaf.is_negated else found
@@ -152,23 +153,23 @@ class JsonIndex(SecondaryIndex):
         return np.flatnonzero(leaf.test_texts(self._terms.texts.array(first, last))) + first
 
     def _places(self, texts: Iterable[str], first: int, last: int) -> Ids:
-        """Return the terms [first, last) of some texts, as far as there are such: int64, ascending."""
+        """Return the terms in [first, last) with one of some texts: int64, ascending."""
         places = (self._terms.texts.place_of(text.encode(), first, last) for text in texts)
         return np.unique(np.array([place for place in places if place >= 0], np.int64))
 
 
 def levels_of_steps(path: Path) -> Levels:
-    """Return a path without its positions."""
+    """Return a path without array positions."""
     return tuple(name if kind == "key" else None for kind, name in path)
 
 
 def _is_short(leaf: Leaf, length_max: int) -> bool:
-    """Whether no value that is longer fits a test."""
+    """Whether no value longer than `length_max` can satisfy a test."""
     return leaf.listed is not None and not leaf.is_negated and all(len(text) <= length_max for text in leaf.listed)
 
 
 def _all_of(parts: Sequence[Answer], *, is_whole: bool) -> Answer:
-    """Return where all parts may hold in one flattened document. is_whole: whether there are no other parts."""
+    """Return the docs where all parts may hold in one flattened document. is_whole: whether there are no other parts."""
     ordered = sorted(parts, key=lambda part: part.count)
 
     def load() -> Loaded:

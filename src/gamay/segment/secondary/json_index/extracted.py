@@ -1,7 +1,7 @@
-"""Comparisons of what jsonExtractScalar and jsonExtractIndex take out of documents with constants, as questions to terms.
+"""Comparisons of the results of jsonExtractScalar and jsonExtractIndex with constants, as lookups of terms.
 
-The index has the text of a value, but not whether it was a number or a string that says one, so what becomes of it when it
-is converted is left to the function: for numbers there are candidates, for texts exact answers.
+The index has the text of a value, but not whether it was a number or a numeric string, so conversions are left to the
+function: lookups of numbers give candidates, those of texts exact answers.
 """
 
 import math
@@ -26,7 +26,7 @@ from gamay.segment.spi import Ids
 
 _FUNCTIONS = ("jsonextractscalar", "jsonextractscalarfast", "jsonextractscalarfirstmatch", "jsonextractscalarfory")
 _INDEX = "jsonextractindex"
-# From these sizes on numbers of a type may be cut, rounded or refused.
+# From these magnitudes on, numbers of a type may be truncated, rounded or rejected.
 _SAFE = {DataType.INT: 2.0**31, DataType.LONG: 2.0**53, DataType.DOUBLE: 2.0**53}
 _WHOLE = (DataType.INT, DataType.LONG)
 _LARGE = 2.0**63
@@ -34,10 +34,10 @@ _LARGE = 2.0**63
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison with constants of what is found at a path of names and positions.
+    """A comparison of the value at a path of names and positions with constants.
 
-    texts: the constants, where texts are compared for equality. ranges: else the numbers [lower, upper] that may fit.
-    if_missing: whether it holds for a document without a value there; None where that is an error.
+    texts: the constants, if texts are compared for equality. ranges: else the ranges [lower, upper] of matching numbers.
+    if_missing: whether it holds for a document without a value at the path; None if that is an error.
     """
 
     levels: Levels
@@ -48,8 +48,8 @@ class Comparison:
     if_missing: bool | None
 
     def may_fit(self, numbers: Ids) -> Ids:
-        """Tell which terms may fit a comparison of numbers, given the number of each, NaN for none: bool [n]."""
-        slack = 1.0 if self.type in _WHOLE else 0.0  # fractions are cut off
+        """Return which terms may satisfy a comparison of numbers, given the number of each, NaN for none: bool [n]."""
+        slack = 1.0 if self.type in _WHOLE else 0.0  # fractions are truncated
         fits = ~(np.abs(numbers) < _SAFE[self.type])
         for lower, upper in self.ranges:
             fits |= (numbers >= lower - slack) & (numbers <= upper + slack)
@@ -58,7 +58,7 @@ class Comparison:
 
 @remembered()
 def comparison(condition: Call, column: Column) -> Comparison | None:
-    """Return what a condition compares; None where it is another, or compares what the index does not know."""
+    """Return a condition as a comparison; None if it is not one, or if the index cannot answer it."""
     extraction = _extraction(condition.args[0], column) if condition.args else None
     if extraction is None or extraction.multi_value:
         return None
@@ -84,11 +84,11 @@ def _extraction(call: Expression, column: Column) -> Extraction | None:
 def _wanted(
     name: str, extraction: Extraction, constants: Sequence[object]
 ) -> tuple[tuple[str, ...], tuple[tuple[float, float], ...]]:
-    """Return the texts, or the ranges of numbers, with which something is compared; neither where that is not known."""
+    """Return the texts, or the ranges of numbers, to compare with; neither if the index cannot decide."""
     if extraction.type is DataType.STRING:
         texts = tuple(constant for constant in constants if isinstance(constant, str) and _is_scalar(constant))
         return (texts if name in ("equals", "in") and len(texts) == len(constants) else ()), ()
-    # without a default, what cannot be converted is an error, which only reading all documents finds
+    # without a default, an unconvertible value is an error, which is found only by reading all documents
     if extraction.type not in _SAFE or extraction.default is MISSING:
         return (), ()
     numbers = [float(c) for c in constants if isinstance(c, int | float) and not isinstance(c, bool)]
@@ -107,7 +107,7 @@ def _wanted(
 
 
 def _is_scalar(text: str) -> bool:
-    """Whether a text that is found can only be that of a scalar, and of one that is written in one way."""
+    """Whether a text can only be that of a scalar that has a unique textual form."""
     number = number_in(text)
     return not text.startswith(("{", "[")) and (number is None or abs(number) < _LARGE)
 

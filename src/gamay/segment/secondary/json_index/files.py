@@ -2,12 +2,12 @@
 
     paths.texts     := JSON array for each path that occurs, ascending as bytes: names, and null for the elements of an array
     paths.terms     := i64[p + 1]: path i has the terms [i64[i], i64[i + 1])
-    terms.texts     := UTF-8 of each value at a path, ascending as bytes within it, as JSON_MATCH compares it
-    terms.numbers   := f64[t]: the number that the text is for a range of numbers, NaN for none
+    terms.texts     := UTF-8 of each value at a path, ascending as bytes within it, in the form that JSON_MATCH compares
+    terms.numbers   := f64[t]: the number that the text denotes, NaN for none
     terms.docs      := for each term the docs that have it
-    paths.docs      := for each path the docs that have a value there
-    paths.long      := for each path the docs that have a value there which is too long to be a term
-    rare            := two sets of docs: those that are no JSON, and those that only JSON_MATCH itself can read
+    paths.docs      := for each path the docs that have a value at it
+    paths.long      := for each path the docs that have a value at it that is too long to be a term
+    rare            := two sets of docs: those that are not JSON, and those that only JSON_MATCH itself can read
 
 Texts of a kind K are K.offsets := i32[n + 1] and K.bytes; sets of docs are those of `gamay.segment.index.bitmaps`.
 """
@@ -36,13 +36,13 @@ from gamay.segment.spi import Ids
 _PATHS, _TERMS = "paths.texts", "terms.texts"
 _PATH_TERMS, _NUMBERS = "paths.terms", "terms.numbers"
 _TERM_DOCS, _PATH_DOCS, _LONG_DOCS, _RARE_DOCS = "terms.docs", "paths.docs", "paths.long", "rare"
-# numbers that Arrow reads as Python does, and what else Python may take for one
+# numbers that Arrow parses like Python, and other texts that Python may parse as numbers
 _PLAIN_NUMBER = r"^-?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?$"
 _PERHAPS_NUMBER = r"(?i)^[\x00-\x20]*[+-]?([0-9.]|inf|nan)|[^\x00-\x7f]"
 
 
 def path_key(levels: Levels) -> bytes:
-    """Return a path as the index has it."""
+    """Return a path in the form of the index."""
     return orjson.dumps(levels)
 
 
@@ -52,8 +52,8 @@ def path_key(levels: Levels) -> bytes:
 def write_index(leaves: Leaves, ids: "Ids | None", value_length_max: int, folder: Path) -> dict[str, Any]:
     """Write the index of documents; return what `StoredTerms` needs to find them.
 
-    ids: where documents are the entries of a dictionary, that of each doc. value_length_max: of terms, in characters; 0 for
-    any.
+    ids: if documents are the entries of a dictionary, the entry of each doc. value_length_max: of terms, in characters; 0 is
+    unlimited.
     """
     paths, ranks = _ranked(leaves)
     keys, texts = leaves.terms, leaves.texts
@@ -74,7 +74,7 @@ def write_index(leaves: Leaves, ids: "Ids | None", value_length_max: int, folder
 
 
 def _ranked(leaves: Leaves) -> tuple[list[bytes], Ids]:
-    """Return the paths that occur, ascending, and which of them each term has: int32."""
+    """Return the paths that occur, ascending, and the path of each term: int32."""
     nodes, places = np.unique(leaves.nodes, return_inverse=True)
     encoded = [path_key(leaves.paths[node]) for node in nodes.tolist()]
     paths = sorted(set(encoded))
@@ -121,7 +121,7 @@ def _write(
 
 
 def _chosen(keys: Ids, offsets: Ids) -> tuple[Ids, Ids]:
-    """Leave out the keys that are -1; returns those that are left and their offsets."""
+    """Remove the keys that are -1; return the others and their offsets."""
     chosen = keys >= 0
     return keys[chosen], np.concatenate(([0], np.cumsum(chosen)))[offsets]
 
@@ -132,7 +132,7 @@ def _write_texts(writer: BufferWriter, kind: str, texts: pa.Array) -> list[Buffe
 
 
 def numbers_of(texts: pa.StringArray) -> Ids:
-    """Return what Python's `float` makes of texts, NaN where it makes nothing: float64."""
+    """Convert texts like Python's `float`, with NaN for invalid ones: float64."""
     numbers = np.full(len(texts), np.nan)
     plain = np.asarray(pc.match_substring_regex(texts, _PLAIN_NUMBER))
     numbers[plain] = pc.cast(texts.filter(pa.array(plain)), pa.float64()).to_numpy()
@@ -146,17 +146,17 @@ def numbers_of(texts: pa.StringArray) -> Ids:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts that ascend, as they lie in memory: int32 offsets [n + 1] and bytes."""
+    """Ascending texts: int32 offsets [n + 1] and bytes."""
 
     offsets: Ids
     data: Ids
 
     def get(self, place: int) -> bytes:
-        """Return one of them."""
+        """Return the text at a position."""
         return self.data[self.offsets.item(place) : self.offsets.item(place + 1)].tobytes()
 
     def place_of(self, text: bytes, first: int, last: int) -> int:
-        """Return the place of a text among those of [first, last), -1 where it is none."""
+        """Return the position of a text in [first, last), or -1."""
         end = last
         while first < last:
             middle = (first + last) // 2
@@ -167,14 +167,14 @@ class Texts:
         return first if first < end and self.get(first) == text else -1
 
     def array(self, first: int, last: int) -> pa.StringArray:
-        """Return those of [first, last)."""
+        """Return the texts in [first, last)."""
         return pa.StringArray.from_buffers(len(self.offsets) - 1, pa.py_buffer(self.offsets), pa.py_buffer(self.data)).slice(
             first, last - first
         )
 
 
 class StoredTerms:
-    """The index in its file. numbers: float64, of each term; docs: sets by term; path_docs, long_docs: sets by path."""
+    """The stored index. numbers: float64, of each term; docs: sets by term; path_docs, long_docs: sets by path."""
 
     def __init__(self, file: BufferFile, buffers: dict[str, BufferMeta], num_docs: int) -> None:
         self.num_docs = num_docs
@@ -189,11 +189,11 @@ class StoredTerms:
 
     @staticmethod
     def read(folder: Path, content: Mapping[str, Any]) -> "StoredTerms":
-        """Open what `write_index` wrote and returned."""
+        """Open the index. content: the result of `write_index`."""
         return StoredTerms(*read_buffers(folder, content["buffers"]), content["docs"])
 
     def path(self, levels: Levels) -> "tuple[int, int, int] | None":
-        """Return the number of a path, and [first, last) of its terms; None where it does not occur."""
+        """Return the number of a path and the range [first, last) of its terms; None if it does not occur."""
         number = self._paths.place_of(path_key(levels), 0, len(self._path_terms) - 1)
         return None if number < 0 else (number, self._path_terms.item(number), self._path_terms.item(number + 1))
 
@@ -206,7 +206,7 @@ def _read_texts(file: BufferFile, buffers: Mapping[str, BufferMeta], kind: str) 
 
 
 def check_index(folder: Path, content: Mapping[str, Any], owner: str, num_docs: int) -> None:
-    """Raise CorruptSegmentError for files of unknown origin that are no index of so many docs."""
+    """Raise CorruptSegmentError unless untrusted files are a valid index of `num_docs` docs."""
     file, buffers = read_buffers(folder, content["buffers"])
     checker = BufferChecker(file, buffers, owner)
     num_paths, num_terms = int(content["paths"]), int(content["terms"])
@@ -222,7 +222,7 @@ def check_index(folder: Path, content: Mapping[str, Any], owner: str, num_docs: 
 
 
 def _check_texts(checker: BufferChecker, kind: str, count: int, starts: Ids) -> None:
-    """Check texts that ascend between any two of the starts."""
+    """Check that texts ascend within each range between the starts."""
     offsets, data = checker.array(f"{kind}.offsets", np.int32, count + 1), checker.array(f"{kind}.bytes", np.uint8)
     checker.offsets(f"{kind}.offsets", offsets, len(data))
     texts = Texts(offsets, data).array(0, count)

@@ -1,7 +1,8 @@
-"""JSON documents as terms: each a path and the text of a scalar there, with the documents that have it.
+"""JSON documents as terms: each is a path and the text of a scalar at it, with the documents that have it.
 
-Texts are those that JSON_MATCH compares (`gamay.functions.scalar.json.path.json_text`). Documents go batch by batch through
-`gamay.kernels.json.leaves`; those with something rare in them are read by `parse_document` and written anew before.
+Texts are those that JSON_MATCH compares (`gamay.functions.scalar.json.path.json_text`). Documents are processed in batches
+by
+`gamay.kernels.json.leaves`; those with rare syntax are first parsed by `parse_document` and serialised again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -53,7 +54,7 @@ class Leaves:
     """The terms of documents. paths: by node; nodes: int64 [n], of each term; texts: [n].
 
     terms: int32, those of all documents end to end, cut by offsets: int64 [num_documents + 1]. invalid: the documents that
-    are no JSON; unread: those that only JSON_MATCH itself can read (both int64, ascending).
+    are not JSON; unread: those that only JSON_MATCH itself can read (both int64, ascending).
     """
 
     paths: Sequence[Levels]
@@ -66,7 +67,7 @@ class Leaves:
 
 
 def flatten(batches: Iterable[pa.StringArray], holds: Callable[[Levels], bool]) -> Leaves:
-    """Return the terms of documents whose paths are wanted."""
+    """Return the terms of documents at the paths that `holds` selects."""
     tables = _Tables()
     parts: list[_Part] = []
     first = 0
@@ -94,7 +95,7 @@ def flatten(batches: Iterable[pa.StringArray], holds: Callable[[Levels], bool]) 
 
 @dataclass(frozen=True)
 class _Part:
-    """Of one batch: terms int32, how many each document has, and documents as in `Leaves`."""
+    """One batch: terms int32, their number per document, and documents as in `Leaves`."""
 
     terms: Ids
     sizes: Ids
@@ -117,7 +118,7 @@ def _part(tables: "_Tables", documents: pa.StringArray, first: int) -> _Part:
 
 
 def _rewritten(document: str) -> str | None:
-    """Return a document as it is read, each name once; "" for what is no JSON, None for one that cannot be written again."""
+    """Return a document parsed and serialised, with unique names; "" if it is not JSON, None if it cannot be serialised."""
     value = parse_document(document)
     try:
         return "" if value is MISSING else compact(value)
@@ -126,7 +127,7 @@ def _rewritten(document: str) -> str | None:
 
 
 class _Tables:
-    """The tables of `gamay.kernels.json.leaves`, which grow. paths: of each node so far."""
+    """The growing tables of `gamay.kernels.json.leaves`. paths: of each node so far."""
 
     def __init__(self) -> None:
         self._nodes = np.zeros((_FIRST_ROOM, NODE_WORDS), np.int64)
@@ -142,7 +143,8 @@ class _Tables:
         self._holds = np.ones(1, np.bool_)
 
     def add(self, documents: pa.StringArray, *, is_known: bool) -> tuple[Ids, Ids, Ids]:
-        """Return the terms of documents (int32), where those of each end (int64), and their kinds (uint8)."""
+        """Return the terms of documents (int32), the end of each document's terms (int64), and the documents' kinds
+        (uint8)."""
         offsets, data = binary_buffers(documents)
         ends, kinds = np.zeros(len(documents), np.int64), np.zeros(len(documents), np.uint8)
         self._words[PAIRS] = done = 0
@@ -154,7 +156,7 @@ class _Tables:
             self._grow(int(offsets[done + 1] - offsets[done]) + 2)
 
     def _grow(self, size: int) -> None:
-        """Make room for a document of so many bytes."""
+        """Grow the tables for a document of `size` bytes."""
         used = self._words
         self._nodes, self._node_slots = _grown(self._nodes, self._node_slots, int(used[NODES]), size)
         self._terms, self._term_slots = _grown(self._terms, self._term_slots, int(used[TERMS]), size)
@@ -162,7 +164,7 @@ class _Tables:
         self._pairs = _longer(self._pairs, int(used[PAIRS]), size)
 
     def mark_held(self, holds: Callable[[Levels], bool]) -> None:
-        """Find out which of the new nodes are wanted, so that their scalars are left out from now on where they are not."""
+        """Determine which of the new nodes `holds` selects, so that scalars of the others are skipped from now on."""
         known, count = len(self.paths), int(self._words[NODES])
         for parent, begin, end in self._nodes[known:count][:, [PARENT, BEGIN, END]].tolist():
             self.paths.append((*self.paths[parent], None if begin < 0 else self._name(begin, end)))
@@ -177,7 +179,7 @@ class _Tables:
         return str(orjson.loads(b'"' + name + b'"')) if b"\\" in name else name.decode()
 
     def held_terms(self, occurring: Ids) -> tuple[Ids, Ids, pa.StringArray]:
-        """Number the terms that are wanted and occur; return the number of each term, -1 for the others, nodes and texts."""
+        """Number the selected terms that occur; return the number of each term (-1 for others), nodes and texts."""
         occurs = np.zeros(int(self._words[TERMS]), np.bool_)
         occurs[occurring] = True
         terms = self._terms[: len(occurs)]
@@ -207,7 +209,7 @@ def _longer(array: Ids, used: int, size: int) -> Ids:
 
 
 def _texts(pool: Ids, terms: Ids) -> pa.StringArray:
-    """Return the texts of terms as JSON_MATCH compares them; raises InvalidConfigError where they are too long together."""
+    """Return the texts of terms as JSON_MATCH compares them; raises InvalidConfigError if they are too long in total."""
     begins, ends = terms[:, BEGIN].copy(), terms[:, END].copy()
     if int((ends - begins).sum()) > _TEXT_BYTES_MAX:
         raise InvalidConfigError("the different values of the documents take more than 1 GB; exclude paths, or long values")

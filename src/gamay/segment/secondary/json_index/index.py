@@ -1,9 +1,9 @@
 """JSON index: the docs of each value at each path of a column's documents (`files` has the format).
 
-Pinot numbers flattened documents, each combination of elements of a document's arrays, and its index defines what JSON_MATCH
-finds. Here JSON_MATCH means the same with and without the index. A condition on one path, or on several of which at most
-one leads through an array, is answered by docs alone. Of others the docs are candidates: those that fit each part in some
-element, whose documents are then read. What the index does not hold is left to the scan.
+Pinot numbers flattened documents, one for each combination of elements of a document's arrays, and its index defines the
+result of JSON_MATCH. Here the result is the same with and without the index. A condition on one path, or on several of which
+at most one leads through an array, is answered by docs alone. For others the docs are candidates: each part holds in some
+element, and the documents are then read. Values that are not in the index are left to the scan.
 """
 
 import logging
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class JsonIndexType:
-    """The type of index behind `json`."""
+    """The `json` index type."""
 
     kind = "json"
     needs = None
@@ -61,7 +61,7 @@ class JsonIndexType:
 
 
 def _documents(column: IndexSource) -> Iterator[pa.StringArray]:
-    """Yield the texts of the rows, or of the entries of the dictionary, which are fewer."""
+    """Yield the texts of the dictionary's entries, which are fewer, or else of the rows."""
     if column.dictionary is not None:
         values = column.dictionary.values.values
         yield from (values[at : at + _BATCH_ROWS] for at in range(0, len(values), _BATCH_ROWS))

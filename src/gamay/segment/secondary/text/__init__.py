@@ -1,6 +1,6 @@
-"""Text index: the words of a column's texts, each with the docs that hold it, for TEXT_MATCH.
+"""Text index: the words of a column's texts, each with the docs that contain it, for TEXT_MATCH.
 
-In: texts; out: for a query in Lucene's syntax, exactly the rows that `gamay.functions.search.match` finds, whose words and
-whose queries these are. `inverting` makes terms, tokens and postings of texts, `index_type` has the layout on disk, `search`
-answers. Why no search library: `docs/decisions/0013-text-index.md`.
+In: texts; out: for a query in Lucene's syntax, exactly the rows that `gamay.functions.search.match` finds, which defines
+words and queries. `inverting` converts texts to terms, tokens and postings, `index_type` has the layout on disk, `search`
+runs queries. Why no search library is used: `docs/decisions/0013-text-index.md`.
 """

@@ -1,13 +1,13 @@
-"""Text index on disk: of each of its columns c, counted from 0,
+"""Text index on disk: for each of its columns c, numbered from 0,
 
-    c.terms.offsets := i32[n + 1], c.terms.data := u8*: the different words, ascending by their bytes
-    c.docs.starts c.docs.counts c.docs.sets := the docs that hold each term, see gamay.segment.index.bitmaps
-    c.tokens := u8 | u16 | u32 *: the words of all texts, one after the other, as numbers of terms; the narrowest for n
+    c.terms.offsets := i32[n + 1], c.terms.data := u8*: the distinct words, ascending by their bytes
+    c.docs.starts c.docs.counts c.docs.sets := the docs that contain each term, see gamay.segment.index.bitmaps
+    c.tokens := u8 | u16 | u32 *: the words of all texts, in order, as numbers of terms; the narrowest for n
     c.bounds := i32[texts + 1]: text i has the tokens [bounds[i], bounds[i + 1])
     c.texts  := i32[num_docs + 1]: row i has the texts [texts[i], texts[i + 1]); only multi-value
 
-Stop words are in it, for a query says which words these are. Phrases are found by the tokens of the rows that have all
-their words.
+Stop words are included, since each query defines them. Phrases are found in the tokens of the rows that have all their
+words.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ from gamay.segment.spi import IndexSource
 class TextIndexType:
     """Implements `IndexType` for columns of texts, single- and multi-value; one index may have several columns.
 
-    settings: caseSensitive, the names of the columns whose words are kept as they are written.
+    settings: caseSensitive, the names of the columns whose words keep their case.
     """
 
     kind = "text"

@@ -1,4 +1,4 @@
-"""Texts as tokens: the numbers of their words among the terms of a column, batch by batch."""
+"""Conversion of texts to tokens, the numbers of their words among the terms of a column, in batches."""
 
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ _TOKENS_MAX = np.iinfo(np.int32).max
 class Tokens:
     """The words of a column's texts in their order.
 
-    terms: BinaryArray, the different words, ascending by their UTF-8 bytes. numbers: the narrowest of uint8, uint16 and
-    uint32 [words], the term that each word is. bounds: int32 [texts + 1], text i has the words from bounds[i] to
+    terms: BinaryArray, the distinct words, ascending by their UTF-8 bytes. numbers: the narrowest of uint8, uint16 and
+    uint32 [words], the term of each word. bounds: int32 [texts + 1], text i has the words from bounds[i] to
     bounds[i + 1]. texts: int32 [rows + 1], the first text of each row; None where each row is one text.
     """
 
@@ -37,7 +37,7 @@ class Tokens:
 
 
 def tokens_of(column: IndexSource, *, case_sensitive: bool) -> Tokens:
-    """Return the words of all texts of a column; raises InvalidConfigError where there are more than int32 counts."""
+    """Return the words of all texts of a column; raises InvalidConfigError if there are more than int32 can count."""
     terms, codes, words, texts = [], [], [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
     num_words = num_texts = 0
     for _, batch in text_batches(column.values, column.num_docs):

@@ -1,4 +1,4 @@
-"""Which rows a query of TEXT_MATCH finds, and what their scores are made of, by the terms of their texts."""
+"""Execution of TEXT_MATCH on a text index: the matching rows, and the statistics for their scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,15 +23,15 @@ from gamay.segment.encode.dictionary import SortedDictionary
 from gamay.segment.index.bitmaps import DocSets, bitmap_of
 from gamay.segment.spi import Found, Ids, IndexedTexts, SecondaryIndex
 
-# rows whose tokens are looked at together for a phrase
+# rows whose tokens are searched together for a phrase
 _ROWS_AT_ONCE = 1 << 16
-# no byte of UTF-8: behind every word that begins with the bytes before it
+# not a byte of UTF-8: sorts after every word that starts with the bytes before it
 _BEYOND = b"\xff"
 
 
 @dataclass(frozen=True)
 class Postings:
-    """The words of one column's texts, as of `index_type`. case_sensitive: whether words are as they were written."""
+    """The words of one column's texts, see `index_type`. case_sensitive: whether words keep their case."""
 
     terms: pa.BinaryArray
     docs: DocSets
@@ -42,7 +42,7 @@ class Postings:
     _lengths: dict[frozenset[str], Lengths] = field(default_factory=dict, compare=False, repr=False)
 
     def lengths_without(self, stop_words: frozenset[str]) -> Lengths:
-        """Return how long texts (each of a row) are without some words; counted once, as long as the index is open."""
+        """Return the lengths of texts (one per row) without some words; cached while the index is open."""
         known = self._lengths.get(stop_words)
         if known is None:
             kept = np.ones(len(self.terms), np.bool_)
@@ -64,7 +64,7 @@ class Postings:
 
 
 class TextIndex(SecondaryIndex):
-    """The postings of one or more columns, by their names."""
+    """The postings of one or more columns, by name."""
 
     kind = "text"
 
@@ -88,9 +88,9 @@ class TextIndex(SecondaryIndex):
 
 
 class _Search:
-    """Finds the docs of queries; words that are compared alone are no stop words of the analysis.
+    """Evaluator of queries on postings; single words in a query are never stop words of the analysis.
 
-    Implements `gamay.functions.search.score.Corpus` where each row is one text.
+    Implements `gamay.functions.search.score.Corpus` for columns with one text per row.
     """
 
     def __init__(self, postings: Postings, analysis: Analysis) -> None:
@@ -162,7 +162,7 @@ class _Search:
         return np.flatnonzero(words_matching(wanted, words, self._analysis)) + first
 
     def _range(self, wanted: Pattern | Similar | Between) -> tuple[int, int]:
-        """Return [first, last) of the terms that can match by how they begin."""
+        """Return the range [first, last) of the terms with a prefix that can match."""
         between = self._postings.dictionary.id_range
         if isinstance(wanted, Between):
             return between(wanted.lower, wanted.upper, wanted.lower_inclusive, wanted.upper_inclusive)
@@ -180,7 +180,7 @@ class _Search:
         return BitMap(rows[np.concatenate(flags)]) if flags else BitMap()
 
     def _holds(self, query: Phrase, elements: list[Ids], rows: Ids) -> Mask:
-        """Tell which rows have a phrase whose words are these terms each: bool [rows]."""
+        """Return which rows have a phrase of these terms: bool [rows]. elements: the terms that match each word."""
         postings = self._postings
         texts, row_bounds = rows.astype(np.int64), None
         if postings.texts is not None:
@@ -195,7 +195,7 @@ class _Search:
         return out
 
     def _elements(self, elements: list[Ids], texts: Rows) -> tuple[Mask, Ids]:
-        """Return which words of some texts are these terms each, and the bounds of the texts, as of `phrases`."""
+        """Return which words of some texts are among the terms of each element, and the texts' bounds, as for `phrases`."""
         postings = self._postings
         starts, ends = postings.bounds[texts], postings.bounds[texts + 1]
         bounds = _bounds_of(starts, ends)

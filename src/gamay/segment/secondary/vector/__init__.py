@@ -1,10 +1,10 @@
-"""Vector index: the rows whose vectors are likely to be the nearest to one, in a graph (HNSW) or in lists (IVF).
+"""Vector index: approximate nearest neighbours of a vector, by a graph (HNSW) or by lists (IVF).
 
-In: a multi-value FLOAT column, all of whose vectors have the dimension that the settings say. Out: candidates with their
-vectors (`gamay.segment.spi.Neighbours`), whose distances the query then computes and compares as a scan does.
+In: a multi-value FLOAT column whose vectors all have the dimension in the settings. Out: candidates with their
+vectors (`gamay.segment.spi.Neighbours`), whose distances the query then computes and compares like a scan.
 
-How far a search has to go is not guessed: when an index is built, vectors of the segment itself are looked for, and the
-effort with which most of their true neighbours are found is noted as that of its queries.
+The search effort is calibrated: when an index is built, vectors of the segment itself are searched for, and the
+effort that finds most of their true neighbours is stored for queries.
 
-`index_type` is the contract's side, `space` has the vectors and their distances, `hnsw` and `ivf` the two kinds of index.
+`index_type` implements the interface, `space` has the vectors and their distances, `hnsw` and `ivf` the two kinds.
 """

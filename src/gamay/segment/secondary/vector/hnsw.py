@@ -1,6 +1,6 @@
-"""HNSW index: a graph of vectors, each with edges to near ones, along which a search walks (the library usearch).
+"""HNSW index: a graph of vectors with edges to near ones, which a search follows (library usearch).
 
-graph.usearch := the library's file. Keys are docs; the vectors are those of the column, for PRODUCT with one more element.
+graph.usearch := the library's file. Keys are docs; the vectors are the column's, for PRODUCT with an additional element.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ from gamay.segment.spi import Ids, NearestSearch, Neighbours, SecondaryIndex
 _FILE = "graph.usearch"
 _ROWS_AT_ONCE = 1 << 10
 _EFFORT_MIN = 64
-# A walk that keeps a node in sight looks at some thirty vectors for it, each somewhere else in the memory; so many rows are
-# scanned meanwhile (20,000 vectors of 128 elements: 400 nodes take 4.5 ms, the distances of a scan 8.5).
+# For each node in its candidate list, a search reads some thirty vectors at random addresses; a scan reads this number of
+# rows in the same time (20,000 vectors of 128 elements: 400 nodes take 4.5 ms, a scan 8.5 ms).
 _ROWS_PER_NODE = 32
 
 # Build
 
 
 def build(docs: Ids, vectors: Floats, space: Space, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Write the index of rows and their vectors; return what `open_hnsw` needs to know."""
+    """Write the index of rows and their vectors; return the content for `open_hnsw`."""
     graph = Index(
         ndim=space.width,
         metric="cos" if space.family == COSINE else "l2sq",
@@ -49,7 +49,7 @@ def build(docs: Ids, vectors: Floats, space: Space, settings: Mapping[str, Any],
     others = np.setdiff1d(np.arange(len(docs)), sample)
     for rows in np.split(others, range(_ROWS_AT_ONCE, len(others), _ROWS_AT_ONCE)):
         _add(graph, space, docs[rows], vectors[rows])
-    # before they are in the graph themselves: a search that begins at its goal would find all that is near
+    # before the sample is added to the graph: a search that starts at its target would find all its neighbours
     wanted = [docs[found] for found in true_neighbours(space, vectors, space.scales(vectors), sample)]
     searched = [_searched(space, vector) for vector in vectors[sample]]
     efforts = [(count, _enough_effort(graph, searched, [keys[:count] for keys in wanted], len(docs))) for count in COUNTS]
@@ -68,7 +68,7 @@ def _stored(space: Space, vectors: Floats) -> Floats:
 
 
 def _enough_effort(graph: Any, searched: Sequence[Floats], wanted: Sequence[Ids], rows: int) -> int | None:
-    """Return how many nodes a search must keep in sight to find most true neighbours; None when a scan is as good."""
+    """Return the least number of candidate nodes to find most true neighbours; None if a scan is as fast."""
     total = sum(map(len, wanted))
     effort = max(_EFFORT_MIN, len(wanted[0]))
     while effort * _ROWS_PER_NODE <= rows and total:
@@ -88,7 +88,7 @@ def _searched(space: Space, vector: Floats) -> Floats:
 
 
 def open_hnsw(folder: Path, content: Mapping[str, Any], family: str, dimension: int) -> "HnswIndex":
-    """Open what `build` wrote; raises CorruptSegmentError."""
+    """Open the index that `build` wrote; raises CorruptSegmentError."""
     graph = Index.restore(str(folder / _FILE), view=True)
     if graph is None or len(graph) != content["rows"]:
         raise CorruptSegmentError(f"{folder / _FILE} is no graph of {content['rows']} vectors")
@@ -96,7 +96,7 @@ def open_hnsw(folder: Path, content: Mapping[str, Any], family: str, dimension: 
 
 
 class HnswIndex(SecondaryIndex):
-    """A graph of a column's vectors. efforts: how many nodes a search keeps in sight."""
+    """A graph of a column's vectors. efforts: numbers of candidate nodes for a search."""
 
     kind = "vector"
 
@@ -112,7 +112,7 @@ class HnswIndex(SecondaryIndex):
         effort = max(effort, search.candidates)
         if search.effort is None and effort * _ROWS_PER_NODE > len(self._graph):
             return None
-        # the library keeps as many nodes in sight as it is to return
+        # the library uses as many candidate nodes as it has to return
         keys = self._graph.search(_searched(self._space, search.vector), effort, threads=1).keys[: search.candidates]
         docs = np.sort(keys)
         vectors = np.asarray(self._graph.get(docs)).reshape(-1, self._space.width)[:, : self._space.dimension]

@@ -1,4 +1,4 @@
-"""The vector index as an index type."""
+"""The vector index type."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from gamay.segment.spi import IndexSource, SecondaryIndex
 
 _log = logging.getLogger(__name__)
 MIN_ROWS = 4096
-"""Vectors from which on there is an index, unless `minRowsForIndex` says otherwise: to look at fewer takes a millisecond."""
+"""Default of `minRowsForIndex`, the least number of vectors with an index: scanning fewer takes a millisecond."""
 _HNSW, _IVF = "HNSW", "IVF"
 
 
 class VectorIndexType:
     """Implements `IndexType` for multi-value FLOAT columns.
 
-    Nothing tells whether the file of a library is sound, so each server makes its own.
+    The library's file cannot be verified, so each server builds its own.
     """
 
     kind = "vector"
@@ -68,7 +68,7 @@ class VectorIndexType:
 
 
 class _NoIndex(SecondaryIndex):
-    """What there is of vectors that are better looked at one by one; it tells nothing."""
+    """Placeholder where a scan of the vectors is faster; it answers no query."""
 
     kind = "vector"
 

@@ -1,8 +1,8 @@
 """IVF index: vectors in lists, each around a centroid; a search reads the lists of the nearest centroids.
 
-centroids := f32[nlist, width], of points (`space.Space`) less the origin
-origin    := f32[width], the middle of the points: what is left is small, so that products of it are accurate
-starts    := i64[nlist + 1]: list i has the rows [starts[i], starts[i + 1]) of what follows
+centroids := f32[nlist, width], of points (`space.Space`) minus the origin
+origin    := f32[width], the mean of the points: the differences are small, so that their products are accurate
+starts    := i64[nlist + 1]: list i has the rows [starts[i], starts[i + 1]) of the following arrays
 docs      := i32[n], ascending in each list
 vectors   := f32[n, dimension]
 scales    := f32[n], or f32[0]: `space.Space.scales`
@@ -38,7 +38,7 @@ _ROWS_AT_ONCE = 1 << 14
 
 
 def build(docs: Ids, vectors: Floats, space: Space, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Write the index of rows and their vectors; return what `open_ivf` needs to know."""
+    """Write the index of rows and their vectors; return the content for `open_ivf`."""
     rng = np.random.default_rng(settings.get("trainingSeed", 0))
     count = len(docs)
     nlist = min(settings.get("nlist") or round(count**0.5), count)
@@ -80,7 +80,7 @@ def k_means(points: Floats, k: int, rng: np.random.Generator) -> Floats:
         used = np.flatnonzero(sizes)
         sums = np.add.reduceat(points[order], firsts[used], axis=0, dtype=np.float64)
         centroids[used] = sums / sizes[used, None]
-        # a centroid that nothing is near to begins again somewhere
+        # a centroid without points is reset to a random point
         centroids[sizes == 0] = points[rng.choice(len(points), k - len(used))]
     return centroids
 
@@ -98,14 +98,14 @@ def _assigned(points: Floats, centroids: Floats) -> Ids:
 
 
 def _by_distance(centroids: Floats, point: Floats) -> Ids:
-    """Return the lists, the one with the nearest centroid first."""
+    """Return the lists by the distance of their centroids, nearest first."""
     far = np.empty(len(centroids), np.float32)
     squared_differences(centroids, np.array([[0, len(centroids)]]), point, far)
     return np.argsort(far, kind="stable")
 
 
 def _enough_probes(points: Floats, neighbours: Sequence[Ids], centroids: Floats) -> Enough:
-    """Return how many lists have most of the true neighbours of points, the lists of which are given."""
+    """Return the number of lists to read to find most true neighbours. neighbours: the lists of each point's neighbours."""
     ranks = []
     for point, lists in zip(points, neighbours, strict=True):
         rank = np.empty(len(centroids), np.int64)
@@ -122,7 +122,7 @@ def _enough_probes(points: Floats, neighbours: Sequence[Ids], centroids: Floats)
 
 
 def open_ivf(folder: Path, content: Mapping[str, Any], family: str, dimension: int) -> "IvfIndex":
-    """Open what `build` wrote."""
+    """Open the index that `build` wrote."""
     return IvfIndex(folder, content, Space(family, dimension, content["longest"]))
 
 
@@ -148,14 +148,14 @@ class IvfIndex(SecondaryIndex):
             return None
         lists = _by_distance(self._centroids, space.point(search.vector) - self._origin)
         sizes = np.cumsum(self._starts[lists + 1] - self._starts[lists])
-        # more lists where these have fewer rows than are asked for
+        # read more lists if these have fewer rows than requested
         probes = search.probes or enough_for(search.count, self._probes) or 1
         probes = max(probes, int(np.searchsorted(sizes, search.candidates)) + 1)
         probed = np.sort(lists[:probes])
         ranges = np.column_stack([self._starts[probed], self._starts[probed + 1]])
         order = space.order(self._vectors, self._scales, ranges, search.vector)
         if len(order) > search.candidates:
-            # all that are as far as the last one, so that of equal vectors none is preferred
+            # keep all with the distance of the last one, so that none of equal vectors is preferred
             kept = np.flatnonzero(order <= np.partition(order, search.candidates - 1)[search.candidates - 1])
         else:
             kept = np.arange(len(order))
@@ -165,7 +165,7 @@ class IvfIndex(SecondaryIndex):
 
 
 def _places(ranges: Ids) -> Ids:
-    """Return the rows of ranges, int64 [k, 2], one range after the other."""
+    """Return the rows of ranges, int64 [k, 2], in order."""
     sizes = ranges[:, 1] - ranges[:, 0]
     ends = np.cumsum(sizes)
     found: Ids = np.arange(ends[-1]) + np.repeat(ranges[:, 0] - (ends - sizes), sizes)

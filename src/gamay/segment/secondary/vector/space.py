@@ -1,4 +1,4 @@
-"""The vectors of a column, and the space in which an index looks for the nearest of them."""
+"""The vectors of a column, and the space in which an index searches for the nearest of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float32]]"
 
 COSINE, PRODUCT, EUCLID = "COSINE", "PRODUCT", "EUCLID"
 FAMILIES = {"COSINE": COSINE, "INNER_PRODUCT": PRODUCT, "DOT_PRODUCT": PRODUCT, "EUCLIDEAN": EUCLID, "L2": EUCLID}
-"""Distances by what they order vectors by."""
+"""The family of each distance: distances of a family order vectors equally."""
 _ROWS_AT_ONCE = 1 << 14
-# Squares of larger elements, and sums of smaller ones, are beyond float32.
+# Squares of larger elements overflow float32, and those of smaller ones underflow.
 _LARGEST, _SHORTEST = 1e15, 1e-15
 
 
 class UnfitError(Exception):
-    """Vectors that cannot be indexed; the message says why."""
+    """Vectors cannot be indexed; the message says why."""
 
 
 def read_vectors(column: IndexSource, dimension: int, family: str) -> tuple[Ids, Floats]:
-    """Return the rows that can be near something, int32 [n] ascending, and their vectors, float32 [n, dimension].
+    """Return the rows that have a distance, int32 [n] ascending, and their vectors, float32 [n, dimension].
 
     Raises UnfitError.
     """
@@ -57,7 +57,7 @@ def _block(values: Vector, nulls: Any, dimension: int) -> tuple[Ids, Floats]:
 
 
 def _near_something(vectors: Floats, family: str) -> Any:
-    """Return which vectors have a distance at all. Raises UnfitError for what float32 cannot tell apart."""
+    """Return which vectors have a distance. Raises UnfitError for vectors beyond the precision of float32."""
     largest = np.abs(vectors).max(axis=1, initial=0)
     kept = ~np.isnan(largest)
     if family == COSINE:
@@ -75,11 +75,11 @@ def lengths(vectors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Space:
-    """Where the nearest by a distance are the nearest points by Euclid's.
+    """A space in which the nearest vectors by a distance are the nearest points by Euclidean distance.
 
-    Vectors of COSINE are made equally long, and so are those of PRODUCT by one more element (Bachrach et al.: Speeding
-    Up the Xbox Recommender System Using a Euclidean Transformation for Inner-Product Spaces, 2014).
-    family: what FAMILIES has. dimension: of vectors. longest: of PRODUCT the greatest length of a vector.
+    Vectors of COSINE are normalised to equal length, and those of PRODUCT by an additional element (Bachrach et al.:
+    Speeding Up the Xbox Recommender System Using a Euclidean Transformation for Inner-Product Spaces, 2014).
+    family: a value of FAMILIES. dimension: of vectors. longest: for PRODUCT, the greatest length of a vector.
     """
 
     family: str
@@ -94,7 +94,7 @@ class Space:
 
     @property
     def width(self) -> int:
-        """Elements of a point."""
+        """The number of elements of a point."""
         return self.dimension + (self.family == PRODUCT)
 
     def points(self, vectors: Floats) -> Floats:
@@ -107,21 +107,21 @@ class Space:
         return np.column_stack([vectors, rest.astype(np.float32)])
 
     def point(self, vector: Floats) -> Floats:
-        """Return the point of a vector that is searched for: float32 [width]."""
+        """Return the point of a query vector: float32 [width]."""
         if self.family == PRODUCT:
             return np.append(vector, np.float32(0))
         point: Floats = self.points(vector[None])[0]
         return point
 
     def can_search(self, vector: Floats, distance: str) -> bool:
-        """Whether the nearest of a vector by a distance can be told here."""
+        """Whether the space supports a search for a vector by a distance."""
         if FAMILIES.get(distance) != self.family or len(vector) != self.dimension:
             return False
         largest = float(np.abs(vector).max())
         return largest <= _LARGEST and (self.family == EUCLID or largest >= _SHORTEST)
 
     def scales(self, vectors: Floats) -> Floats:
-        """Return what products with vectors are multiplied by to order them: float32 [n], empty for EUCLID."""
+        """Return the factors of products with vectors by which these are ordered: float32 [n], empty for EUCLID."""
         if self.family == EUCLID:
             return np.empty(0, np.float32)
         return np.reciprocal(lengths(vectors)) if self.family == COSINE else np.ones(len(vectors), np.float32)
@@ -137,7 +137,7 @@ class Space:
 
 
 def counting(found: Neighbours, search: NearestSearch, num_vectors: int) -> Neighbours | None:
-    """Return those candidates that count; None where so few do that nearer ones than theirs may be left out."""
+    """Return the valid candidates; None if they are so few that nearer rows may be missing."""
     kept = found
     if search.visible is not None:
         counts = search.visible[found.docs]
@@ -148,22 +148,22 @@ def counting(found: Neighbours, search: NearestSearch, num_vectors: int) -> Neig
 # Calibration
 
 SAMPLED = 64
-"""Vectors of the segment that are looked for."""
+"""Number of the segment's vectors that are searched for in the calibration."""
 COUNTS = (10, 100, 1000)
-"""So many of their neighbours: who asks for more rows has to search further."""
+"""Numbers of neighbours to calibrate for: queries for more rows have to search further."""
 RECALL = 0.98
-"""The share of the true neighbours, on average, that an index has to find."""
+"""The average fraction of true neighbours that an index must find."""
 Enough: TypeAlias = Sequence[tuple[int, int | None]]
-"""How far a search has to go for each of COUNTS; None where it is better to look at every vector."""
+"""The search effort for each of COUNTS; None if a scan is faster."""
 
 
 def sampled(count: int, rng: np.random.Generator) -> Ids:
-    """Return the places of the vectors that are looked for."""
+    """Return the positions of the vectors to search for."""
     return rng.choice(count, min(SAMPLED, count), replace=False)
 
 
 def true_neighbours(space: Space, vectors: Floats, scales: Floats, sample: Ids) -> Iterator[Ids]:
-    """Yield for each row of a sample the places of the nearest others, the nearest first: int64 [COUNTS[-1] or fewer]."""
+    """Yield for each sampled row the positions of its nearest neighbours, nearest first: int64 [COUNTS[-1] or fewer]."""
     everything = np.array([[0, len(vectors)]])
     count = min(COUNTS[-1], len(vectors) - len(sample))
     for row in sample.tolist():
@@ -174,7 +174,7 @@ def true_neighbours(space: Space, vectors: Floats, scales: Floats, sample: Ids) 
 
 
 def enough_for(count: int, enough: Enough) -> int | None:
-    """Return how far to search for so many rows; for more than were looked for, in proportion."""
+    """Return the search effort for `count` rows; beyond the calibrated counts, in proportion."""
     for known, value in enough:
         if count <= known:
             return value
