@@ -229,7 +229,7 @@ def test_erased_dimensions_are_null_and_part_no_rows(tmp_path: Path) -> None:
     assert (kept["user"].null_count, kept["tags"].null_count) == (kept.num_rows, kept.num_rows)
     expected = answer(f"SELECT city, ts // {HOUR} * {HOUR}, sum(x_DOUBLE) FROM data GROUP BY ALL", tables[0])
     assert in_any_order(answer("SELECT city, ts, x_DOUBLE FROM data", kept)) == in_any_order(expected)
-    with pytest.raises(InvalidConfigError, match="'x_INT' is to be erased"):
+    with pytest.raises(InvalidConfigError, match="'x_INT' cannot be erased"):
         made_of(tables, tmp_path / "wrong", ProcessSpec(erased=("x_INT",)))
 
 

@@ -189,7 +189,7 @@ def test_a_bucket_that_is_missing_is_said_to_be(s3: Any, tmp_path: Path) -> None
         ("gs://bucket/x", r"install the extra gamay\[gcs\]"),
         ("abfs://box@account/x", r"install the extra gamay\[azure\]"),
         ("s4://bucket/x", "Protocol not known: s4"),
-        ("https://host/x", "a web server only gives files"),
+        ("https://host/x", "a web server is read-only"),
     ],
 )
 def test_a_store_that_cannot_be_used_says_what_is_missing(uri: str, reason: str) -> None:

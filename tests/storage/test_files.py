@@ -115,7 +115,7 @@ def test_what_is_not_there_is_named(tmp_path, uri):
 def test_a_web_server_that_does_not_answer_may_be_tried_again(tmp_path):
     with pytest.raises(OSError, match="cannot fetch"):
         files.fetch("http://127.0.0.1:1/x", tmp_path / "x")
-    with pytest.raises(InvalidConfigError, match="only gives files"):
+    with pytest.raises(InvalidConfigError, match="is read-only"):
         files.put(tmp_path, "http://127.0.0.1:1/x")
     assert list(tmp_path.iterdir()) == []
 

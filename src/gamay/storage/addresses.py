@@ -1,4 +1,4 @@
-"""Which addresses are of the public internet, and not of this machine, its network, or a provider's metadata service."""
+"""Checks that addresses are public, rather than of this machine, its network, or a provider's metadata service."""
 
 import ipaddress
 import socket
@@ -9,7 +9,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def check_public(host: str) -> None:
-    """Raise InvalidConfigError where a host has an address that is not of the public internet; OSError where it has none."""
+    """Raise InvalidConfigError if a host has an address that is not public; OSError if it has none."""
     for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):
         check_public_address(str(address[0]), host)
 

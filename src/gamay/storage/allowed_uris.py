@@ -1,7 +1,7 @@
-"""Which URIs a client may have this process open: what the operator allows, and nothing of its own network by the way.
+"""Allow-list of the URIs that clients may have this process open, which excludes its own network.
 
-A URI is compared after its parts were taken apart, never as a text, for `http://allowed@other/` asks `other`. fsspec chains
-file systems with `::` (`simplecache::file:…`), so such URIs are refused whatever they begin with.
+A URI is parsed before it is compared, never compared as text, since `http://allowed@other/` connects to `other`. fsspec
+chains file systems with `::` (`simplecache::file:…`), so such URIs are always rejected.
 """
 
 import posixpath
@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What one entry allows: a scheme, and of it a host (or bucket) and a folder; None is all."""
+    """One entry of the list: a scheme, optionally a host (or bucket) and a folder; None allows all."""
 
     scheme: str
     host: tuple[str, str, int | None] | None = None
@@ -47,7 +47,7 @@ class _Entry:
         return cls(parts.scheme, _host_of(parts), _folder_of(parts))
 
     def covers(self, parts: SplitResult) -> bool:
-        """Whether a URI of another scheme than `file` is allowed."""
+        """Whether the entry allows a URI, of a scheme other than `file`."""
         if parts.scheme != self.scheme or (self.host is not None and self.host != _host_of(parts)):
             return False
         path = _folder_of(parts)
@@ -55,16 +55,16 @@ class _Entry:
 
 
 class AllowedUris:
-    """The allow-list. entries: as `gamay.ingest.allowed_uris` has them.
+    """The allow-list. entries: those of `gamay.ingest.allowed_uris`.
 
-    schemes: of the file systems that the operator has set up. Raises InvalidConfigError for an entry that is none.
+    schemes: of the file systems that the operator has configured. Raises InvalidConfigError for an invalid entry.
     """
 
     def __init__(self, entries: Iterable[str] = (), schemes: Collection[str] = ()) -> None:
         self._entries = [*map(_Entry.parse, entries), *(_Entry(scheme) for scheme in schemes if scheme != "file")]
 
     def check(self, uri: str) -> str:
-        """Return what to open for a URI that a client names: itself, or the local file that it leads to.
+        """Return the URI to open for one given by a client: itself, or the local file that it resolves to.
 
         Raises InvalidConfigError.
         """
@@ -78,19 +78,19 @@ class AllowedUris:
         return uri
 
     def must_be_public(self, uri: str) -> bool:
-        """Return whether the web server of a URI must have a public address, because the list names its scheme alone.
+        """Return whether the web server of a URI must have a public address, because only its scheme is listed.
 
-        Raises InvalidConfigError where the URI is not allowed; a redirect may lead to such a one.
+        Raises InvalidConfigError if the URI is not allowed, as may be the target of a redirect.
         """
         return all(entry.host is None for entry in self._covering(uri))
 
     def covers(self, uri: str) -> bool:
-        """Return whether an entry names what a stream connects to, `kafka://host:port`, or all of its scheme."""
+        """Return whether an entry allows the address of a stream, `kafka://host:port`, or its whole scheme."""
         parts = urlsplit(uri)
         return any(entry.covers(parts) for entry in self._entries)
 
     def names(self, scheme: str) -> bool:
-        """Return whether there is an entry of a scheme at all."""
+        """Return whether there is any entry for a scheme."""
         return any(entry.scheme == scheme for entry in self._entries)
 
     def _covering(self, uri: str) -> list[_Entry]:
@@ -110,7 +110,7 @@ class AllowedUris:
         path = local_path(uri)
         assert path is not None
         try:
-            real = path.resolve()  # what a link or `..` leads to counts
+            real = path.resolve()  # resolve links and `..` before the check
         except (ValueError, OSError) as error:
             raise InvalidConfigError(f"Unsupported URI: {uri!r} can be no file: {error}") from None
         for entry in self._entries:
@@ -123,11 +123,11 @@ class AllowedUris:
 
 
 def _host_of(parts: SplitResult) -> tuple[str, str, int | None]:
-    """Return container, host and port: `abfs://container@account/…` has one, for web servers that is the user's name."""
+    """Return container, host and port: `abfs://container@account/…` has a container; for web servers it is the user name."""
     container = "" if parts.scheme in _WEB else parts.username or ""
     return container, (parts.hostname or "").rstrip("."), parts.port or _PORTS.get(parts.scheme)
 
 
 def _folder_of(parts: SplitResult) -> str:
-    """Return a path without `..`, written plainly or not, and without a slash at its end."""
+    """Return a path without `..`, percent-encoded or not, and without a trailing slash."""
     return posixpath.normpath(f"/{unquote(parts.path).lstrip('/')}")

@@ -1,8 +1,8 @@
-"""A segment folder as one file that travels: `.tar.zst`, or `.tar.gz`.
+"""A segment folder as a single file: `.tar.zst`, or `.tar.gz`.
 
-Equal folders give equal archives: members sorted by name, no times, no owners. What is unpacked is recognised by its
-first bytes, not by its name, and may come from anywhere: nothing is written outside the destination, links and devices
-are refused, sizes are limited.
+Equal folders give equal archives: members sorted by name, no times, no owners. An archive's format is recognised by its
+first bytes, not by its name. Archives are untrusted: nothing is written outside the destination, links and devices
+are rejected, sizes are limited.
 """
 
 import errno
@@ -24,9 +24,9 @@ from gamay.base.errors import ConflictError, CorruptSegmentError, InvalidConfigE
 
 # The flights (10 MB): level 3 makes 5.0 MB in 54 ms, 6 makes 4.84 in 110, 9 makes 4.81 in 162, 19 makes 4.57 in 2,841.
 ZSTD_LEVEL = 6
-# For archives that executors of Spark make, by the dozen: less than half the time, and two percent larger.
+# For archives that Spark executors write in large numbers: less than half the time, and two percent larger.
 ZSTD_LEVEL_JOBS = 3
-# For archives that somebody waits for: a quarter of the time, and a few percent larger.
+# For archives that a caller waits for: a quarter of the time, and a few percent larger.
 ZSTD_LEVEL_QUICK = 1
 GZIP_LEVEL = 6
 UNPACKED_BYTES_MAX = 64 << 30
@@ -40,15 +40,15 @@ _HEADERS_BYTES_MAX = 2 << 20
 
 
 def pack(folder: Path | str, archive: Path | str, zstd_level: int = ZSTD_LEVEL) -> Path:
-    """Write a folder, under its own name, into an archive, which appears whole or not at all.
+    """Write a folder, under its own name, into an archive, atomically.
 
-    The name decides the form: `.tar.zst`, or `.tar.gz` and `.tgz`. zstd_level: of the former.
+    The name selects the format: `.tar.zst`, or `.tar.gz` and `.tgz`. zstd_level: for the former.
     Raises InvalidConfigError for another name.
     """
     folder, archive = Path(folder), Path(archive)
     is_zstd = archive.name.endswith(".tar.zst")
     if not is_zstd and not archive.name.endswith((".tar.gz", ".tgz")):
-        raise InvalidConfigError(f"cannot tell the form of archive {archive}: expected a name in .tar.zst, .tar.gz or .tgz")
+        raise InvalidConfigError(f"unknown format of archive {archive}: expected a name in .tar.zst, .tar.gz or .tgz")
     with tempfile.NamedTemporaryFile(prefix=f".{archive.name}.", dir=archive.parent, delete=False) as file:
         try:
             if is_zstd:
@@ -84,9 +84,9 @@ def unpack(
 ) -> Path:
     """Unpack an archive into the folder `destination`, which must not exist or be empty, and return it.
 
-    A single folder at the top of the archive is left out: its content becomes the content of `destination`. The folder
-    appears whole or not at all. Raises CorruptSegmentError for an archive that is damaged, foreign, unsafe or too large, and
-    ConflictError when the destination exists.
+    A single folder at the top of the archive is stripped: its content becomes the content of `destination`. The folder
+    appears atomically. Raises CorruptSegmentError for an archive that is damaged, foreign, unsafe or too large, and
+    ConflictError if the destination exists.
     """
     archive, destination = Path(archive), Path(destination)
     if destination.exists() and any(destination.iterdir()):
@@ -149,7 +149,7 @@ def _extract(stream: IO[bytes], archive: Path, folder: Path, bytes_max: int, mem
                 raise CorruptSegmentError(f"{archive.name} has the member '{shown}'{problem}") from error
     if count == 0:
         raise CorruptSegmentError(f"{archive.name} holds no files")
-    # Reading to the end is what compares the checksum behind the compressed data.
+    # Reading to the end verifies the checksum after the compressed data.
     metered.left = _HEADERS_BYTES_MAX
     while metered.read(_COPY_BYTES):
         pass
@@ -167,12 +167,12 @@ def _write_member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -
 
 
 _NAME_SHOWN = 80
-# names that no file can have, or that another member has already
+# the name is invalid, or another member has it already
 _IMPOSSIBLE = frozenset({errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EILSEQ})
 
 
 class _Metered:
-    """A stream that refuses to be read further than is due: a header can claim any size, too."""
+    """A stream with a limit on the bytes read, since a header can claim any size."""
 
     def __init__(self, stream: IO[bytes], archive: Path) -> None:
         self._stream = stream
@@ -188,7 +188,7 @@ class _Metered:
 
 
 def _target(member: tarfile.TarInfo, archive: Path, folder: Path) -> Path:
-    """Where a member belongs; raises CorruptSegmentError for anything but a plain file or folder below `folder`."""
+    """Return the path to extract a member to; raises CorruptSegmentError unless it is a plain file or folder in `folder`."""
     if not (member.isfile() or member.isdir()):
         raise CorruptSegmentError(f"{archive.name} has the member '{member.name}', a link or device; expected plain files")
     name = PurePosixPath(member.name)

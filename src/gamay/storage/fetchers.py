@@ -1,4 +1,4 @@
-"""Bringing files to this machine, by the scheme of their URI: built-in ones and those of users' packages."""
+"""Fetching of files by the scheme of their URI, with built-in fetchers and those of users' packages."""
 
 import ssl
 from collections.abc import Mapping
@@ -16,21 +16,22 @@ from gamay.storage.settings import ENTRY_POINT_GROUP, MAX_BYTES, MAX_SECONDS, St
 
 
 class SegmentFetcher(Protocol):
-    """What a user's own package does for a scheme.
+    """A fetcher of a user's package for a scheme.
 
-    It is made from the keys below `pinot.<role>.segment.fetcher.<scheme>.`, and named by the key `class` there or by an
-    entry point of that name in the group `gamay.segment_fetchers`. It may be called from several threads.
+    It is created from the keys below `pinot.<role>.segment.fetcher.<scheme>.`, and found by the key `class` there or by an
+    entry point with the scheme's name in the group `gamay.segment_fetchers`. It must be thread-safe.
     """
 
     def fetch(self, uri: str, destination: Path) -> None:
-        """Write the file at a URI to a path. Raises FileNotFoundError when there is none, OSError for what may pass."""
+        """Write the file at a URI to a path. Raises FileNotFoundError if it does not exist, OSError for a transient
+        failure."""
         ...
 
 
 class Fetchers:
-    """Fetches as the settings of a role say. tls: what web servers are checked against; None is what the system trusts.
+    """Fetching of files by the settings of a role. tls: for the verification of web servers; None trusts the system's
 
-    deep_store: where that is, so that its file system counts as set up.
+    authorities. deep_store: its URI, so that its file system is treated as configured.
     """
 
     def __init__(
@@ -45,26 +46,26 @@ class Fetchers:
             self._own_of(scheme)
 
     def fetch_member(self, url: str, destination: Path, headers: Mapping[str, str]) -> None:
-        """Copy what a member of this cluster gives, in one attempt: there are others. Raises as `fetch`."""
+        """Download from a member of this cluster, without retries, since there are other members. Raises as `fetch`."""
         fetch(url, destination, Access(headers, self._tls))
 
     def fetch(self, uri: str, destination: Path) -> None:
-        """Copy the file at a URI to a local path, whole or not at all, trying again what may succeed later.
+        """Copy the file at a URI to a local path, atomically, with retries of transient failures.
 
         Raises NotFoundError, InvalidConfigError, OSError.
         """
         self._fetch(uri, destination, Access())
 
     def check(self, uri: str) -> None:
-        """Raise InvalidConfigError for a URI that a client names and `gamay.ingest.allowed_uris` has no place for."""
+        """Raise InvalidConfigError for a client's URI that `gamay.ingest.allowed_uris` does not allow."""
         self._check_protocol(uri)
         self._allowed.check(uri)
 
     def check_key(self, key: str, uri: str) -> str:
-        """Return what to open for the URI that a key of a config names: itself, or the local file that it leads to.
+        """Return the URI to open for one in a config: itself, or the local file that it resolves to.
 
-        Servers and minions open it later, and look at no address, so that a web server counts only where the list has its
-        host. Raises InvalidConfigError for what `gamay.ingest.allowed_uris` has no place for.
+        Servers and minions open it later, without checking addresses, so a web server is allowed only if its host is
+        listed. Raises InvalidConfigError for a URI that `gamay.ingest.allowed_uris` does not allow.
         """
         try:
             opened = self._allowed.check(uri)
@@ -75,15 +76,15 @@ class Fetchers:
             raise InvalidConfigError(f"{key}: {error}") from error
 
     def check_address(self, key: str, uri: str, *, may_name_any: bool) -> None:
-        """Raise InvalidConfigError unless a stream may connect to what the key of a config names, as `kafka://host:port`.
+        """Raise InvalidConfigError unless a stream may connect to an address in a config, as `kafka://host:port`.
 
-        Entries of the stream's type in `gamay.ingest.allowed_uris` hold for everybody. may_name_any: without such an entry
-        every address is allowed, else none.
+        Entries of the stream's type in `gamay.ingest.allowed_uris` apply to all users. may_name_any: without such an entry,
+        whether every address is allowed, else none.
         """
         scheme = scheme_of(uri) or ""
         if self._allowed.covers(uri) or (may_name_any and not self._allowed.names(scheme)):
             return
-        who = "" if may_name_any else ", or have somebody name it who may use all tables"
+        who = "" if may_name_any else ", or have a user set it who may use all tables"
         raise InvalidConfigError(
             f"{key}: Unsupported URI: {uri} is nothing that {ALLOWED_URIS} names: have the operator allow it{who}"
         )
@@ -93,14 +94,14 @@ class Fetchers:
         return self._settings.options_of(scheme_of(uri))
 
     def fetch_named(self, uri: str, destination: Path) -> None:
-        """Fetch what a client names, if that is allowed, and neither too large nor too slow. Raises as `fetch`."""
+        """Fetch a client's URI if it is allowed, with limits on size and time. Raises as `fetch`."""
         self._check_protocol(uri)
         limits = FetchLimits(self._settings.max_bytes, self._settings.max_s, (MAX_BYTES, MAX_SECONDS))
         access = Access(must_be_public=self._allowed.must_be_public, limits=limits)
         self._fetch(self._allowed.check(uri), destination, access)
 
     def fetch_recorded(self, uri: str, destination: Path) -> None:
-        """Fetch what a record names, which was allowed when it was written; it may lead on to public web servers only.
+        """Fetch the URI of a record, which was allowed when it was written; redirects may lead to public web servers only.
 
         Raises as `fetch`.
         """

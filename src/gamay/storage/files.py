@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and copies from and to any file system."""
+"""Atomic writing of files, and copies from and to any file system."""
 
 import os
 import shutil
@@ -20,19 +20,19 @@ _COPY_BYTES = 1 << 20
 _SHARED_MODE = 0o644
 _HTTP = ("http", "https")
 _AS_IT_IS = {"Accept-Encoding": "identity"}
-_HTTP_TIMEOUT_S = 60  # without a byte
+_HTTP_TIMEOUT_S = 60  # without receiving a byte
 _REDIRECTS_MAX = 6
 
 
 @contextmanager
 def full_disk_explained(what: str, folder: Path) -> Iterator[None]:
-    """Raise DiskFullError, which names what was being done, in place of the OSError of a full disk or an exhausted quota."""
+    """Convert the OSError of a full disk or exhausted quota to a DiskFullError that names the operation `what`."""
     try:
         yield
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        raise DiskFullError(f"{what}: there is no room on the disk of {folder}; nothing was changed, free some") from error
+        raise DiskFullError(f"{what}: there is no space on the disk of {folder}; nothing was changed, free some") from error
 
 
 def fsync_file(path: Path) -> None:
@@ -45,12 +45,12 @@ def fsync_file(path: Path) -> None:
 
 
 def fsync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the entries of a folder durable."""
     fsync_file(path)
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Replace a file's content: after a crash it is the old one or the new one, whole."""
+    """Replace a file's content atomically: after a crash it is either the old or the new one."""
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -73,9 +73,9 @@ def fsync_tree(root: Path) -> None:
 
 
 def publish_folder(temporary: Path, final: Path, *, durable: bool = True) -> None:
-    """Give a finished folder its name: its files are made durable first unless told not to, then the name appears at once.
+    """Rename a finished folder to its final name, after syncing its files if `durable`.
 
-    Raises OSError when `final` exists and is not an empty folder.
+    Raises OSError if `final` exists and is not an empty folder.
     """
     if durable:
         fsync_tree(temporary)
@@ -86,14 +86,14 @@ def publish_folder(temporary: Path, final: Path, *, durable: bool = True) -> Non
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How large a file may be, and how long fetching it may take; None is no limit. keys: the settings that say so."""
+    """Limits on the size of a file and the time to fetch it; None is unlimited. keys: the settings that define them."""
 
     max_bytes: int | None = None
     max_s: float | None = None
     keys: tuple[str, str] = ("", "")
 
     def bounded(self, parts: Iterable[bytes], uri: str) -> Iterator[bytes]:
-        """Yield the parts of a file. Raises InvalidConfigError once they are more, or have taken longer, than allowed."""
+        """Yield the parts of a file. Raises InvalidConfigError once they exceed the size or time limit."""
         begun_s, num_bytes = SYSTEM_CLOCK.monotonic_s(), 0
         for part in parts:
             num_bytes += len(part)
@@ -106,10 +106,10 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a place is reached: headers and TLS of requests over HTTP, arguments of an fsspec file system.
+    """Access parameters: headers and TLS of requests over HTTP, arguments of an fsspec file system.
 
-    must_be_public: called with each URL that a web server is asked for, redirects among them; tells whether its host must
-    have a public address, and raises InvalidConfigError for a URL that must not be asked.
+    must_be_public: called with each URL before a request, including redirects; returns whether its host must
+    have a public address, and raises InvalidConfigError for a forbidden URL.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -123,10 +123,10 @@ _PLAIN = Access()
 
 
 def fetch(uri: str, destination: Path, access: Access = _PLAIN) -> None:
-    """Copy a file from a URI (`file`, `http`, `https`, `s3`, … or a plain path) to a local path, whole or not at all.
+    """Copy a file from a URI (`file`, `http`, `https`, `s3`, … or a plain path) to a local path, atomically.
 
-    Raises NotFoundError when it is not there, InvalidConfigError for a scheme that cannot be used here, and OSError for what
-    may succeed when tried again.
+    Raises NotFoundError if it does not exist, InvalidConfigError for an unsupported scheme, and OSError for a failure that
+    may be transient.
     """
     descriptor, temporary = tempfile.mkstemp(prefix=f".{destination.name}.", dir=destination.parent)
     try:
@@ -149,11 +149,10 @@ def fetch(uri: str, destination: Path, access: Access = _PLAIN) -> None:
 
 
 def put(source: Path, uri: str, access: Access = _PLAIN) -> None:
-    """Copy a local file to a URI (`file`, `s3`, … or a plain path); missing folders are made.
+    """Copy a local file to a URI (`file`, `s3`, … or a plain path); missing folders are created.
 
-    A local destination appears whole or not at all, and can be read by others: the folder may be shared. An object store
-    does so by itself. Raises InvalidConfigError for a
-    scheme that cannot be used here, and OSError for what may succeed when tried again.
+    A local destination appears atomically, as do objects in object stores, and is readable by other users, as the folder
+    may be shared. Raises InvalidConfigError for an unsupported scheme, and OSError for a failure that may be transient.
     """
     local = local_path(uri)
     if local is not None:
@@ -162,17 +161,15 @@ def put(source: Path, uri: str, access: Access = _PLAIN) -> None:
         local.chmod(_SHARED_MODE)
         return
     if scheme_of(uri) in _HTTP:
-        raise InvalidConfigError(
-            f"cannot write to {uri}: a web server only gives files; use file, s3 or another file system"
-        )
+        raise InvalidConfigError(f"cannot write to {uri}: a web server is read-only; use file, s3 or another file system")
     with source.open("rb") as data, explained(f"cannot write {uri}"), _open(uri, "wb", access.options) as target:
         shutil.copyfileobj(data, target, _COPY_BYTES)
 
 
 def size_of(uri: str, access: Access = _PLAIN) -> int | None:
-    """Return the bytes of a file (`file`, `s3`, … or a plain path), None when there is none.
+    """Return the bytes of a file (`file`, `s3`, … or a plain path), None if it does not exist.
 
-    Raises InvalidConfigError for a scheme that cannot be used here, and OSError for what may succeed when tried again.
+    Raises InvalidConfigError for an unsupported scheme, and OSError for a failure that may be transient.
     """
     local = local_path(uri)
     if local is not None:
@@ -184,9 +181,9 @@ def size_of(uri: str, access: Access = _PLAIN) -> int | None:
 
 
 def remove(uri: str, access: Access = _PLAIN) -> None:
-    """Remove a file, or a folder with all that is in it, where there is one (`file`, `s3`, … or a plain path).
+    """Remove a file, or a folder with its content, if it exists (`file`, `s3`, … or a plain path).
 
-    Raises InvalidConfigError for a scheme that cannot be used here, and OSError for what may succeed when tried again.
+    Raises InvalidConfigError for an unsupported scheme, and OSError for a failure that may be transient.
     """
     local = local_path(uri)
     if local is not None:
@@ -215,7 +212,7 @@ def local_path(uri: str) -> Path | None:
 
 
 def _downloaded(uri: str, access: Access) -> Iterator[bytes]:
-    """Yield what a web server gives; httpx raises when the answer ends too early."""
+    """Yield the response of a web server; httpx raises if it is truncated."""
     import httpx
 
     headers, url = {**_AS_IT_IS, **access.headers}, httpx.URL("")
@@ -224,12 +221,12 @@ def _downloaded(uri: str, access: Access) -> Iterator[bytes]:
             for _ in range(_REDIRECTS_MAX):
                 before, url = url, url.join(uri) if url.host else httpx.URL(uri)
                 if before.host and (before.scheme, before.host, before.port) != (url.scheme, url.host, url.port):
-                    headers = _AS_IT_IS  # credentials are for the host that they were given for
+                    headers = _AS_IT_IS  # credentials are only for the original host
                 must_be_public = access.must_be_public(str(url))
                 if must_be_public:
                     check_public(url.host)
                 with client.stream("GET", url, headers=headers) as answer:
-                    if must_be_public:  # the name may have been answered otherwise since
+                    if must_be_public:  # the name may resolve to another address by now
                         address = answer.extensions["network_stream"].get_extra_info("server_addr")
                         check_public_address(str(address[0]), url.host)
                     if answer.has_redirect_location:

@@ -1,4 +1,4 @@
-"""Opening the file system that a URI names, through fsspec, with errors that say what to do."""
+"""Opening of a URI's file system through fsspec, with helpful errors."""
 
 import errno
 import re
@@ -11,7 +11,7 @@ from gamay.base.errors import GamayError, InvalidConfigError, nearest
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
-# What has to be installed for a scheme, beside Gamay itself.
+# The requirements of a scheme besides Gamay itself.
 _EXTRAS: Mapping[str, str] = {
     "s3": "the extra gamay[s3]",
     "s3a": "the extra gamay[s3]",
@@ -40,7 +40,7 @@ def scheme_of(uri: str) -> str | None:
 def open_filesystem(uri: str, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
     """Return the fsspec file system of a URI and the path in it. options: arguments of the file system.
 
-    Raises InvalidConfigError for a scheme that is unknown or whose package is missing, and OSError as `explained` does.
+    Raises InvalidConfigError for an unknown scheme or a missing package, and OSError like `explained`.
     """
     import fsspec
 
@@ -52,7 +52,7 @@ def open_filesystem(uri: str, options: Mapping[str, Any] | None = None) -> tuple
         known = fsspec.available_protocols()
         raise InvalidConfigError(f"cannot use {uri}: {reason}.{nearest(scheme, known)}") from None
     except (ImportError, OSError) as reason:
-        # Arrow says OSError where Hadoop's library, or the Java machine that it runs in, cannot be loaded
+        # Arrow raises OSError if Hadoop's library or its Java machine cannot be loaded
         if isinstance(reason, OSError) and not _NO_LIBRARY.search(str(reason)):
             raise
         needed = _EXTRAS.get(scheme, "what this file system needs")
@@ -66,7 +66,7 @@ def _first_line(reason: Exception) -> str:
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Raise OSError in place of the errors of their own that the client libraries of file systems have."""
+    """Convert the specific errors of file systems' client libraries to OSError."""
     try:
         yield
     except (GamayError, OSError, ValueError, ImportError):

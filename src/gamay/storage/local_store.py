@@ -1,4 +1,4 @@
-"""The deep store in a folder: of this machine, or one that several machines mount."""
+"""The deep store in a local folder, or one that several machines mount."""
 
 import errno
 import os
@@ -13,16 +13,16 @@ from gamay.storage.files import fetch, fsync_file, fsync_folder
 
 @dataclass(frozen=True, slots=True)
 class LocalStore(DeepStore):
-    """A deep store under a local folder. What is written is durable when a method returns."""
+    """A deep store in a local folder. Writes are durable when a method returns."""
 
     root: Path
 
     def prepare(self) -> None:
-        """Make the folder. It is not made again later: one that is gone is most likely not mounted any more."""
+        """Create the folder. It is not created later, since a missing one is probably not mounted."""
         self.root.mkdir(parents=True, exist_ok=True)
 
     def put(self, source: Path, table: str, segment: str, crc: int) -> str:
-        """Move it in by a rename where `source` lies on the same file system, else by a copy that appears whole."""
+        """Move a copy in, by a rename if `source` is on the same file system, else by an atomic copy."""
         name = copy_name(source, segment, crc)
         folder = self._made(self.root / table)
         target = folder / name
@@ -48,11 +48,11 @@ class LocalStore(DeepStore):
         return url_of(folder, name)
 
     def get(self, url: str, scratch: Path) -> Path:
-        """Return where a copy lies. Raises NotFoundError when it is gone."""
+        """Return the path of a copy. Raises NotFoundError."""
         return self.path_of(url)
 
     def path_of(self, url: str) -> Path:
-        """Return where a copy lies. Raises NotFoundError when it is gone."""
+        """Return the path of a copy. Raises NotFoundError."""
         path = self._path(url)
         if not path.exists():
             raise NotFoundError(f"the deep store has no '{path_in_store(url)}'")
@@ -72,14 +72,14 @@ class LocalStore(DeepStore):
         return size_of(self.path_of(url))
 
     def modified_ms(self, url: str) -> int:
-        """Return when a copy was last written, in milliseconds; 0 when it is gone."""
+        """Return the modification time of a copy in milliseconds; 0 if it does not exist."""
         try:
             return self._path(url).stat().st_mtime_ns // 1_000_000
         except FileNotFoundError:
             return 0
 
     def discard(self, url: str, until_ms: int | None) -> None:
-        """Remove a copy, or set it aside until then."""
+        """Remove a copy, or retain it until then."""
         path = self._path(url)
         if not path.exists():
             return
@@ -93,7 +93,7 @@ class LocalStore(DeepStore):
         os.replace(path, target)
 
     def purge(self, now_ms: int) -> int:
-        """Remove what was set aside until before now; return how many copies."""
+        """Remove the retained copies whose time has passed; return their number."""
         purged = 0
         for path in (self.root / DELETED).glob(f"*/*{UNTIL}*"):
             if int(path.name.rpartition(UNTIL)[2]) < now_ms:
@@ -102,11 +102,11 @@ class LocalStore(DeepStore):
         return purged
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of what lies in a folder, ascending."""
+        """Return the names in a folder, ascending."""
         return [name for name in self._listed(folder) if not name.startswith(TEMPORARY)]
 
     def unfinished(self, folder: str) -> list[str]:
-        """Return the URLs of files whose copying was cut short, or goes on."""
+        """Return the URLs of files whose copying was interrupted or is in progress."""
         return [url_of(folder, name) for name in self._listed(folder) if name.startswith(TEMPORARY)]
 
     def _listed(self, folder: str) -> list[str]:

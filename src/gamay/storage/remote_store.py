@@ -1,4 +1,4 @@
-"""The deep store on a file system that fsspec knows: `s3://`, `hdfs://`, `gs://`, `abfs://`, …"""
+"""The deep store on a file system supported by fsspec: `s3://`, `hdfs://`, `gs://`, `abfs://`, …"""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from gamay.storage.retries import Retries
 
 T = TypeVar("T")
 
-# Where an object appears when all of it was sent. Elsewhere a file is sent under another name and renamed.
+# Schemes where uploads are atomic. Elsewhere a file is sent under a temporary name and renamed.
 _WHOLE_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 _MODIFIED_KEYS = ("LastModified", "mtime", "last_modified", "updated", "modified", "created")
 
@@ -28,20 +28,20 @@ def open_deep_store(
 ) -> DeepStore:
     """Return the deep store at a URI or a path. options: arguments of its fsspec file system, such as credentials.
 
-    Raises InvalidConfigError for a scheme that is unknown, whose package is missing, or that cannot be written to.
+    Raises InvalidConfigError for a scheme that is unknown or read-only, or whose package is missing.
     """
     local = local_path(uri)
     if local is not None:
         return LocalStore(local.expanduser().absolute())
     if scheme_of(uri) in ("http", "https"):
-        raise InvalidConfigError(f"the deep store cannot be at {uri}: a web server only gives files")
+        raise InvalidConfigError(f"the deep store cannot be at {uri}: a web server is read-only")
     return RemoteStore(uri, options or {}, retries or Retries(), ids)
 
 
 class RemoteStore(DeepStore):
-    """A deep store that is reached over a network. Every call is tried again as `retries` says.
+    """A deep store that is accessed over a network. Every call is retried according to `retries`.
 
-    An upload counts when the store tells the same size afterwards.
+    An upload succeeds only if the store then reports the same size.
     """
 
     def __init__(self, uri: str, options: Mapping[str, Any], retries: Retries, ids: Ids = RANDOM_IDS) -> None:
@@ -53,7 +53,7 @@ class RemoteStore(DeepStore):
         self._ids = ids
 
     def put(self, source: Path, table: str, segment: str, crc: int) -> str:
-        """Send an archive; a folder is packed first, beside it."""
+        """Upload an archive; a folder is first packed next to it."""
         archive = source
         if source.is_dir():
             archive = pack(source, source.with_name(f"{source.name}.tar.zst"), ZSTD_LEVEL_QUICK)
@@ -65,7 +65,7 @@ class RemoteStore(DeepStore):
         return url_of(table, name)
 
     def put_file(self, source: Path, folder: str, name: str) -> str:
-        """Send a file."""
+        """Upload a file."""
         url = url_of(folder, name)
         self._send(source, path_in_store(url))
         return url
@@ -88,7 +88,7 @@ class RemoteStore(DeepStore):
             raise NotFoundError(f"the deep store has no '{self._shown(path)}'") from None
 
     def in_place(self, url: str) -> Path | None:
-        """Return None: nothing here is local."""
+        """Return None: no copy is local."""
         return None
 
     def location(self, url: str) -> str:
@@ -104,7 +104,7 @@ class RemoteStore(DeepStore):
             raise NotFoundError(f"the deep store has no '{self._shown(path)}'") from None
 
     def modified_ms(self, url: str) -> int:
-        """Return when a copy was last written, in milliseconds; 0 when it is gone."""
+        """Return the modification time of a copy in milliseconds; 0 if it does not exist."""
         path = self._path(url)
         try:
             return _modified_ms(self._do(f"looking for {self._shown(path)}", lambda: self._info(path)))
@@ -112,7 +112,7 @@ class RemoteStore(DeepStore):
             return 0
 
     def discard(self, url: str, until_ms: int | None) -> None:
-        """Remove a copy, or set it aside until then."""
+        """Remove a copy, or retain it until then."""
         path = self._path(url)
         table, _, name = path_in_store(url).rpartition("/")
 
@@ -129,18 +129,18 @@ class RemoteStore(DeepStore):
         self._do(f"removing {self._shown(path)}", discard)
 
     def purge(self, now_ms: int) -> int:
-        """Remove what was set aside until before now; return how many copies."""
+        """Remove the retained copies whose time has passed; return their number."""
         due = [path for path in self._find_deleted() if int(path.rpartition(UNTIL)[2]) < now_ms]
         for path in due:
             self._do(f"removing {self._shown(path)}", partial(self._remove, path))
         return len(due)
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of what lies in a folder, ascending."""
+        """Return the names in a folder, ascending."""
         return [name for name in self._listed(folder) if not name.startswith(TEMPORARY)]
 
     def unfinished(self, folder: str) -> list[str]:
-        """Return the URLs of files whose upload was cut short, or goes on; object stores show none."""
+        """Return the URLs of files whose upload was interrupted or is in progress; object stores have none."""
         return [url_of(folder, name) for name in self._listed(folder) if name.startswith(TEMPORARY)]
 
     # parts
@@ -226,12 +226,12 @@ class RemoteStore(DeepStore):
 
 
 def _modified_ms(info: Mapping[str, Any]) -> int:
-    """Return the time of change, which file systems tell under different names, as a time or in seconds."""
+    """Return the modification time, which file systems report under different keys, as a datetime or in seconds."""
     found = next((info[key] for key in _MODIFIED_KEYS if info.get(key) is not None), None)
     if isinstance(found, str):
         found = datetime.fromisoformat(found)
     if isinstance(found, datetime):
         found = found.timestamp()
     if found is None:
-        raise OSError(f"the deep store does not say when '{info.get('name')}' was changed")
+        raise OSError(f"the deep store does not report when '{info.get('name')}' was changed")
     return round(float(found) * 1000)

@@ -1,4 +1,4 @@
-"""Trying again what may succeed later: waits that grow, and differ by chance so that many processes do not come at once."""
+"""Retries with exponential backoff and jitter, so that many processes do not retry at the same time."""
 
 import logging
 import time
@@ -17,10 +17,10 @@ LONGEST_WAIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often to try in all, and how long to wait in between.
+    """The number of attempts, and the waits between them.
 
-    The n-th wait is chosen by chance between `wait_s * factor**(n-1)` and twice that, at most a minute. sleep: waits; a true
-    answer means that the process ends, and what failed is not tried again. uniform: a random number between two.
+    The n-th wait is random between `wait_s * factor**(n-1)` and twice that, at most a minute. sleep: waits; a true
+    result means that the process is ending, and prevents further attempts. uniform: returns a random number between two.
     """
 
     attempts: int = 3
@@ -30,9 +30,9 @@ class Retries:
     uniform: Callable[[float, float], float] = new_rng().uniform
 
     def call(self, what: str, action: Callable[[], T]) -> T:
-        """Return what `action` returns. what: names it in the log. Raises what the last attempt raises.
+        """Return the result of `action`. what: its name in the log. Raises what the last attempt raises.
 
-        Only an OSError is tried again, and not one that says that something is missing, forbidden, or that a disk is full.
+        Only an OSError is retried, except for a missing file, a missing permission or a full disk.
         """
         for attempt in range(1, self.attempts):
             try:

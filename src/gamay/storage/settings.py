@@ -1,7 +1,7 @@
-"""How a role reaches file systems and fetches segments, from the older keys of its properties file.
+"""Settings of a role for file systems and for fetching segments, from Pinot's keys in its properties file.
 
 `pinot.<role>.storage.factory.class.<scheme>` and `pinot.<role>.storage.factory.<scheme>.<key>` describe file systems;
-`pinot.<role>.segment.fetcher.protocols`, `….<scheme>.class` and `….<scheme>.<key>` how files of a scheme are fetched.
+`pinot.<role>.segment.fetcher.protocols`, `….<scheme>.class` and `….<scheme>.<key>` the fetching of files of a scheme.
 """
 
 import importlib
@@ -19,7 +19,7 @@ MAX_BYTES = "gamay.ingest.bytes.max"
 MAX_SECONDS = "gamay.ingest.seconds.max"
 ENTRY_POINT_GROUP = "gamay.segment_fetchers"
 
-# By scheme and older key: the argument of the fsspec file system, a dot for one inside another.
+# By scheme and Pinot's key: the argument of the fsspec file system, with a dot for a nested one.
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "s3": {
         "accessKey": "key",
@@ -42,9 +42,9 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     },
     "hdfs": {"hadoop.conf.path": "extra_conf", "user": "user", "kerberos.ticket.cache": "kerb_ticket"},
 }
-# Other names of a scheme whose keys count as well.
+# Aliases of a scheme, whose keys apply as well.
 _SAME = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "adl2": "abfs", "az": "abfs"}
-# Java classes that users name; what they do is built in.
+# Pinot's Java classes, whose function is built in.
 _JAVA_CLASSES = frozenset(
     {"S3PinotFS", "GcsPinotFS", "HadoopPinotFS", "ADLSGen2PinotFS", "AzurePinotFS", "LocalPinotFS"}
     | {"PinotFSSegmentFetcher", "HttpSegmentFetcher", "HttpsSegmentFetcher", "HdfsSegmentFetcher", "LocalFileSegmentFetcher"}
@@ -54,10 +54,11 @@ _RETRY_KEYS = ("retry.count", "retry.wait.ms", "retry.delay.scale.factor")
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """options: of fsspec file systems, by scheme. protocols: that may be fetched, None for all; fetchers: what a user's own
-    fetchers are told, by scheme, `class` among it. retries: by scheme, "" for all others.
-    tokens: the `Authorization` header for foreign web servers, by scheme. allowed_uris: what users may have the controller
-    open, see `gamay.storage.allowed_uris`. max_bytes, max_s: how large a file may be, and how long fetching it may take.
+    """Storage settings. options: of fsspec file systems, by scheme. protocols: that may be fetched, None for all;
+    fetchers: the
+    settings of users' fetchers, by scheme, including `class`. retries: by scheme, "" for all others.
+    tokens: the `Authorization` header for external web servers, by scheme. allowed_uris: URIs that users may have the
+    controller open, see `gamay.storage.allowed_uris`. max_bytes, max_s: limits on the size of a file and the fetch time.
     """
 
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
@@ -71,24 +72,25 @@ class StorageSettings:
 
     @property
     def schemes(self) -> frozenset[str]:
-        """The schemes that the operator has set up a file system or a fetcher for."""
+        """The schemes for which the operator has configured a file system or a fetcher."""
         return frozenset({*self.options, *(name for name, same in _SAME.items() if same in self.options), *self.fetchers})
 
     def options_of(self, scheme: str | None) -> Mapping[str, Any]:
-        """Return the arguments of a scheme's file system. S3's own attempts are one: what is tried again is said here."""
+        """Return the arguments of a scheme's file system. S3's own retries are disabled, as retries are configured here."""
         name = scheme or ""
         found = self.options.get(name) or self.options.get(_SAME.get(name, name), {})
         return {"config_kwargs": {"retries": {"max_attempts": 0}}, **found} if name in ("s3", "s3a") else found
 
     def retries_of(self, scheme: str | None) -> Retries:
-        """Return how often to try what is fetched from a scheme."""
+        """Return the retries of fetches from a scheme."""
         return self.retries.get(scheme or "") or self.retries.get("") or Retries()
 
 
 def storage_settings(role: str, properties: Mapping[str, str]) -> tuple[StorageSettings, frozenset[str]]:
-    """Return what the properties of a role say, and which of the keys that are. role: `controller`, `server` or `minion`.
+    """Return the settings in the properties of a role, and the keys that were used. role: `controller`, `server` or
+    `minion`.
 
-    Raises InvalidConfigError; its text never shows the value of a key, which may be a secret.
+    Raises InvalidConfigError, whose message never contains the value of a key, which may be a secret.
     """
     factory, fetcher = storage_prefixes(role)[:2]
     reader = _Reader()
@@ -110,13 +112,13 @@ def storage_settings(role: str, properties: Mapping[str, str]) -> tuple[StorageS
 
 
 def storage_prefixes(role: str) -> tuple[str, ...]:
-    """Return how the keys begin that `storage_settings` reads: of file systems, of fetchers, and of what users may name."""
+    """Return the prefixes of the keys that `storage_settings` reads: file systems, fetchers, and limits on users' URIs."""
     of_users = (ALLOWED_URIS, MAX_BYTES, MAX_SECONDS) if role == "controller" else ()
     return (f"pinot.{role}.storage.factory.", f"pinot.{role}.segment.fetcher.", *of_users)
 
 
 class _Reader:
-    """Collects what keys say."""
+    """Collector of the settings."""
 
     def __init__(self) -> None:
         self._options: dict[str, dict[str, Any]] = {}
@@ -129,7 +131,7 @@ class _Reader:
 
     def allow(self, text: str) -> None:
         self._allowed = tuple(part.strip() for part in text.split(",") if part.strip())
-        AllowedUris(self._allowed)  # what is wrong is told at the start
+        AllowedUris(self._allowed)  # fail at startup if invalid
 
     def limit_bytes(self, text: str) -> None:
         self._limits["max_bytes"] = _whole(MAX_BYTES, text)
@@ -157,7 +159,7 @@ class _Reader:
             return bool(name)
         scheme = _SAME.get(first, first)
         if scheme == "s3" and name == "disableAcl":
-            return True  # none is ever set
+            return True  # the value is never used
         argument = _ARGUMENTS.get(scheme, {}).get(name)
         if argument is None:
             return False
@@ -211,7 +213,7 @@ def _whole(key: str, text: str) -> int:
 
 
 def load_object(key: str, name: str) -> Any:
-    """Return what `package.module:Name` names. Raises InvalidConfigError."""
+    """Import and return the object `package.module:Name`. Raises InvalidConfigError."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)

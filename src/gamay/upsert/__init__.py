@@ -1,1 +1,1 @@
-"""Primary keys: which row of a key is the one that counts."""
+"""Primary keys: which row of each key is valid."""

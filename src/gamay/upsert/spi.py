@@ -1,12 +1,12 @@
-"""What a consumer asks of a table with primary keys before it appends a batch to its consuming segment, and after.
+"""The interface of a consumer to a table with primary keys, around each append to its consuming segment.
 
-    rows = keys.prepare(batch)      # decides, merges, drops; what queries see does not change yet
+    rows = keys.prepare(batch)      # decides, merges, drops; not yet visible to queries
     segment.append(rows.batch)      # the rows become doc ids rows.first_doc, rows.first_doc + 1, …
-    keys.publish(rows)              # replaced rows stop to count and the new ones begin to, in one step
-                                    # or, where the append failed: keys.undo(rows)
+    keys.publish(rows)              # atomically makes replaced rows invalid and the new ones valid
+                                    # or, if the append failed: keys.undo(rows)
 
-Only one thread calls these for a partition, in the order of the stream. Between `prepare` and `publish` nothing else of the
-partition is called. Tables without upsertConfig and dedupConfig have no such object.
+Only one thread calls these for a partition, in the order of the stream. Between `prepare` and `publish` no other operation
+of the partition runs. Tables without upsertConfig and dedupConfig have no such object.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,13 +21,13 @@ from gamay.upsert.config.parallel import Phase
 from gamay.upsert.rows.valid_docs import SegmentDocs
 
 KeyedInstall: TypeAlias = "Callable[[SegmentDocs | None], None]"
-"""Makes a segment visible to queries, with the rows of it that count; None: all of them."""
+"""Publishes a segment to queries, with its valid docs; None: all are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """A segment that does not change, as the server has loaded it. created_ms: in the cluster's record; for OFFLINE tables
-    the time of its push. tier: that it was moved to, empty for none.
+    """An immutable segment as loaded by the server. created_ms: in the cluster's record; for OFFLINE tables
+    the time of its push. tier: the tier that it was moved to, empty for none.
     """
 
     segment: Segment
@@ -38,16 +38,16 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """A batch as it is to be appended, all of it.
+    """A batch that is ready to be appended as a whole.
 
-    batch: conformed rows: merged ones for PARTIAL, `outOfOrderRecordColumn` filled in, without the rows that are dropped.
-    first_doc: the doc id that its first row must get: how many rows were prepared for this segment before.
-    kept: int64 [batch.num_rows], ascending: which row of the input each row is; so offsets can be told of those dropped.
-    num_dropped: duplicates of a dedup table, or out-of-order rows with dropOutOfOrderRecord, or late ones that are skipped.
-    num_out_of_order: rows that came with a smaller comparison value than the valid row, dropped or not.
-    rejected: the rows of the input that cannot be taken, and why: without a comparison value, with more than one of several,
-    or refused by the table's merger class.
-    effect: what `publish` needs; nobody else looks into it.
+    batch: the rows: merged for PARTIAL, with `outOfOrderRecordColumn` filled in, without the rows that are dropped.
+    first_doc: the doc id that its first row must get: the number of rows prepared for this segment before.
+    kept: int64 [batch.num_rows], ascending: the input row of each row, to map offsets.
+    num_dropped: duplicates of a dedup table, or out-of-order rows with dropOutOfOrderRecord, or skipped late ones.
+    num_out_of_order: rows with a smaller comparison value than the valid row, dropped or not.
+    rejected: the input rows that cannot be accepted, with reasons: no comparison value, more than one of several,
+    or rejected by the table's merger class.
+    effect: opaque data for `publish`.
     """
 
     batch: pa.RecordBatch
@@ -63,22 +63,22 @@ class ConsumingKeys(Protocol):
     """The primary keys of one consuming segment of one partition."""
 
     def prepare(self, batch: pa.RecordBatch) -> PreparedRows:
-        """Look up the keys of a conformed batch and decide about each row, in its order.
+        """Look up the keys of a batch and decide on each row, in order.
 
         After an exception the segment must be consumed again from its start offset.
         """
         ...
 
     def publish(self, rows: PreparedRows) -> None:
-        """Make the appended rows valid, and those that they replace invalid; call it after the append."""
+        """Make the appended rows valid, and the rows that they replace invalid; to be called after the append."""
         ...
 
     def undo(self, rows: PreparedRows) -> None:
-        """Forget rows that were prepared and could not be appended; what they would have replaced goes on to count."""
+        """Roll back rows that were prepared and could not be appended; the rows that they would have replaced stay valid."""
         ...
 
     def counting(self) -> "np.ndarray[Any, np.dtype[np.int32]] | None":
-        """Return the published valid rows, those that delete their key among them, ascending; None: all do."""
+        """Return the published valid rows, including those that delete their key, ascending; None: all are valid."""
         ...
 
 
@@ -87,52 +87,52 @@ class KeyedPartition(Protocol):
 
     @property
     def num_keys(self) -> int:
-        """How many primary keys are held."""
+        """The number of primary keys."""
         ...
 
 
 class KeyedTable(Protocol):
-    """The primary keys of a table on one server, as every segment that comes or goes passes through them."""
+    """The primary keys of a table on one server; every segment is added and removed through this interface."""
 
     def partitions(self) -> Mapping[int, KeyedPartition]:
         """Return the partitions that have a segment here, by id."""
         ...
 
     def has_snapshot(self, source: SegmentSource) -> bool:
-        """Whether the rows of a segment that count are known from disk, so that it is loaded first."""
+        """Whether the valid docs of a segment are stored on disk, so that it should be loaded first."""
         ...
 
     def partition_id(self, segment: Segment) -> int:
-        """Return the partition that a segment belongs to. Raises InvalidConfigError when it has rows of several."""
+        """Return the partition that a segment belongs to. Raises InvalidConfigError if it has rows of several."""
         ...
 
     def load(self, source: SegmentSource, install: KeyedInstall) -> object:
-        """Add a segment, or put it in the place of the one with its name, and let queries see it by `install`."""
+        """Add a segment, or replace the one of its name, and publish it to queries by `install`."""
         ...
 
     def expect(self, sources: "Sequence[SegmentSource]") -> None:
-        """Get ready for segments that are to be loaded."""
+        """Prepare for segments that will be loaded."""
         ...
 
     def remove(self, name: str, install: Callable[[], None]) -> None:
-        """Forget a segment; `install` takes it from the sight of queries."""
+        """Remove a segment; `install` hides it from queries."""
         ...
 
     def settle(self, partition_id: int) -> None:
-        """Store what is to be stored of a partition, and forget what may be forgotten."""
+        """Store the state of a partition, and remove expired keys."""
         ...
 
     def must_wait(
         self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
     ) -> bool:
-        """Whether a consuming segment must not begin yet, because of those before it that are not sealed yet.
+        """Whether a consuming segment must not start yet, because earlier ones are not sealed yet.
 
-        absent: segments that are to be here and are neither loaded nor consumed, also such as are not sealed.
+        absent: segments assigned to this server, sealed or not, that are neither loaded nor consumed.
         """
         ...
 
     def consume(
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: KeyedInstall
     ) -> ConsumingKeys:
-        """Begin a consuming segment from its first row; `read` gives its rows as they are now."""
+        """Start a consuming segment from its first row. read: returns a view of its current rows."""
         ...

@@ -145,9 +145,7 @@ class CompoundIndex(SecondaryIndex):
         for of_column, factor in zip(ids, self._factors, strict=True):
             added = of_column.item() * factor if len(of_column) == 1 else of_column.astype(np.int64) * factor
             wanted = np.add.outer(wanted, added).ravel() if isinstance(added, np.ndarray) else wanted + added
-        sought = np.array(
-            wanted, occurring.dtype, ndmin=1
-        )  # another type would convert the whole array of occurring numbers
+        sought = np.array(wanted, occurring.dtype, ndmin=1)  # another type would convert all of `occurring`
         places = occurring.searchsorted(sought)
         places = places[places < len(occurring)]
         found = places[occurring[places] == sought[: len(places)]]

@@ -1,4 +1,4 @@
-"""How much memory the primary keys of a table will take."""
+"""Estimate of the memory for the primary keys of a table."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,14 @@ from gamay.model.schema.schema import Schema
 from gamay.model.table.table_config import TableConfig
 from gamay.upsert.config.settings import DedupSettings, UpsertSettings
 
-# The directory holds 8 bytes for each slot and is 0.78 to 0.875 full; entries have room for 1/32 more.
+# The directory has 8 bytes per slot and is 0.78 to 0.875 full; the entry array has 1/32 spare capacity.
 _SLOT_BYTES = 8 / 0.78
 _SPARE = 33 / 32
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes: of a key and its place in the index; of the bytes of a key that is compared as such; of all keys together."""
+    """Memory in bytes: per index entry; for the stored bytes of a key that is not hashed; for all keys."""
 
     entry_bytes: float
     key_bytes: float
@@ -21,9 +21,9 @@ class Estimate:
 
 
 def estimate(schema: Schema, table_config: TableConfig, num_keys: int, text_bytes: float) -> Estimate | None:
-    """Return what `num_keys` keys take at most, when the index is not growing; None for a table that looks no keys up.
+    """Return the maximum memory for `num_keys` keys while the index is not growing; None for a table without a key index.
 
-    text_bytes: the average length of a key's bytes, where it is not hashed.
+    text_bytes: the average length of keys that are not hashed.
     """
     upsert, dedup = UpsertSettings.of(table_config, schema), DedupSettings.of(table_config, schema)
     if upsert is not None:

@@ -1,4 +1,4 @@
-"""When a consuming segment may begin while the one before it is being completed: `parallelSegmentConsumptionPolicy`."""
+"""`parallelSegmentConsumptionPolicy`: when a consuming segment may start while its predecessor is being completed."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -7,18 +7,18 @@ from gamay.model.table.table_config import TableConfig
 
 
 class Phase(Enum):
-    """Where a segment is that consumes, or has consumed and is not replaced by its sealed copy yet."""
+    """Phase of a segment that consumes, or has consumed and is not yet replaced by its sealed copy."""
 
-    CONSUMING = "CONSUMING"  # rows may still come
-    BUILDING = "BUILDING"  # its rows are final, and become the sealed copy here
-    DOWNLOADING = "DOWNLOADING"  # another replica's copy takes its place
+    CONSUMING = "CONSUMING"  # more rows may arrive
+    BUILDING = "BUILDING"  # its rows are final, and this server builds the sealed copy
+    DOWNLOADING = "DOWNLOADING"  # another replica's copy will replace it
 
 
 def policy_of(table_config: TableConfig, *, depends: bool, allowed: bool) -> str:
     """Return the policy of a table with primary keys.
 
-    depends: whether what becomes of a row depends on the rows before it; allowed: whether the older settings
-    `allow…ConsumptionDuringCommit` say that nobody waits.
+    depends: whether the outcome of a row depends on earlier rows; allowed: whether the older settings
+    `allow…ConsumptionDuringCommit` disable waiting.
     """
     stream = table_config.ingestion.stream
     if stream is not None and stream.parallel_segment_consumption_policy is not None:
@@ -30,7 +30,7 @@ def policy_of(table_config: TableConfig, *, depends: bool, allowed: bool) -> str
 
 
 def must_wait(policy: str, before: Iterable[Phase]) -> bool:
-    """Whether a segment must wait; before: where the other segments of its partition are that are not sealed."""
+    """Whether a segment must wait; before: the phases of the other unsealed segments of its partition."""
     if policy == "ALLOW_ALWAYS":
         return False
     allowed = {"ALLOW_DURING_BUILD_ONLY": Phase.BUILDING, "ALLOW_DURING_DOWNLOAD_ONLY": Phase.DOWNLOADING}.get(policy)

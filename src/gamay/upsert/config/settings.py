@@ -15,8 +15,8 @@ from gamay.upsert.index.keys import KeyEncoder
 @dataclass(frozen=True)
 class UpsertSettings:
     """`upsertConfig`, resolved. ttl, deleted_ttl: in units of the comparison column, 0 for none.
-    in_generations: keys beyond the TTL go a generation at a time, not at commits. keeps_deleted: a deleted key is kept
-    until it has rows in one segment only.
+    in_generations: keys beyond the TTL are dropped by generation, not at commits. keeps_deleted: a deleted key is kept
+    until it has rows in only one segment.
     """
 
     config: UpsertConfig
@@ -40,7 +40,7 @@ class UpsertSettings:
 
     @property
     def signature(self) -> str:
-        """What stored keys and comparison values depend on."""
+        """The settings that stored keys and comparison values depend on."""
         names = [
             [f"{spec.name} {spec.data_type.value} {spec.default_null_value!r}{_text_format(spec)}" for spec in fields]
             for fields in (self.encoder.fields, self.comparison.fields)
@@ -49,30 +49,31 @@ class UpsertSettings:
 
     @property
     def depends(self) -> bool:
-        """Whether what becomes of a row depends on the rows before it."""
+        """Whether the outcome of a row depends on earlier rows."""
         return self.is_partial or self.drop_out_of_order or self.out_of_order_column is not None
 
     @property
     def forgets(self) -> bool:
-        """Whether keys are forgotten by the watermark."""
+        """Whether keys expire by the watermark."""
         return self.ttl > 0 or self.deleted_ttl > 0
 
     @property
     def remembers(self) -> bool:
-        """Whether what rows of a FULL table have replaced matters, though each row comes whole.
+        """Whether the rows replaced in a FULL table matter, although each row is complete.
 
-        What a key is compared with is forgotten by the watermark, or values of other comparison columns are taken over.
+        They do if keys expire by the watermark, or if rows inherit values of other comparison columns.
         """
         return self.forgets or len(self.comparison.fields) > 1
 
     @property
     def takes_over(self) -> bool:
-        """Whether a row takes over values from the row that it replaces; with several comparison columns the others'."""
+        """Whether a row inherits values from the row that it replaces; with several comparison columns, those of the
+        others."""
         return self.depends or len(self.comparison.fields) > 1
 
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "UpsertSettings | None":
-        """Return the settings of a table, None when its rows do not replace each other."""
+        """Return the settings of a table, None if its rows do not replace each other."""
         config = table_config.active_upsert
         if config is None:
             return None
@@ -84,7 +85,7 @@ class UpsertSettings:
         allowed = config.mode == "PARTIAL" and (
             config.allow_partial_upsert_consumption_during_commit or defaults.allow_during_commit
         )
-        # with a TTL, what is stored between two segments must be the state at the first row of the second
+        # with a TTL, the state stored between two segments must be that at the first row of the second
         forgets = config.metadata_ttl > 0 or config.deleted_keys_ttl > 0
         return cls(
             config=config,
@@ -111,8 +112,8 @@ class UpsertSettings:
 
 @dataclass(frozen=True)
 class DedupSettings:
-    """`dedupConfig`, resolved. time: the column that the TTL is counted by; None without TTL. ignores_tiers: whether keys of
-    segments that were moved to a tier do not matter.
+    """`dedupConfig`, resolved. time: the column for the TTL; None without TTL. ignores_tiers: whether keys of
+    segments that were moved to a tier are ignored.
     """
 
     config: DedupConfig
@@ -125,7 +126,7 @@ class DedupSettings:
 
     @classmethod
     def of(cls, table_config: TableConfig, schema: Schema, defaults: ServerDefaults = DEFAULTS) -> "DedupSettings | None":
-        """Return the settings of a table, None when its rows are not looked up."""
+        """Return the settings of a table, None if it has no deduplication."""
         config = table_config.active_dedup
         if config is None:
             return None
@@ -144,7 +145,7 @@ class DedupSettings:
 
 
 def _text_format(spec: FieldSpec) -> str:
-    """Return how times are written in a column of text."""
+    """Return the format of times in a text column."""
     return f" {spec.format.text}" if is_time_text(spec) and spec.format is not None else ""
 
 

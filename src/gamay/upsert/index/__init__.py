@@ -1,4 +1,4 @@
-"""From a primary key to the row that is its latest: the hash index, its keys, the order of comparison values.
+"""The hash index from a primary key to its latest row, its keys, and the order of comparison values.
 
 Start at `key_index`.
 """

@@ -1,8 +1,8 @@
-"""Comparison values as int64 that order as the values do.
+"""Comparison values as order-preserving int64.
 
-Whole numbers, times and BOOLEAN stay as they are; of FLOAT and DOUBLE the bits are turned so that -0.0 comes before 0.0 and
-NaN last; times that are written by a pattern become milliseconds. A value that is absent is ABSENT, below all others, and so
-is a text that is no time.
+Integers, times and BOOLEAN are unchanged; the bits of FLOAT and DOUBLE are transformed so that -0.0 precedes 0.0 and
+NaN is last; times in a text format become milliseconds. Missing values, and texts that are not times, are ABSENT, which is
+below all others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _NEGATIVE = np.int64(2**63 - 1)
 
 
 def ordered(values: Array) -> Array:
-    """Return int64 [n] that order as numbers do."""
+    """Return order-preserving int64 [n] for numbers."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     bits = np.where(np.isnan(values), np.nan, values).astype(np.float64).view(np.int64)  # one NaN, of positive sign
@@ -34,7 +34,7 @@ def ordered(values: Array) -> Array:
 
 
 def restored(numbers: Array, dtype: "np.dtype[Any]") -> Array:
-    """Return the values that `ordered` was given."""
+    """Invert `ordered`."""
     if dtype.kind != "f":
         return numbers.astype(dtype)
     return np.where(numbers < 0, numbers ^ _NEGATIVE, numbers).view(np.float64).astype(dtype)
@@ -48,16 +48,16 @@ def beyond(values: Array, watermark: int, ttl: float, is_float: bool) -> Array:
         return older
     with np.errstate(over="ignore"):
         difference = np.int64(watermark) - values
-    found: Array = (values < watermark) & ((difference < 0) | (difference > ttl))  # beyond 63 bits it wraps
+    found: Array = (values < watermark) & ((difference < 0) | (difference > ttl))  # the difference may wrap
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """What rows are compared by.
+    """Comparison values of rows.
 
-    values: int64 [n, number of columns]; chosen: int8 [n], the column that a row gives, -1 to compare all; refused: bool
-    [n], rows that do not give exactly one of several.
+    values: int64 [n, number of columns]; chosen: int8 [n], the column that a row has a value for, -1 to compare all;
+    refused: bool [n], rows without exactly one value for several columns.
     """
 
     values: Array
@@ -73,21 +73,21 @@ class ComparisonColumns:
 
     @property
     def is_float(self) -> bool:
-        """Whether the values of the first one stand for doubles."""
+        """Whether the values of the first column encode doubles."""
         return self.fields[0].data_type in (DataType.FLOAT, DataType.DOUBLE)
 
     def as_number(self, watermark: int) -> float:
-        """Return what a watermark stands for, in units of the first column: so it is stored."""
+        """Return a watermark in units of the first column, the stored form."""
         if not self.is_float:
             return float(watermark)
         return float(restored(np.array([watermark]), np.dtype(np.float64))[0])
 
     def as_ordered(self, number: float) -> int:
-        """Return the watermark that stands for a stored number."""
+        """Return the watermark for a stored number."""
         return int(ordered(np.array([number]))[0]) if self.is_float else int(number)
 
     def of_batch(self, batch: pa.RecordBatch) -> Comparisons:
-        """Return the values of a conformed batch. The null of an only column counts as the column's default."""
+        """Return the values of a batch. In a single comparison column, null is the column's default."""
         num_rows = batch.num_rows
         values = np.empty((num_rows, len(self.fields)), np.int64)
         given = np.ones((num_rows, len(self.fields)), np.bool_)
@@ -124,7 +124,7 @@ class ComparisonColumns:
         return out
 
     def fill_in(self, batch: pa.RecordBatch, values: Array) -> pa.RecordBatch:
-        """Return the batch with the values that its rows took over from their keys; only with several columns."""
+        """Return the batch with the values that its rows inherited; only with several columns."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         for k, spec in enumerate(self.fields):
             array = columns[spec.name]
@@ -141,7 +141,7 @@ class ComparisonColumns:
 
 
 def _numbers(stored: Any, spec: FieldSpec) -> Array:
-    """Return int64 that order as the values of a comparison column do."""
+    """Return order-preserving int64 for the values of a comparison column."""
     if spec.data_type.is_fixed_width:
         return ordered(stored)
     coded = stored.view(pa.string()).dictionary_encode()
@@ -151,7 +151,7 @@ def _numbers(stored: Any, spec: FieldSpec) -> Array:
 
 
 def _times(texts: Sequence[str], spec: FieldSpec) -> Iterator[int]:
-    """Yield the milliseconds of texts, read as if no clock were ever changed: their order is that of the texts."""
+    """Yield the milliseconds of texts, parsed as UTC, without daylight saving time, so that they preserve the order."""
     assert spec.format is not None
     form = replace(spec.format, time_zone=UTC)
     for text in texts:

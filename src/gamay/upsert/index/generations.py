@@ -1,9 +1,9 @@
-"""A primary-key index in two generations: keys that no row has renewed for a metadataTTL go at once, without a scan.
+"""A primary-key index in two generations: keys that no row has renewed within metadataTTL are dropped without a scan.
 
-Every key that is put goes to the young generation, out of the old one if it is there. When the watermark has risen by more
-than the TTL since the young one was begun, everything in the old one lies beyond the TTL: it is dropped, the young one takes
-its place, and a new one is begun. Which keys count as absent does not depend on it: that is asked of every key when it is
-looked up, so replicas that drop keys at other moments decide alike.
+Every key that is put moves to the young generation. When the watermark has risen by more
+than the TTL since the young one was started, everything in the old one is beyond the TTL: it is dropped, the young one takes
+its place, and a new one is started. This does not affect results: every lookup checks whether the key has expired, so
+replicas that drop keys at different times decide alike.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _OVER_ANY = 2
 
 
 class GenerationIndex(KeyIndex):
-    """What `KeyIndex` is; itself the young generation. ttl: in units of the comparison values, > 0."""
+    """A `KeyIndex` with two generations, itself the young one. ttl: in units of the comparison values, > 0."""
 
     def __init__(self, words: int, num_comparisons: int, ttl: float, *, is_float: bool) -> None:
         super().__init__(words, num_comparisons)
@@ -40,13 +40,13 @@ class GenerationIndex(KeyIndex):
         self, keys: Keys, comparisons: Array, chosen: Array, deletes: Array, wins_tie: Array, rules: Rules,
         docs: "Array | None" = None, *, undoable: bool = False,
     ) -> Put:  # fmt: skip
-        """Take rows in order, see `KeyIndex.put`, when keys that have had their time have gone."""
+        """Drop an expired generation, then put rows in order, see `KeyIndex.put`."""
         self._turn()
         self._renew(keys)
         return super().put(keys, comparisons, chosen, deletes, wins_tie, rules, docs, undoable=undoable)
 
     def build(self, parts: Iterable[NewRows], num_keys: int, *, ttl: float = 0.0, is_float: bool = False) -> bool:
-        """Add rows whose keys are not there yet, see `KeyIndex.build`; False while there is an old generation."""
+        """Add rows with new keys, see `KeyIndex.build`; return False while there is an old generation."""
         return not len(self._aged) and super().build(parts, num_keys, ttl=ttl, is_float=is_float)
 
     def find(self, keys: Keys) -> tuple[Array, Array]:
@@ -58,7 +58,7 @@ class GenerationIndex(KeyIndex):
         return locations, comparisons
 
     def move(self, keys: Keys, sources: Array, targets: Array) -> Array:
-        """Let keys be at other places, see `KeyIndex.move`."""
+        """Move keys to other locations, see `KeyIndex.move`."""
         moved: Array = super().move(keys, sources, targets) | self._aged.move(keys, sources, targets)
         return moved
 
@@ -68,18 +68,18 @@ class GenerationIndex(KeyIndex):
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def remove_segment(self, ordinal: int) -> Array:
-        """Remove all keys of a segment; return where they were."""
+        """Remove all keys of a segment; return their locations."""
         return np.concatenate([super().remove_segment(ordinal), self._aged.remove_segment(ordinal)])
 
     def remove_expired(self, rules: Rules) -> Array:
-        """Remove the deleted keys beyond `deleted_ttl`; others go with their generation."""
+        """Remove the deleted keys beyond `deleted_ttl`; other expired keys are dropped with their generation."""
         if rules.deleted_ttl <= 0:
             return np.empty(0, np.int64)
-        self._aged.set_watermark(self.watermark)  # it may be lower than it was: rows are rolled back
+        self._aged.set_watermark(self.watermark)  # it may have been lowered by a rollback
         return np.concatenate([super().remove_expired(rules), self._aged.remove_expired(rules)])
 
     def _turn(self) -> None:
-        """Drop the old generation when all of it lies beyond the TTL."""
+        """Drop the old generation if all of it is beyond the TTL."""
         watermark = self.watermark
         if watermark == ABSENT:
             return
@@ -93,7 +93,7 @@ class GenerationIndex(KeyIndex):
             self._begun_at = watermark
 
     def _renew(self, keys: Keys) -> None:
-        """Bring keys from the old generation to the young one."""
+        """Move keys from the old generation to the young one."""
         if not len(self._aged):
             return
         locations, comparisons = self._aged.take(keys)

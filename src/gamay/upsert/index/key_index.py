@@ -16,22 +16,22 @@ _FULL = 0.875
 _GROWTH = 1.125
 _SMALL_SLOTS = 1 << 16
 _SPILL = 1 << 12
-# Slots that move to a grown directory for each row of a batch, and at least: 8 for each new key are enough.
+# Slots migrated to a grown directory per row of a batch, and at least; 8 per new key would be enough.
 _MOVED_PER_ROW = 64
 _MOVED_MIN = 1 << 15
 _ARENA_HEAD = 5
 _TAGS = 1 << 32
-# Keys that are brought into the directory at a time by `build`: their part of it and they themselves take 40 KB.
+# Keys that `build` inserts into the directory at a time: they and their part of it take 40 KB.
 _RANGE_WORDS = 1 << 11
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys of n rows as the index takes them; made by `gamay.upsert.index.keys`.
+    """Encoded keys of n rows; made by `gamay.upsert.index.keys`.
 
-    words: 1 for keys of at most 64 bits (hashes alone tell them apart), else 3. hashes, lows: uint64 [n]; lows is empty
-    with 1 word. data, offsets, is_text: uint8, int64 [n + 1], uint8 [n]: bytes of the keys where is_text, which are then
-    compared; empty when there are none.
+    words: 1 for keys of at most 64 bits (hashes alone distinguish them), else 3. hashes, lows: uint64 [n]; lows is empty
+    with 1 word. data, offsets, is_text: uint8, int64 [n + 1], uint8 [n]: bytes of the keys with is_text, which are
+    compared; empty if there are none.
     """
 
     words: int
@@ -71,12 +71,12 @@ NO_TEXT: tuple[Array, Array, Array] = (np.empty(0, np.uint8), np.empty(0, np.int
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How rows are put.
+    """Parameters of `put`.
 
-    ordinal: of their segment. first_doc: the doc id of the first row that is kept, unless doc ids are given.
-    drop_late: out-of-order rows get no doc id. skip_expired: neither do rows beyond `ttl`, which are not looked up.
-    check_expiry: entries beyond `ttl`, deleted ones beyond `deleted_ttl`, count as absent. is_float: the comparison values
-    stand for doubles.
+    ordinal: of the rows' segment. first_doc: the doc id of the first row that is kept, unless doc ids are given.
+    drop_late: out-of-order rows get no doc id. skip_expired: rows beyond `ttl` are not looked up and get no doc id either.
+    check_expiry: entries beyond `ttl`, deleted ones beyond `deleted_ttl`, are treated as absent. is_float: the comparison
+    values encode doubles.
     """
 
     ordinal: int
@@ -93,7 +93,7 @@ class Rules:
 class NewRows:
     """Rows of a segment whose keys are new. docs: int32 [n]; comparisons: int64 [n, num_comparisons]. valid, queryable:
     uint8, the segment's valid rows and those of them that do not delete their key, as bits (`kernels.doc_bits`); of
-    the n rows those are taken that count.
+    the n rows, only valid ones are added.
     """
 
     ordinal: int
@@ -106,9 +106,9 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """What became of rows: status int8 [n] (NEW, REPLACED, LATE, SKIPPED of `kernels.key_table`); previous int64 [n]: where
-    the row is that a row replaced, ordinal << 32 | doc and DELETED_BIT, or -1; docs int64 [n], -1 for dropped rows. places,
-    values: what `KeyIndex.undo` needs, empty unless asked for.
+    """Result of `put`: status int8 [n] (NEW, REPLACED, LATE, SKIPPED of `kernels.key_table`); previous int64 [n]: the
+    location of the replaced row, ordinal << 32 | doc and DELETED_BIT, or -1; docs int64 [n], -1 for dropped rows. places,
+    values: for `KeyIndex.undo`, empty unless requested.
     """
 
     status: Array
@@ -119,9 +119,9 @@ class Put:
 
 
 class KeyIndex:
-    """A table that grows without long pauses; one thread at a time.
+    """A hash table that grows incrementally, without long pauses. Not thread-safe.
 
-    words: as in `Keys`. num_comparisons: values that each key is compared by.
+    words: as in `Keys`. num_comparisons: number of comparison values per key.
     """
 
     def __init__(self, words: int, num_comparisons: int = 1) -> None:
@@ -147,15 +147,15 @@ class KeyIndex:
 
     @property
     def watermark(self) -> int:
-        """The greatest comparison value that was ever put; `ABSENT` before there is one."""
+        """The greatest comparison value ever put; `ABSENT` if there is none."""
         return int(self._state[table.WATERMARK])
 
     def raise_watermark(self, value: int) -> None:
-        """Let the watermark be at least this."""
+        """Raise the watermark to at least `value`."""
         self._state[table.WATERMARK] = max(self.watermark, value)
 
     def set_watermark(self, value: int) -> None:
-        """Let the watermark be this, ABSENT for none: the rows that had raised it are rolled back."""
+        """Set the watermark, ABSENT for none, after a rollback of the rows that had raised it."""
         self._state[table.WATERMARK] = value
 
     @property
@@ -167,9 +167,9 @@ class KeyIndex:
         self, keys: Keys, comparisons: Array, chosen: Array, deletes: Array, wins_tie: Array, rules: Rules,
         docs: "Array | None" = None, *, undoable: bool = False,
     ) -> Put:  # fmt: skip
-        """Take rows in order, as `kernels.key_table.put_rows` describes; `docs` are their doc ids where these are known.
+        """Put rows in order, as described in `kernels.key_table.put_rows`. docs: their doc ids, if known.
 
-        comparisons: int64 [n, num_comparisons], changed where values are inherited; chosen: int8 [n]; deletes: uint8 [n].
+        comparisons: int64 [n, num_comparisons], modified where values are inherited; chosen: int8 [n]; deletes: uint8 [n].
         """
         num_rows = len(keys)
         status, previous = np.empty(num_rows, np.int8), np.empty(num_rows, np.int64)
@@ -195,11 +195,10 @@ class KeyIndex:
         return Put(status, previous, docs, places, values)
 
     def build(self, parts: "Iterable[NewRows]", num_keys: int, *, ttl: float = 0.0, is_float: bool = False) -> bool:
-        """Add rows of several segments, many times as fast as by `put`, where each key comes once and is not there yet.
+        """Add rows of several segments in bulk, if each key occurs once and is not in the index; much faster than `put`.
 
-        False, and nothing has changed, where that does not hold. num_keys: how many they are at most. ttl: rows that lie
-        further below the watermark are passed over; is_float: as in `Rules`. The directory is written anew, with the keys
-        that were there before.
+        Return False, with nothing changed, if that does not hold. num_keys: maximum number of keys. ttl: rows further
+        below the watermark are skipped; is_float: as in `Rules`. The directory is rebuilt, including the present keys.
         """
         self._finish_growth()
         before = self._state.copy()
@@ -208,7 +207,7 @@ class KeyIndex:
         self._make_entries(int(before[table.HIGH]) + num_keys)
         slots = np.zeros(size + self._spill, np.uint64)
         num_words = self._live
-        slots[:num_words] = self._slots[self._slots != 0]  # the new directory holds what is to be in it, in any order
+        slots[:num_words] = self._slots[self._slots != 0]  # the new directory first holds its words unordered
         bits, built = np.zeros(2 * is_float, np.int64), False
         try:
             for part in parts:
@@ -225,21 +224,22 @@ class KeyIndex:
         return built
 
     def undo(self, keys: Keys, put: Put) -> None:
-        """Undo what the last `put` did, which was `undoable`. Keys that it added stay, as deletions that all replace.
+        """Undo the last `put`, which must have been `undoable`. Keys that it added remain as deletions that any row
+        replaces.
 
-        The watermark stays.
+        The watermark remains.
         """
         table.undo_rows(self._table(), _arrays(keys), put.status, put.places, put.values)
 
     def find(self, keys: Keys) -> tuple[Array, Array]:
-        """Return (locations int64 [n], -1 where a key is absent; comparisons int64 [n, num_comparisons])."""
+        """Return (locations int64 [n], -1 for absent keys; comparisons int64 [n, num_comparisons])."""
         locations = np.empty(len(keys), np.int64)
         comparisons = np.full((len(keys), self.num_comparisons), table.ABSENT, np.int64)
         table.find_rows(self._table(), _arrays(keys), locations, comparisons)
         return locations, comparisons
 
     def take(self, keys: Keys) -> tuple[Array, Array]:
-        """Return what `find` does, and remove the keys that are there; where one comes again, it is absent."""
+        """Return what `find` returns, and remove the keys found; a repeated key is absent the second time."""
         self._finish_growth()
         locations = np.empty(len(keys), np.int64)
         comparisons = np.full((len(keys), self.num_comparisons), table.ABSENT, np.int64)
@@ -254,21 +254,21 @@ class KeyIndex:
             setattr(other, name, mine)
 
     def move(self, keys: Keys, sources: Array, targets: Array) -> Array:
-        """Let keys that are at sources[i] be at targets[i] (ordinal << 32 | doc); return which did: bool [n]."""
+        """Move keys located at sources[i] to targets[i] (ordinal << 32 | doc); return which were moved: bool [n]."""
         moved = np.empty(len(keys), np.bool_)
         table.move_rows(self._table(), _arrays(keys), sources, targets, moved)
         return moved
 
     def remove_segment(self, ordinal: int) -> Array:
-        """Remove all keys of a segment; return where they were."""
+        """Remove all keys of a segment; return their locations."""
         return self._remove(ordinal, Rules(-1))
 
     def remove_expired(self, rules: Rules) -> Array:
-        """Remove the keys beyond `ttl` and the deleted ones beyond `deleted_ttl`; return where they were."""
+        """Remove the keys beyond `ttl` and the deleted ones beyond `deleted_ttl`; return their locations."""
         return self._remove(-1, rules)
 
     def items(self) -> tuple[Array, Array]:
-        """Return (locations int64 [len], first comparison values int64 [len]), in no order that means anything."""
+        """Return (locations int64 [len], first comparison values int64 [len]), unordered."""
         locations, comparisons = np.empty(self._live, np.int64), np.empty(self._live, np.int64)
         table.list_entries(self._table(), locations, comparisons)
         return locations, comparisons
@@ -290,7 +290,7 @@ class KeyIndex:
         return self._slots, self._old, self._entries, self._arena, self._state
 
     def _make_room(self, keys: Keys) -> None:
-        """Make room for a batch in which all keys are new, and go on with the growth that is under way."""
+        """Reserve capacity for a batch, assuming that all its keys are new, and continue a growth in progress."""
         state, added = self._state, len(keys)
         wanted = int(state[table.HIGH]) + added
         if wanted > len(self._entries):
@@ -305,7 +305,7 @@ class KeyIndex:
             self._migrate(max(_MOVED_PER_ROW * added, _MOVED_MIN))
 
     def _make_entries(self, wanted: int) -> None:
-        """Make room for so many entries and no more; those of an empty index come in large pages."""
+        """Reserve capacity for exactly `wanted` entries; those of an empty index use huge pages."""
         if wanted > len(self._entries):
             if self._state[table.HIGH]:
                 _resize(self._entries, wanted)
@@ -313,7 +313,7 @@ class KeyIndex:
                 self._entries = np.empty((wanted, self._entries.shape[1]), np.uint32)
 
     def _make_arena(self, keys: Keys) -> None:
-        """Make room for the bytes of a batch of keys."""
+        """Reserve capacity for the bytes of a batch of keys."""
         if len(keys.is_text):
             wanted = int(self._state[table.ARENA_USED] + keys.offsets[-1] - keys.offsets[0]) + _ARENA_HEAD * len(keys)
             if wanted > len(self._arena):
@@ -321,9 +321,7 @@ class KeyIndex:
 
     def _check_size(self, size: int) -> None:
         if size >= _TAGS // 2:
-            raise GamayError(
-                f"a partition has {self._live:,} primary keys, which is all that it can have: use more partitions"
-            )
+            raise GamayError(f"a partition has {self._live:,} primary keys, which is the maximum: use more partitions")
 
     def _start_growth(self, size: int) -> None:
         self._check_size(size)
@@ -343,14 +341,14 @@ class KeyIndex:
             self._migrate(len(self._old))
 
     def _widen(self) -> None:
-        """Make room at the end of the directory, where keys with the greatest hashes gather."""
+        """Extend the overflow area at the end of the directory, for keys with the greatest hashes."""
         self._finish_growth()
         self._spill = max(2 * self._spill, 2 * BATCH_ROWS)
         self._start_growth(int(self._state[table.SIZE]))
         self._finish_growth()
 
     def _give_back(self) -> None:
-        """Return memory when less than half of it is used."""
+        """Release memory if less than half of it is used."""
         state = self._state
         live, dead = self._live, int(state[table.ARENA_DEAD])
         spare = int(state[table.HIGH]) > max(2 * live, BATCH_ROWS)
@@ -366,7 +364,7 @@ class KeyIndex:
 
 
 def _in_order(slots: Array, num_words: int, size: int, entries: Array) -> bool:
-    """Make a directory of the words that lie at its beginning; False when there are keys that may be the same."""
+    """Build a directory in place from the words at its beginning; return False if keys may be equal."""
     num_bits = max(num_words // _RANGE_WORDS, 2).bit_length() - 1
     words, starts = np.empty(num_words, np.uint64), np.empty((1 << num_bits) + 1, np.int64)
     build.split_words(slots[:num_words], num_bits, words, starts)
@@ -379,5 +377,6 @@ def _arrays(keys: Keys) -> tuple[Array, ...]:
 
 
 def _resize(array: Array, rows: float) -> None:
-    """Grow an array in place: large ones are moved by the kernel's page tables, not copied. Nobody else refers to them."""
+    """Grow an array in place: large ones are remapped by the operating system, not copied. There must be no other
+    references."""
     array.resize((int(rows), *array.shape[1:]), refcheck=False)

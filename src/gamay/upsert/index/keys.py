@@ -1,13 +1,12 @@
-"""From the primary-key columns of rows to the keys of the index.
+"""Encoding of primary-key columns to keys of the index.
 
 The bytes of a key are, for one column, those of its value (numbers big-endian, text in UTF-8); for several, those of all
-values end to end, each of variable width behind its length (4 bytes, big-endian). hashFunction says what is kept of them:
+values end to end, each of variable width preceded by its length (4 bytes, big-endian). hashFunction selects what is stored:
 
-NONE      everything: up to 128 bits as they are, longer keys as bytes
-UUID      16 bytes of each column; a key of which not all columns are UUIDs as with NONE
-MD5, MURMUR3, XXH128  128 bits; XXHASH 64 bits. Two keys with one hash are one key.
-
-Which function makes the hash cannot be told from outside; those of the XX family are taken from MurmurHash3, too.
+NONE      everything: up to 128 bits unchanged, longer keys as bytes
+UUID      16 bytes of each column; as with NONE for a key of which not all columns are UUIDs
+MD5, MURMUR3, XXH128  128 bits; XXHASH 64 bits. Keys with equal hashes are the same key.
+The hash function is not visible from outside; those of the XX family are also computed with MurmurHash3.
 """
 
 from collections.abc import Sequence
@@ -30,12 +29,12 @@ from gamay.segment.spi import Column, DocIds, Segment
 from gamay.upsert.index.key_index import NO_TEXT, Keys
 
 _UUID_BYTES = 16
-_WHOLE = 8, 16  # bytes of keys that the index holds as they are, in 1 and in 3 words
+_WHOLE = 8, 16  # bytes of keys that the index stores unchanged, in 1 and in 3 words
 
 
 @dataclass(frozen=True, slots=True)
 class KeyEncoder:
-    """Makes keys of the rows of one table. fields: the primary-key columns; function: upsertConfig.hashFunction."""
+    """Encoder of the keys of one table. fields: the primary-key columns; function: upsertConfig.hashFunction."""
 
     fields: tuple[FieldSpec, ...]
     function: str
@@ -47,18 +46,18 @@ class KeyEncoder:
 
     @property
     def words(self) -> int:
-        """What `KeyIndex` needs for these keys."""
+        """The `words` of `KeyIndex` for these keys."""
         if self.function == "XXHASH":
             return 1
         return 1 if self.function == "NONE" and self._width is not None and self._width <= _WHOLE[0] else 3
 
     @property
     def keeps_bytes(self) -> bool:
-        """Whether keys are compared by their bytes, which the index then holds, too."""
+        """Whether keys are compared by their bytes, which the index then stores."""
         return self.function == "NONE" and (self._width is None or self._width > _WHOLE[1])
 
     def of_batch(self, batch: pa.RecordBatch) -> Keys:
-        """Return the keys of a conformed batch; null counts as the column's default null value."""
+        """Return the keys of a batch; null is the column's default null value."""
         return self._encode([_stored_of_array(batch.column(spec.name), spec) for spec in self.fields])
 
     def of_segment(self, segment: Segment, start: int, stop: int) -> Keys:
@@ -81,7 +80,7 @@ class KeyEncoder:
 
     @property
     def _width(self) -> int | None:
-        """Bytes of every key, None when they vary."""
+        """The bytes of every key, None if they vary."""
         widths = [_UUID_BYTES if f.data_type is DataType.UUID else _key_width(f.data_type) for f in self.fields]
         return None if None in widths else sum(width for width in widths if width is not None)
 
@@ -107,7 +106,7 @@ class KeyEncoder:
         return _keys128(low, high)
 
     def _uuids(self, columns: Sequence[Stored], num_rows: int) -> Keys:
-        """Keys of 16 bytes a column; where a value is no UUID, the bytes of the key."""
+        """Return keys of 16 bytes per column; the bytes of the key if a value is not a UUID."""
         good = np.ones(num_rows, np.bool_)
         parts = []
         for column, spec in zip(columns, self.fields, strict=True):
@@ -131,7 +130,7 @@ class KeyEncoder:
             return Keys(3, hashes, lows, data, offsets, is_text)
         if not good.any():
             return Keys(3, hashes, lows, data, offsets, is_text)
-        # 16 bytes a column take the place of the text; a prefix, which no length has, tells them from other keys
+        # 16 bytes per column replace the text; a prefix that no length has distinguishes them from other keys
         marked = np.hstack([np.full((num_rows, 1), 255, np.uint8), *parts])
         sizes = np.where(good, marked.shape[1], offsets[1:] - offsets[:-1])
         joined_offsets = np.zeros(num_rows + 1, np.int64)
@@ -199,7 +198,7 @@ def _keys128(low: Array, high: Array) -> Keys:
 
 
 def _repeats(column: Column, num_rows: int) -> bool:
-    """Whether it pays to encode the values of a column's dictionary instead of those of the rows."""
+    """Whether encoding the values of a column's dictionary is cheaper than those of the rows."""
     return column.dictionary is not None and len(column.dictionary) <= num_rows
 
 

@@ -1,10 +1,10 @@
-"""The numbers by which the index of a partition knows its segments."""
+"""The numbers of segments in the index of a partition."""
 
 import heapq
 
 
 class Ordinals:
-    """Gives away the smallest number that is free."""
+    """Allocator of the smallest free number."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -12,16 +12,16 @@ class Ordinals:
 
     @property
     def count(self) -> int:
-        """How many numbers there are: all that are given away are smaller."""
+        """An upper bound: all allocated numbers are smaller."""
         return self._count
 
     def take(self) -> int:
-        """Return a number that is free no longer."""
+        """Allocate a number."""
         if self._free:
             return heapq.heappop(self._free)
         self._count += 1
         return self._count - 1
 
     def give_back(self, ordinal: int) -> None:
-        """Let a number be free."""
+        """Free a number."""
         heapq.heappush(self._free, ordinal)

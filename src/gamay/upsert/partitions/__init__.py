@@ -1,1 +1,1 @@
-"""The keys of one partition through consuming, commits, loads and removals. Start at `partition`."""
+"""The keys of one partition during consumption, commits, loads and removals. Start at `partition`."""

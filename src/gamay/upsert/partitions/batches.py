@@ -1,6 +1,6 @@
-"""What becomes of the batches of consuming segments: each row is decided about, merged, published, or undone.
+"""Processing of the batches of consuming segments: rows are looked up, merged, and published or rolled back.
 
-Between `prepare` and `publish` nothing else of the partition changes: whoever wants to change it waits in `quiet`.
+Between `prepare` and `publish` nothing else in the partition changes: other writers wait in `quiet`.
 """
 
 import threading
@@ -31,7 +31,7 @@ _NOT_ONE = "the row must give exactly one of the table's comparisonColumns"
 
 @dataclass(slots=True)
 class _Effect:
-    """What `publish` does. added: rows of the batch; removed: the locations of rows that are no longer valid."""
+    """The effect of `publish`. added: rows of the batch; removed: the locations of rows that become invalid."""
 
     added: Counted
     removed: Array
@@ -40,7 +40,7 @@ class _Effect:
 
 
 class Batches:
-    """Takes the batches of a partition, one at a time and in the order of the stream."""
+    """Processor of the batches of a partition, one at a time and in the order of the stream."""
 
     def __init__(
         self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments, replaced: UndoLog,
@@ -57,9 +57,9 @@ class Batches:
 
     @contextmanager
     def quiet(self, name: str = "") -> Iterator[None]:
-        """Keep everybody else from changing anything, between two batches of the stream.
+        """Exclude other writers of the partition, between two batches of the stream.
 
-        name: a segment that is given up: a batch that was prepared for it, and will not be published, does not matter.
+        name: a segment that is being abandoned, for whose prepared batch there is no need to wait.
         """
         with self._changed:
             while self._pending is not None and self._pending.added.segment.name != name:
@@ -69,30 +69,30 @@ class Batches:
             yield
 
     def prepare(self, tracked: Tracked, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
-        """Decide about the rows of a conformed batch; see `spi.ConsumingKeys.prepare`."""
+        """Decide on the rows of a batch; see `spi.ConsumingKeys.prepare`."""
         with self.quiet():
             if not self._segments.holds(tracked):
-                raise ConflictError(f"segment '{tracked.name}' is consumed here no longer")
+                raise ConflictError(f"segment '{tracked.name}' is no longer consumed here")
             rows = self._prepared(tracked, batch, first_doc)
             self._pending = rows.effect
             return rows
 
     def publish(self, effect: _Effect, num_docs: int) -> None:
-        """Let the rows of a batch count; see `spi.ConsumingKeys.publish`. num_docs: rows that the segment has now."""
+        """Make the rows of a batch valid; see `spi.ConsumingKeys.publish`. num_docs: rows of the segment afterwards."""
         with self._changed:
             if self._pending is not effect:
-                return  # its segment has been given up
+                return  # its segment has been abandoned
             segment, put = effect.added.segment, effect.put
             self._segments.publish(segment, [effect.added], effect.removed, None, num_docs)
             if self._replaced.keeps(segment):
-                # forgotten rows, too: before the row that raised the watermark they are not forgotten
+                # including rows of expired keys, which had not expired before the row that raised the watermark
                 took = (put.places >= 0) & (put.status != LATE) & (put.status != SKIPPED)
                 self._replaced.remember(segment, put.places[took])
             self._pending = None
             self._changed.notify_all()
 
     def undo(self, effect: _Effect) -> None:
-        """Forget a batch that was prepared and could not be appended."""
+        """Roll back a batch that was prepared and could not be appended."""
         with self._changed:
             if self._pending is effect:
                 self._index.undo(effect.keys, effect.put)
@@ -103,7 +103,7 @@ class Batches:
     def _prepared(self, tracked: Tracked, batch: pa.RecordBatch, first_doc: int) -> PreparedRows:
         comparisons = self._settings.comparison.of_batch(batch)
         rejected = dict.fromkeys(np.flatnonzero(comparisons.refused).tolist(), _NOT_ONE)
-        while True:  # without a row that cannot be merged, those after it may be merged with others
+        while True:  # after removing a row that cannot be merged, later rows may merge with different ones
             rows = np.arange(batch.num_rows)
             if rejected:
                 rows = np.delete(rows, list(rejected))
@@ -118,7 +118,7 @@ class Batches:
     def _decide(
         self, tracked: Tracked, batch: pa.RecordBatch, comparisons: Comparisons, rows: Array, first_doc: int
     ) -> PreparedRows:
-        """Put some rows of a batch and merge them. Raises RejectedRowsError, and then nothing was done."""
+        """Put some rows of a batch and merge them. Raises RejectedRowsError, with nothing changed."""
         settings = self._settings
         if len(rows) < batch.num_rows:
             batch = batch.take(pa.array(rows))
@@ -161,7 +161,7 @@ class Batches:
     def _merged(
         self, merger: Merger, tracked: Tracked, batch: pa.RecordBatch, put: Put, deletes: Array, first_doc: int
     ) -> pa.RecordBatch:
-        """Merge rows with those that they replace, which may be in the batch itself."""
+        """Merge rows with the rows that they replace, possibly in the same batch."""
         merges = (put.status == REPLACED) & (deletes == 0) & (put.previous & DELETED_BIT == 0)
         sources = np.full(batch.num_rows, -1, np.int64)
         places = np.where(merges, put.previous, -1)
@@ -191,22 +191,22 @@ class Consuming:
 
     @property
     def docs(self) -> SegmentDocs:
-        """The rows of the segment that count."""
+        """The valid docs of the segment."""
         return self._tracked.docs
 
     def prepare(self, batch: pa.RecordBatch) -> PreparedRows:
-        """Look up the keys of a conformed batch and decide about each row, in its order."""
+        """Look up the keys of a batch and decide on each row, in order."""
         return self._batches.prepare(self._tracked, batch, self._num_docs)
 
     def counting(self) -> "np.ndarray[Any, np.dtype[np.int32]]":
-        """Return the valid rows as they are now, those that delete their key among them: int32, ascending."""
+        """Return the current valid rows, including those that delete their key: int32, ascending."""
         return self._tracked.docs.snapshot(with_deleted=True).docs.astype(np.int32)
 
     def publish(self, rows: PreparedRows) -> None:
-        """Make the appended rows valid, and those that they replace invalid."""
+        """Make the appended rows valid, and the rows that they replace invalid."""
         self._num_docs = rows.first_doc + rows.batch.num_rows
         self._batches.publish(rows.effect, self._num_docs)
 
     def undo(self, rows: PreparedRows) -> None:
-        """Forget prepared rows that could not be appended."""
+        """Roll back prepared rows that could not be appended."""
         self._batches.undo(rows.effect)

@@ -1,7 +1,7 @@
-"""A segment in the place of the one with its name: a consuming one that was sealed, or one that is loaded again.
+"""Replacement of a segment by another copy of it: a consuming segment that was sealed, or one that is reloaded.
 
-Where the new copy has the same rows, exactly those that counted go on to count. Otherwise they are compared anew; those of a
-sealed copy of a consuming segment whose replaced rows are known, as if the stream brought them now.
+If the new copy has the same rows, the same rows stay valid. Otherwise they are compared again; those of a
+sealed copy of a consuming segment whose replaced rows are known, as if they arrived from the stream now.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from gamay.upsert.rows.valid_docs import SegmentDocs
 
 
 class Copies:
-    """Does this for one partition, while nobody else changes it."""
+    """The replacements in one partition; the caller excludes other writers."""
 
     def __init__(
         self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments, sealed: SealedSegments,
@@ -35,10 +35,10 @@ class Copies:
         self._counters = counters
 
     def replace(self, segment: Segment, created_ms: int, install: "Install | None", doc_map: "Array | None") -> SegmentDocs:
-        """Put a segment in the place of the one with its name; see `PartitionUpsert.replace_segment`."""
+        """Replace the segment of the same name; see `PartitionUpsert.replace_segment`."""
         old = self._segments.remove(segment.name)
         if old is None:
-            raise ValueError(f"segment '{segment.name}' is not there: add it")
+            raise ValueError(f"segment '{segment.name}' does not exist: add it")
         if doc_map is None:
             doc_map = self._same_rows(old, segment)
         new = self._segments.track_sealed(segment, created_ms)
@@ -52,9 +52,9 @@ class Copies:
         return new.docs
 
     def _same_rows(self, old: Tracked, segment: Segment) -> "Array | None":
-        """Return the new doc id of each row of a segment whose rows another has, too: in their order, or sorted.
+        """Return the new doc id of each old row, if the new segment has the same rows, in the same order or sorted.
 
-        None when it has not, for every valid row, a row of the same key where that should be.
+        Return None unless each valid row has a row with the same key at the expected position.
         """
         if segment.num_docs != old.docs.num_docs:
             return None
@@ -69,7 +69,7 @@ class Copies:
             rows = doc_map[docs].astype(np.int32)
             locations, _ = self._index.find(self._settings.encoder.at(segment, rows))
             same = locations & ~DELETED_BIT == (old.ordinal << 32) | docs
-            if self._settings.ttl > 0:  # keys beyond it may have been removed, or have newer rows elsewhere
+            if self._settings.ttl > 0:  # expired keys may have been removed, or have newer rows elsewhere
                 values = self._settings.comparison.at(segment, rows)[:, 0]
                 same |= beyond(values, self._index.watermark, self._settings.ttl, self._settings.comparison.is_float)
             if not same.all():
@@ -77,7 +77,7 @@ class Copies:
         return doc_map
 
     def _move(self, old: Tracked, new: Tracked, segment: Segment, doc_map: Array, install: "Install | None") -> None:
-        """Let the keys whose rows were in `old` point to the same rows in `new`; the valid rows are the same."""
+        """Redirect the keys from rows in `old` to the same rows in `new`, and transfer the valid docs."""
         valid = old.docs.snapshot(with_deleted=True).docs.astype(np.int64)
         moved = doc_map[valid]
         order = np.argsort(moved)
@@ -95,7 +95,7 @@ class Copies:
         self._counters.keys_not_replaced += num_left
 
     def _compare_anew(self, old: Tracked, new: Tracked, segment: Segment, install: "Install | None") -> None:
-        """Put every row of the new copy, and remove the keys that it lacks."""
+        """Put every row of the new copy, and remove the keys that it does not have."""
         added, removed = self._sealed.put(new, segment)
         own = removed >> 32 == old.ordinal
         num_counting = old.docs.snapshot(with_deleted=True).count
@@ -104,10 +104,10 @@ class Copies:
         self._counters.keys_not_replaced += num_left
 
     def _consume_again(self, old: Tracked, new: Tracked, segment: Segment, install: "Install | None") -> None:
-        """Put the sealed copy of a consuming segment, which may have fewer rows, as if its rows came from the stream now.
+        """Put the sealed copy of a consuming segment, which may have fewer rows, as if its rows arrived from the stream now.
 
-        All is as it was at the first row of `old` before. So late rows are late again, and no key stays with a row that is
-        rolled back.
+        The state is first rolled back to the first row of `old`, so that late rows are late again, and no key keeps a
+        row that was rolled back.
         """
         num_keys = len(self._index)
         back = self._replaced.take_back(old)

@@ -1,8 +1,8 @@
-"""`enableDeletedKeysCompactionConsistency`: which deleted keys may be forgotten because nothing else of them is left.
+"""`enableDeletedKeysCompactionConsistency`: expiry of deleted keys that have no other rows left.
 
-A key that was deleted long ago is forgotten by `deletedKeysTTL`, and a compaction then removes the row that deleted it. If
-an older row of the key still lay in another segment, it would count again after a restart. So the key is kept until the
-segment of that row is the only one that has rows of it.
+A key deleted longer than `deletedKeysTTL` ago expires, and a compaction then removes the row that deleted it. If another
+segment still had an older row of the key, that row would become valid after a restart. So the key is kept until only
+the segment of the deleting row has rows of it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from gamay.upsert.rows.segment_registry import DOC_BITS, TrackedSegments
 
 
 def remove_deleted_alone(settings: UpsertSettings, index: KeyIndex, tracked: TrackedSegments) -> Array:
-    """Remove the deleted keys beyond deletedKeysTTL that have rows in one segment only; return their locations, int64."""
+    """Remove the deleted keys beyond deletedKeysTTL that have rows in only one segment; return their locations, int64."""
     locations, comparisons = index.items()
     deleted = (locations & DELETED_BIT != 0) & (locations & DOC_BITS != NO_DOC)
     locations, comparisons = locations[deleted], comparisons[deleted]
@@ -47,9 +47,9 @@ def remove_deleted_alone(settings: UpsertSettings, index: KeyIndex, tracked: Tra
 def _rows_left_elsewhere(
     encoder: KeyEncoder, segments: Sequence[tuple[int, Segment]], wanted: Sequence[tuple[int, Keys]]
 ) -> list[Array]:
-    """Return which keys have rows in another segment than the one that they are given with: for each entry bool [n].
+    """Return which keys have rows in a segment other than their own: bool [n] for each entry of `wanted`.
 
-    segments: (ordinal, segment) of the whole partition; every row of them is looked at once, a batch at a time.
+    segments: (ordinal, segment) of the whole partition; all their rows are read once, in batches.
     wanted: (ordinal, distinct keys of rows of that segment).
     """
     index, count = KeyIndex(encoder.words), 0

@@ -1,12 +1,12 @@
-"""The primary keys of one partition: which row of each key counts, through consuming, commits, loads and removals.
+"""The primary keys of one partition: the valid row of each key, during consumption, commits, loads and removals.
 
-All replicas decide alike. Rows of the stream are taken in its order; a key whose row lies beyond metadataTTL counts as
-absent *whenever* it is looked up, so it does not matter when it is removed; ties between segments do not depend on the
+All replicas decide alike. Rows of the stream are processed in order; a key whose row is beyond metadataTTL is treated as
+absent in every lookup, so the time of its removal does not matter; ties between segments do not depend on the
 order in which they are loaded (`gamay.upsert.rows.ranking`).
 
-`gamay.upsert.rows.segment_registry` knows the segments, `gamay.upsert.partitions.batches` takes what is consumed,
-`gamay.upsert.partitions.sealed` what is loaded, `gamay.upsert.partitions.copies` what is put in the place of a segment; each
-of them has its turn here.
+`gamay.upsert.rows.segment_registry` has the segments, `gamay.upsert.partitions.batches` processes consumed rows,
+`gamay.upsert.partitions.sealed` loaded segments, `gamay.upsert.partitions.copies` replacements of segments; this module
+coordinates them.
 """
 
 import threading
@@ -36,7 +36,7 @@ from gamay.upsert.rows.valid_docs import SegmentDocs
 class PartitionUpsert:
     """One partition of a table with `upsertConfig`.
 
-    publishing: the table's lock, see `TrackedSegments`. Everything else here is done by one thread at a time; loads and
+    publishing: the table's lock, see `TrackedSegments`. All operations are serialised; loads and
     removals wait while a batch has been prepared and not yet published.
     """
 
@@ -61,12 +61,12 @@ class PartitionUpsert:
 
     @property
     def num_keys(self) -> int:
-        """How many primary keys the index holds."""
+        """The number of primary keys in the index."""
         return len(self._index)
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the index and of the sets of rows."""
+        """Bytes of the index and of the valid docs."""
         return self._index.num_bytes + self._segments.num_bytes
 
     @property
@@ -75,12 +75,12 @@ class PartitionUpsert:
         return None if self._index.watermark == ABSENT else self._index.watermark
 
     def raise_watermark(self, value: int) -> None:
-        """Take over a watermark that was stored."""
+        """Apply a stored watermark."""
         with self.quiet():
             self._index.raise_watermark(value)
 
     def begin_anew(self) -> None:
-        """Forget the watermark, unless a segment is here that it is of."""
+        """Reset the watermark, unless there are segments."""
         with self.quiet():
             if not self._segments.by_name():
                 self._index.set_watermark(ABSENT)
@@ -94,20 +94,20 @@ class PartitionUpsert:
         return self._segments.find(name) is not None
 
     def unsealed(self, but: str) -> set[str]:
-        """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
+        """Return the segments, except `but`, that consume, or have consumed and are not yet replaced by sealed copies."""
         return {name for name, tracked in self.segments().items() if tracked.is_consuming and name != but}
 
     def quiet(self, name: str = "") -> AbstractContextManager[None]:
-        """Keep everybody else from changing anything, between two batches of the stream; name: as in `Batches.quiet`."""
+        """Exclude other writers, between two batches of the stream; name: as in `Batches.quiet`."""
         return self._batches.quiet(name)
 
     def consume(
         self, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None,
         *, protects: bool = False,
     ) -> Consuming:  # fmt: skip
-        """Begin a consuming segment, from its first row; `read` gives its rows as they are now.
+        """Start a consuming segment, from its first row. read: returns a view of its current rows.
 
-        protects: where the sealed copy turns out to lack rows, those count again that these had replaced.
+        protects: if the sealed copy has fewer rows, make the rows that the missing ones had replaced valid again.
         """
         self.remove_segment(name)
         with self.quiet():
@@ -118,28 +118,28 @@ class PartitionUpsert:
             return Consuming(self._batches, tracked)
 
     def preload(self, segments: Sequence[StoredRows]) -> bool:
-        """Take the rows of snapshots of segments that were not here before, all at once; `show_preloaded` shows each.
+        """Add the rows of snapshots of new segments in bulk; `show_preloaded` then publishes each segment.
 
-        False, and nothing has changed, where that cannot be done, or is not worth it: then add them one by one. It cannot
-        when a key counts in two of the segments: so it may when the server died between two snapshots.
+        Return False, with nothing changed, if that is impossible or not worthwhile: then add them one by one. It is
+        impossible if a key is valid in two of the segments, as after a crash between two snapshots.
         """
         with self.quiet():
             return self._sealed.preload(segments)
 
     def show_preloaded(self, name: str, install: Install) -> SegmentDocs | None:
-        """Let queries see a segment that was preloaded; None when none of that name was, or it is seen already."""
+        """Publish a preloaded segment to queries; return None if there is none of this name or it is already published."""
         with self.quiet():
             return self._sealed.show_preloaded(name, install)
 
     def add_segment(
         self, segment: Segment, created_ms: int, install: "Install | None" = None, stored: StoredRows | None = None
     ) -> SegmentDocs:
-        """Take the rows of a segment that was not here before.
+        """Add the rows of a new segment.
 
-        stored: which of its rows counted at an earlier time; only these are looked at then, and their keys are not read from
-        the segment where they are stored, too. Beyond metadataTTL nothing is looked at: the stored rows are valid, without
-        them all are. install: makes the segment visible to queries; it is called in the step in which the rows that it
-        replaces become invalid.
+        stored: the rows that were valid at an earlier time; only these are then put, and their keys are not read from
+        the segment if they are stored, too. Rows beyond metadataTTL are not looked up: the stored ones are valid, or all
+        without `stored`. install: publishes the segment to queries, atomically with the invalidation of the rows that it
+        replaces.
         """
         with self.quiet():
             return self._sealed.add(segment, created_ms, install, stored)
@@ -147,17 +147,17 @@ class PartitionUpsert:
     def replace_segment(
         self, segment: Segment, created_ms: int, install: "Install | None" = None, doc_map: "Array | None" = None
     ) -> SegmentDocs:
-        """Put a segment in the place of the one with its name: a consuming one that was sealed, or one loaded again.
+        """Replace the segment of the same name: a consuming segment by its sealed copy, or one that is reloaded.
 
-        doc_map: int64, the new doc id of each old one, where the new segment has the same rows: then exactly the rows that
-        counted go on to count; so do they when the rows turn out to be the same in the same order. Otherwise every row is
-        compared anew, and keys that the new segment lacks are removed.
+        doc_map: int64, the new doc id of each old one, if the new segment has the same rows: then the same rows
+        stay valid, as they do if the rows turn out to be the same in the same order. Otherwise every row is
+        compared again, and keys that the new segment does not have are removed.
         """
         with self.quiet(segment.name):
             return self._copies.replace(segment, created_ms, install, doc_map)
 
     def remove_segment(self, name: str, install: "Callable[[], None] | None" = None) -> None:
-        """Forget a segment and the keys whose rows are in it; older rows of these keys do not come back."""
+        """Remove a segment and the keys whose rows are in it; older rows of these keys do not become valid again."""
         with self.quiet(name):
             tracked = self._segments.remove(name)
             with self._segments.publishing:
@@ -168,7 +168,7 @@ class PartitionUpsert:
                 self._replaced.forget(tracked)
 
     def remove_expired(self) -> None:
-        """Remove the keys beyond metadataTTL, whose rows stay as they are, and the deleted ones beyond deletedKeysTTL."""
+        """Remove the keys beyond metadataTTL, whose rows stay valid, and the deleted ones beyond deletedKeysTTL."""
         settings = self.settings
         if not settings.forgets:
             return

@@ -1,4 +1,4 @@
-"""Segments that come and go whole: added row by row or by their snapshots, preloaded before they are loaded, and removed."""
+"""Loading of sealed segments, row by row or from snapshots, their preloading, and their removal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,14 +15,14 @@ from gamay.upsert.rows.segment_registry import Counted, Install, Tracked, Tracke
 from gamay.upsert.rows.segment_rows import Rows, StoredRows, all_rows, is_beyond, new_rows, snapshot_rows
 from gamay.upsert.rows.valid_docs import SegmentDocs
 
-# Keys that are there for each that a snapshot brings, up to which writing the directory anew beats looking for places in it:
-# 15 ns for each of all keys, 300 for each that is put.
+# Maximum ratio of present keys to new ones for which rebuilding the directory is faster than inserting into it:
+# 15 ns per key of the whole index, 300 per inserted key.
 _KEYS_PER_NEW = 16
 _NOWHERE: Array = np.empty(0, np.int64)
 
 
 class SealedSegments:
-    """Does this for one partition, while nobody else changes it."""
+    """The sealed segments of one partition; the caller excludes other writers."""
 
     def __init__(self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments) -> None:
         self._settings = settings
@@ -30,7 +30,7 @@ class SealedSegments:
         self._segments = segments
 
     def preload(self, stored: Sequence[StoredRows]) -> bool:
-        """Take the rows of snapshots of segments that were not here before, all at once; see `PartitionUpsert.preload`."""
+        """Add the rows of snapshots of new segments in bulk; see `PartitionUpsert.preload`."""
         num_rows = sum(len(rows.valid) for rows in stored)
         if not stored or num_rows * _KEYS_PER_NEW < len(self._index):
             return False
@@ -55,7 +55,7 @@ class SealedSegments:
         return built
 
     def show_preloaded(self, name: str, install: Install) -> SegmentDocs | None:
-        """Let queries see a segment that was preloaded; None when none of that name was, or it is seen already."""
+        """Publish a preloaded segment to queries; return None if there is none of this name or it is already published."""
         tracked = self._segments.find(name)
         if tracked is None or tracked.is_shown:
             return None
@@ -64,9 +64,9 @@ class SealedSegments:
         return tracked.docs
 
     def add(self, segment: Segment, created_ms: int, install: "Install | None", stored: StoredRows | None) -> SegmentDocs:
-        """Take the rows of a segment that was not here before; see `PartitionUpsert.add_segment`."""
+        """Add the rows of a new segment; see `PartitionUpsert.add_segment`."""
         if self._segments.find(segment.name) is not None:
-            raise ValueError(f"segment '{segment.name}' is there already: replace it")
+            raise ValueError(f"segment '{segment.name}' exists already: replace it")
         tracked = self._segments.track_sealed(segment, created_ms)
         if is_beyond(self._settings, segment, self._index.watermark):
             if stored is None:
@@ -82,13 +82,13 @@ class SealedSegments:
     def put(
         self, tracked: Tracked, segment: Segment, stored: StoredRows | None = None, deleted_ttl: float = 0
     ) -> tuple[Counted, Array]:
-        """Put the rows of a segment into the index, or those that are stored of it; nothing is published.
+        """Put the rows of a segment, or its stored rows, into the index without publishing them.
 
-        Returns those that count, and the locations of rows that they replace, int64 [n].
+        Return the valid ones, and the locations of rows that they replace, int64 [n].
         """
         settings, index = self._settings, self._index
         wins = self._segments.ties_won_by(tracked)
-        # without a snapshot rows are taken as the stream brought them, each at its time
+        # without a snapshot, rows are put in the order of the stream, each with the watermark of its time
         rules = Rules(
             tracked.ordinal, check_expiry=stored is None and (settings.ttl > 0 or deleted_ttl > 0),
             is_float=settings.comparison.is_float, ttl=settings.ttl, deleted_ttl=deleted_ttl,
@@ -97,7 +97,7 @@ class SealedSegments:
         for batch in self._rows(segment, stored):
             part, keys, values, deleted = batch.docs, batch.keys, batch.values, batch.deleted
             if stored is not None and settings.ttl > 0:
-                # what counted when it was beyond the TTL goes on to count, beside newer rows of its key
+                # rows that were valid when they passed the TTL stay valid, even if their key has newer rows
                 stable = beyond(values[:, 0], index.watermark, settings.ttl, settings.comparison.is_float)
                 added.append(part[stable])
                 deletes.append(deleted[stable])
@@ -112,7 +112,7 @@ class SealedSegments:
         return Counted(tracked, np.concatenate(added), np.concatenate(deletes)), np.concatenate(removed)
 
     def forget(self, tracked: Tracked, num_left: int) -> int:
-        """Give a segment's ordinal back; remove the keys that still point to it, `num_left` at most, and return how many."""
+        """Free a segment's ordinal; remove the keys that still refer to it, at most `num_left`, and return their number."""
         removed = len(self._index.remove_segment(tracked.ordinal)) if num_left or tracked.has_undone else 0
         self._segments.release(tracked)
         return removed

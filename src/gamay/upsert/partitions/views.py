@@ -1,10 +1,9 @@
-"""Which rows a query sees: `upsertConfig.consistencyMode`.
+"""The rows visible to a query: `upsertConfig.consistencyMode`.
 
-NONE      each segment as it is when it is looked at; no lock
-SYNC      all segments as they are between two batches, at the query's begin
-SNAPSHOT  all segments as they were between two batches, at most as long ago as the view may be old
-
-Every query holds copies that nobody changes, so updates never wait for a query, in no mode.
+NONE      the state of each segment when it is read; no lock
+SYNC      the state of all segments between two batches, at the start of the query
+SNAPSHOT  a recent state of all segments between two batches, up to a maximum age
+Every query holds immutable copies, so updates never wait for a query, in any mode.
 """
 
 import threading
@@ -24,7 +23,7 @@ Copies: TypeAlias = Mapping[int, VisibleDocs]
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
     """Query options. with_deleted: skipUpsertDelete; skip_view: skipUpsertView; freshness_ms: upsertViewFreshnessMs, None
-    when it is not given.
+    if absent.
     """
 
     with_deleted: bool = False
@@ -36,11 +35,11 @@ class ViewOptions:
 class _View:
     at_s: float
     copies: Copies
-    kept: tuple[SegmentDocs, ...]  # so that no other object gets the id of one that is gone
+    kept: tuple[SegmentDocs, ...]  # keeps the objects alive, as their ids are keys
 
 
 class Views:
-    """Takes the views of a table. publishing: held while the valid rows change, see `TrackedSegments`."""
+    """Factory of the views of a table. publishing: held while the valid docs change, see `TrackedSegments`."""
 
     def __init__(self, mode: str, refresh_ms: int, publishing: threading.Lock, clock: Clock) -> None:
         self._mode = mode
@@ -52,9 +51,9 @@ class Views:
     def read(
         self, contents: Callable[[], T], docs_in: Callable[[T], Iterable[SegmentDocs]], options: ViewOptions
     ) -> tuple[T, Callable[[SegmentDocs], VisibleDocs]]:
-        """Return the contents of the table, and what gives the rows of each of its segments that count.
+        """Return the contents of the table, and a function that returns the valid docs of each of its segments.
 
-        contents: gives what is loaded at the moment of the call; docs_in: the rows of all its segments.
+        contents: returns the currently loaded segments; docs_in: returns the valid docs of all segments in it.
         """
         if self._mode == "NONE" or options.skip_view:
             return contents(), lambda docs: docs.snapshot(options.with_deleted)
@@ -67,7 +66,7 @@ class Views:
     def read_now(
         self, contents: Callable[[], T], docs_in: Callable[[T], Iterable[SegmentDocs]]
     ) -> tuple[T, Callable[[SegmentDocs], VisibleDocs]]:
-        """Return what `read` does, as it is between two batches now, in any mode."""
+        """Return what `read` returns, for the current state between two batches, in any mode."""
         found, view = self._take(contents, docs_in, with_deleted=False)
         return found, lambda docs: view.copies[id(docs)]
 
@@ -78,7 +77,7 @@ class Views:
         view = self._shared.get(options.with_deleted)
         if view is not None and 1000 * (self._clock.monotonic_s() - view.at_s) < allowed_ms:
             found = contents()
-            # a segment that came or was replaced since then has taken rows over from others
+            # a segment added or replaced since then has invalidated rows of others
             if {id(docs) for docs in docs_in(found)} == view.copies.keys():
                 return found, view
         found, view = self._take(contents, docs_in, options.with_deleted)
@@ -96,16 +95,16 @@ class Views:
 
 
 class NewSegments:
-    """Segments that were added lately, which the broker's routing may not name yet: `newSegmentTrackingTimeMs`."""
+    """Recently added segments, which the broker's routing may not include yet: `newSegmentTrackingTimeMs`."""
 
     def __init__(self, tracking_ms: int, clock: Clock) -> None:
         self._tracking_s = tracking_ms / 1000
         self._clock = clock
         self._lock = threading.Lock()
-        self._added_s: OrderedDict[str, float] = OrderedDict()  # in the order of the times
+        self._added_s: OrderedDict[str, float] = OrderedDict()  # ordered by time
 
     def note(self, name: str) -> None:
-        """Tell that a segment was added."""
+        """Record that a segment was added."""
         if self._tracking_s > 0:
             with self._lock:
                 self._added_s[name] = self._clock.monotonic_s()
@@ -113,12 +112,12 @@ class NewSegments:
                 self._drop_old()
 
     def forget(self, name: str) -> None:
-        """Tell that a segment was removed."""
+        """Record that a segment was removed."""
         with self._lock:
             self._added_s.pop(name, None)
 
     def names(self) -> list[str]:
-        """Return the segments that were added within the time, in that order."""
+        """Return the segments added within the tracking time, oldest first."""
         if not self._added_s:
             return []
         with self._lock:

@@ -1,1 +1,1 @@
-"""What outlives the process: snapshots of valid docs, key files, and copies of both in the deep store. Start at `stored`."""
+"""Persistent state: snapshots of valid docs, key files, and snapshots in the deep store. Start at `stored`."""

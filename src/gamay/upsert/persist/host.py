@@ -1,4 +1,4 @@
-"""What a table with primary keys needs of the server that it is on."""
+"""The interface of a table with primary keys to its server."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from gamay.upsert.persist.shared_snapshots import SharedSnapshots
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A server, as one of its tables sees it.
+    """The parts of a server that one of its tables uses.
 
-    protects: whether commits at will are allowed and rolled back rows are to have no effect (PROTECTED of
-    `pinot.server.consuming.segment.consistency.mode`). later: does what nothing waits for, one after the other. shared: the
-    table's snapshots in the deep store, None where that is out of reach. first_unsealed: the sequence number of the first
-    segment of a partition that is not sealed in the cluster, None when all are.
+    protects: whether forced commits are allowed and rolled back rows must have no effect (PROTECTED of
+    `pinot.server.consuming.segment.consistency.mode`). later: runs background jobs, in order. shared: the
+    table's snapshots in the deep store, None if that is not accessible. first_unsealed: returns the sequence number of the
+    first segment of a partition that is not sealed in the cluster, None if all are.
     """
 
     protects: Callable[[], bool] = lambda: False

@@ -1,9 +1,9 @@
-"""Snapshots in the deep store, from which a server that gets segments it never had learns which of their rows are valid.
+"""Snapshots in the deep store, which tell a server the valid docs of segments that it never had.
 
-`Upsert_Snapshots/<typed table>/<partition>.zip`, one for all replicas: of each segment with a CRC `<segment>__<crc>/` and
-the bitmaps of `gamay.upsert.persist.snapshots`, and `about.json`: the sequence number of the segment that began when it was
-made, and the watermark. The store puts it there whole or not at all; what cannot be read, or is of a later state, is not
-used.
+`Upsert_Snapshots/<typed table>/<partition>.zip`, shared by all replicas: for each segment with a CRC, `<segment>__<crc>/`
+with the bitmaps of `gamay.upsert.persist.snapshots`, and `about.json`: the sequence number of the segment that started at
+the time of the snapshot, and the watermark. The file is stored atomically; an unreadable one, or one of a later state, is
+ignored.
 """
 
 import logging
@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Which rows of a partition counted at one moment.
+    """The valid docs of a partition at one moment.
 
-    sequence: of the consuming segment at whose first row that was, None in tables without a stream; watermark: as a number,
-    None when there is none. rows: by (segment, CRC), the valid rows and, with a delete column, the queryable ones.
+    sequence: of the consuming segment at whose first row it was taken, None in tables without a stream; watermark: as a
+    number, None if there is none. rows: by (segment, CRC), the valid rows and, with a delete column, the queryable ones.
     """
 
     sequence: int | None
@@ -46,7 +46,7 @@ class SharedSnapshots:
         self._scratch = scratch
 
     def put(self, partition: int, state: PartitionState) -> None:
-        """Store a state in the place of the one before. Raises OSError."""
+        """Store a state, replacing the former one. Raises OSError."""
         self._scratch.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self._scratch) as folder:
             path = Path(folder) / _name(partition)
@@ -60,7 +60,7 @@ class SharedSnapshots:
             self._store.put_file(path, self._folder, path.name)
 
     def get(self, partition: int) -> PartitionState | None:
-        """Return the state of a partition, None when there is none that can be read."""
+        """Return the state of a partition, None if there is no readable one."""
         url = f"{SCHEME}{self._folder}/{_name(partition)}"
         try:
             self._scratch.mkdir(parents=True, exist_ok=True)

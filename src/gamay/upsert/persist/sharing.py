@@ -1,4 +1,4 @@
-"""When the states of a table's partitions go to the deep store, and what a server that has no snapshots takes from there."""
+"""Upload of the states of a table's partitions to the deep store, and their use by servers without local snapshots."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ _Copies: TypeAlias = list[tuple[str, int, int]]
 
 
 class SharedStates:
-    """Exchanges the states of a table's partitions with the deep store.
+    """Exchange of the states of a table's partitions with the deep store.
 
-    crcs: of the copies that are loaded, by the segment's name; kept by `gamay.upsert.persist.stored`.
+    crcs: of the loaded copies, by segment name; maintained by `gamay.upsert.persist.stored`.
     """
 
     def __init__(self, settings: UpsertSettings, host: Host, crcs: Mapping[str, int]) -> None:
@@ -34,18 +34,18 @@ class SharedStates:
         self._uploaded: dict[int, _Copies] = {}
 
     def received(self, name: str, crc: int) -> SnapshotRows | None:
-        """Return which rows of a segment count, where that was received and the segment is not loaded yet; else None."""
+        """Return the received valid docs of a segment that is not loaded yet; else None."""
         return self._received.get((name, crc))
 
     def forget(self, name: str, crc: int) -> None:
-        """Forget what was received of a segment: it is loaded."""
+        """Discard the received state of a segment after loading it."""
         self._received.pop((name, crc), None)
 
     def receive(self, partition: PartitionUpsert, sources: Sequence[SegmentSource]) -> None:
-        """Take over from the deep store which rows of segments count that were never here.
+        """Read the valid docs of segments that were never on this server from the deep store.
 
-        Only the state at the first row of a segment that is not sealed yet, or of an earlier one: rows that replace others
-        later are to find them here, too.
+        Only a state at the first row of a segment that is not sealed yet, or earlier, is used, so that later rows still
+        find the rows that they replace.
         """
         shared, settings = self._host.shared, self._settings
         state = None if shared is None or not settings.snapshot else shared.get(partition.partition)
@@ -68,9 +68,9 @@ class SharedStates:
                     partition.raise_watermark(settings.comparison.as_ordered(state.watermark))
 
     def share(self, partition: PartitionUpsert, sequence: int | None) -> None:
-        """Have the state of a partition stored, unless it is already.
+        """Upload the state of a partition in the background, unless it is stored already.
 
-        sequence: the number of the segment that begins, None for none.
+        sequence: the number of the segment that starts, None for none.
         """
         number, settings = partition.partition, self._settings
         found = [
@@ -94,7 +94,7 @@ class SharedStates:
         self, partition: int, copies: _Copies, sequence: int | None, watermark: float | None,
         rows: "Mapping[tuple[str, int], tuple[VisibleDocs, VisibleDocs | None]]",
     ) -> None:  # fmt: skip
-        """Store a state in the deep store unless a later one is to come."""
+        """Store a state in the deep store unless a later one is pending."""
         shared = self._host.shared
         if shared is None or self._uploaded.get(partition) is not copies:
             return

@@ -1,9 +1,9 @@
-"""Snapshots on a server's disk: which rows of each segment counted, and how far each partition had come.
+"""Snapshots on a server's disk: the valid docs of each segment, and the watermark of each partition.
 
 `<root>/<segment>__<crc>/validdocids.bitmap.snapshot`, with a delete column also `queryabledocids.bitmap.snapshot`: roaring
 bitmaps in their portable format; beside them `keys.snapshot` of `gamay.upsert.rows.key_files`.
 `<root>/ttl.watermark.partition.<id>`: a big-endian IEEE double.
-Every file is complete or not there; one that cannot be read is as good as none.
+Every file is written atomically; an unreadable one is treated as missing.
 """
 
 import logging
@@ -31,9 +31,9 @@ _WATERMARK = "ttl.watermark.partition."
 
 
 class SnapshotFolder:
-    """The snapshots of one table on one server, which nobody else writes.
+    """The snapshots of one table on one server, with no other writer.
 
-    The folder is listed once, when a snapshot is first written or removed: then it is known which copies have some.
+    The folder is listed once, when a snapshot is first written or removed; later the list of snapshots is kept in memory.
     """
 
     def __init__(self, root: Path) -> None:
@@ -42,13 +42,13 @@ class SnapshotFolder:
         self._listed: dict[str, set[str]] | None = None
 
     def read(self, segment: str, crc: int, num_docs: int, has_deletes: bool) -> SnapshotRows | None:
-        """Return the valid and queryable rows of a segment with this CRC; None when there is no snapshot of it."""
+        """Return the valid and queryable rows of a segment with this CRC; None if there is no snapshot of it."""
         folder = self._folder(segment, crc)
         valid = _bitmap(folder / VALID, num_docs)
         if valid is None or not has_deletes:
             return None if valid is None else (valid, None)
         queryable = _bitmap(folder / QUERYABLE, num_docs)
-        # without it the rows say themselves what they delete, but only when they are looked at
+        # without it, the deletions are known only from reading the rows
         return None if queryable is None else (valid, queryable & valid)
 
     def has(self, segment: str, crc: int) -> bool:
@@ -56,10 +56,10 @@ class SnapshotFolder:
         return (self._folder(segment, crc) / VALID).exists()
 
     def write(self, segment: str, crc: int, docs: SegmentDocs, has_deletes: bool) -> None:
-        """Store which rows are valid now. Raises DiskFullError, OSError."""
+        """Store the current valid docs. Raises DiskFullError, OSError."""
         folder = self._folder(segment, crc)
         version = docs.version
-        with full_disk_explained(f"cannot store which rows of segment '{segment}' count", self.root):
+        with full_disk_explained(f"cannot store the valid docs of segment '{segment}'", self.root):
             with self._lock:
                 self._crcs().setdefault(segment, set()).add(str(crc))
                 folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class SnapshotFolder:
         docs.stored_version = version
 
     def read_keys(self, segment: str, crc: int, signature: str) -> StoredKeys | None:
-        """Return the keys of the valid rowsed when they were stored; None when they are not there or other ones."""
+        """Return the stored keys of the rows that were valid then; None if there are none or their signature differs."""
         return read_keys(self._folder(segment, crc) / _KEYS, signature)
 
     def write_keys(self, segment: str, crc: int, signature: str, keys: StoredKeys) -> None:
@@ -78,7 +78,7 @@ class SnapshotFolder:
             write_keys(self._folder(segment, crc) / _KEYS, signature, keys)
 
     def remove(self, segment: str, kept_crc: int | None = None) -> None:
-        """Remove the snapshots of a segment; kept_crc: but not that of this copy."""
+        """Remove the snapshots of a segment, except that of the copy with `kept_crc`."""
         with self._lock:
             crcs = self._crcs().get(segment, set())
             for crc in crcs - {str(kept_crc)}:
@@ -90,7 +90,7 @@ class SnapshotFolder:
                 self._crcs().pop(segment, None)
 
     def read_watermark(self, partition: int) -> float | None:
-        """Return the watermark of a partition; None when there is none."""
+        """Return the watermark of a partition; None if there is none."""
         path = self.root / f"{_WATERMARK}{partition}"
         try:
             (value,) = struct.unpack(">d", path.read_bytes())
@@ -108,7 +108,7 @@ class SnapshotFolder:
             atomic_write(self.root / f"{_WATERMARK}{partition}", struct.pack(">d", value))
 
     def remove_watermark(self, partition: int) -> None:
-        """Forget the watermark of a partition."""
+        """Remove the watermark of a partition."""
         (self.root / f"{_WATERMARK}{partition}").unlink(missing_ok=True)
 
     def remove_all(self) -> None:

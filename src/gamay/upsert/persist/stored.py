@@ -1,7 +1,7 @@
-"""What a server keeps of a table's keys for its next start, and when: valid rows, the watermark, then the keys.
+"""Persistence of a table's key state across restarts of a server: valid docs, the watermark, then the keys.
 
-Valid rows are stored between two consuming segments, on the server's disk (`gamay.upsert.persist.snapshots`) and from
-there in the deep store (`gamay.upsert.persist.sharing`); the keys of these rows follow when nobody waits for it.
+Valid docs are stored between two consuming segments, on the server's disk (`gamay.upsert.persist.snapshots`) and from
+there in the deep store (`gamay.upsert.persist.sharing`); the keys of these rows follow in the background.
 """
 
 import logging
@@ -25,7 +25,7 @@ _FEW_KEYS = 1 << 12
 
 
 class StoredState:
-    """Stores and finds this for one table. crcs: of the copies that are loaded or preloaded, by the segment's name."""
+    """The persistent state of one table. crcs: of the loaded or preloaded copies, by segment name."""
 
     def __init__(self, settings: UpsertSettings, folder: SnapshotFolder, clock: Clock, host: Host) -> None:
         self.crcs: dict[str, int] = {}
@@ -36,21 +36,21 @@ class StoredState:
         self._shared = SharedStates(settings, host, self.crcs)
         self._has_deletes = settings.delete_column is not None
 
-    # what is found
+    # reading
 
     def has(self, source: SegmentSource) -> bool:
-        """Whether it is known which rows of a segment count."""
+        """Whether the valid docs of a segment are stored."""
         name, crc = source.segment.name, source.crc
         return self._settings.snapshot and (
             self._shared.received(name, crc) is not None or self._folder.has(name, crc)
         )  # fmt: skip
 
     def rows_on_disk(self, segment: str, crc: int, num_docs: int) -> SnapshotRows | None:
-        """Return which rows of a segment counted when they were last stored here; None: never."""
+        """Return the valid docs of a segment as last stored here; None if never."""
         return self._folder.read(segment, crc, num_docs, self._has_deletes)
 
     def find(self, source: SegmentSource) -> StoredRows | None:
-        """Return what is stored of a segment, None when there is nothing, or it cannot be used."""
+        """Return the stored rows of a segment, None if there are none or they cannot be used."""
         if not self.has(source):
             return None
         segment, crc = source.segment, source.crc
@@ -61,12 +61,12 @@ class StoredState:
         return StoredRows(segment, source.created_ms, *found, keys)
 
     def receive(self, partition: PartitionUpsert, sources: Sequence[SegmentSource]) -> None:
-        """Look in the deep store where nothing is stored here of any of these segments."""
+        """Read the state from the deep store if none of these segments is stored locally."""
         if not any(map(self.has, sources)):
             self._shared.receive(partition, sources)
 
     def restore_watermark(self, partition: PartitionUpsert) -> None:
-        """Give a new partition its stored watermark; one of a time when the table had a TTL is removed."""
+        """Restore the watermark of a new partition; remove an obsolete one if the table no longer has a TTL."""
         if not self._settings.forgets:
             self._folder.remove_watermark(partition.partition)
             return
@@ -74,41 +74,40 @@ class StoredState:
         if stored is not None:
             partition.raise_watermark(self._settings.comparison.as_ordered(stored))
 
-    # what comes and goes
+    # tracking of segments
 
     def note_stored(self, source: SegmentSource, docs: SegmentDocs, rows: StoredRows) -> None:
-        """Note that the rows of a segment count which its snapshot names, and so need not be stored again."""
+        """Record that the valid docs of a segment equal its snapshot, and so need not be stored again."""
         if self._shared.received(source.segment.name, source.crc) is None:
             docs.stored_version = docs.version
             docs.num_stored_keys = 0 if rows.keys is None else len(rows.keys)
 
     def note_copy(self, source: SegmentSource) -> None:
-        """Note which copy of a segment counts from now on."""
+        """Record which copy of a segment is the current one."""
         self.crcs[source.segment.name] = source.crc
 
     def note_loaded(self, source: SegmentSource) -> None:
-        """Note that a segment is loaded; snapshots of its other copies are removed."""
+        """Record that a segment is loaded, and remove the snapshots of its other copies."""
         name, crc = source.segment.name, source.crc
         self._shared.forget(name, crc)
         self.note_copy(source)
         self._folder.remove(name, crc if self._settings.snapshot else None)
 
     def forget(self, name: str) -> None:
-        """Remove what is stored of a segment that has gone."""
+        """Remove the stored state of a removed segment."""
         self.crcs.pop(name, None)
         self._folder.remove(name)
 
-    # what is stored
+    # writing
 
     def store(self, partition: PartitionUpsert, sequence: int | None) -> None:
-        """Store what has changed: first over snapshots that are there, then new ones, unless one of the former failed.
+        """Store the changes: first replace existing snapshots, then write new ones, unless one of the former failed.
 
-        So no row of a key counts in two snapshots, whenever the server dies. What cannot be written is tried at the next
-        time, and counted; rows are consumed all the same.
-
-        Nothing is stored where a row takes something over from the row that it replaces, while a segment before the one that
-        begins is not sealed: after a crash its rows are consumed again, and are to find what they found before.
-        sequence: the number of the segment that begins, None for none.
+        So no key has valid rows in two snapshots after a crash. Failed writes are counted and repeated the next
+        time; they do not stop consumption.
+        Nothing is stored if rows inherit values from the rows that they replace, while a segment before the one that
+        starts is not sealed: after a crash its rows are consumed again, and must find the same state as before.
+        sequence: the number of the segment that starts, None for none.
         """
         if not self._settings.snapshot or (self._settings.takes_over and partition.unsealed("")):
             return
@@ -141,9 +140,9 @@ class StoredState:
             _log.warning("partition %d: %d snapshots are not stored: %s", partition.partition, len(left), error)
 
     def store_new_copy(self, source: SegmentSource, docs: SegmentDocs, partition: PartitionUpsert) -> None:
-        """Store at once which rows of a new copy count, where the state of any moment will do.
+        """Store the valid docs of a new copy immediately, if the state of any moment is suitable.
 
-        It does where a row that is consumed again replaces the same rows whatever it finds; else it waits for a segment.
+        It is if a row that is consumed again replaces the same rows in any state; otherwise wait for the next segment.
         """
         settings, name = self._settings, source.segment.name
         if not settings.snapshot or settings.takes_over or settings.forgets:
@@ -155,7 +154,7 @@ class StoredState:
             _log.warning("the snapshot of segment '%s' is not stored: %s", name, error)
 
     def _store_keys(self, partition: PartitionUpsert) -> None:
-        """Store the keys of segments that have a snapshot and not these, or more than twice as many as count."""
+        """Store the keys of segments whose snapshot has none, or has more than twice as many as there are valid rows."""
         for tracked in partition.segments().values():
             docs, crc = tracked.docs, self.crcs.get(tracked.name)
             if crc is None or docs.stored_version < 0 or tracked.is_consuming:
@@ -171,5 +170,5 @@ class StoredState:
                 _log.warning("the keys of segment '%s' are not stored: %s", tracked.name, error)
                 return
             docs.num_stored_keys = len(rows)
-            if self.crcs.get(tracked.name) != crc:  # it went meanwhile
+            if self.crcs.get(tracked.name) != crc:  # it was removed meanwhile
                 self._folder.remove(tracked.name, self.crcs.get(tracked.name))

@@ -1,1 +1,1 @@
-"""Rows of segments as a partition takes them: keys, valid docs, the segments it knows, merging, rollback."""
+"""Rows of segments in a partition: keys, valid docs, the registry of segments, merging, rollback."""

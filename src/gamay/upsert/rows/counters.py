@@ -1,14 +1,14 @@
-"""What is counted of one partition of a table with `upsertConfig`: `gamay.server.metrics.keys` gives it to alerts."""
+"""Counters of one partition of a table with `upsertConfig`; `gamay.server.metrics.keys` exports them as metrics."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class UpsertCounters:
-    """How often something happened since the start, and the last times of what is done at each commit.
+    """Counters since the start, and the last durations of the work at each commit.
 
-    snapshots_missed: snapshots that could not be written; snapshots_unreadable: that were there and could not be used.
-    snapshot_segments, snapshot_keys: how many segments have a snapshot, and how many rows are valid in these.
+    snapshots_missed: snapshots that could not be written; snapshots_unreadable: existing ones that could not be used.
+    snapshot_segments, snapshot_keys: the number of segments with a snapshot, and of valid rows in these.
     """
 
     out_of_order: int = 0

@@ -1,9 +1,9 @@
-"""The keys of a segment's rows beside its snapshot, in the order of their hashes, so that a restart reads no columns.
+"""Key files: the keys of a segment's valid rows in the order of their hashes, so that a restart reads no columns.
 
 `<segment>__<crc>/keys.snapshot`: the magic bytes, the length of a header and that header in JSON, padded to 8 bytes; then,
-one after the other, the doc ids (int32, padded), the hashes, the lower halves, the comparison values, and for keys that are
-kept as bytes their offsets, flags (padded) and bytes. In the machine's byte order; a file that another wrote is not used.
-Rows that came to count since the file was written are not in it; then it is not used either, and written anew.
+in this order, the doc ids (int32, padded), the hashes, the lower halves, the comparison values, and for keys stored
+as bytes their offsets, flags (padded) and bytes. In native byte order; a file from a machine with another order is ignored.
+Rows that became valid after the file was written are not in it; it is then ignored, and rewritten.
 """
 
 import logging
@@ -34,7 +34,7 @@ class StoredKeys:
 
     @classmethod
     def sorted(cls, docs: Array, keys: Keys, comparisons: Array) -> "StoredKeys":
-        """Bring rows into the order of the upper 16 bits of their hashes, which is as good as all bits and quickly done."""
+        """Sort rows by the upper 16 bits of their hashes, which is fast and as useful as sorting by all bits."""
         order = np.argsort((keys.hashes >> np.uint64(48)).astype(np.uint16), kind="stable")
         return cls(docs, keys, comparisons).at(order)
 
@@ -46,12 +46,12 @@ class StoredKeys:
         return StoredKeys(self.docs[positions], self.keys.at(positions), self.comparisons[positions])
 
     def part(self, start: int, stop: int) -> "StoredKeys":
-        """Return the rows from start up to stop, as views."""
+        """Return the rows in [start, stop), as views."""
         return StoredKeys(self.docs[start:stop], self.keys.part(start, stop), self.comparisons[start:stop])
 
 
 def write_keys(path: Path, signature: str, stored: StoredKeys) -> None:
-    """Write the file, or put another in its place. signature: what keys and values are made by. Raises OSError."""
+    """Write or replace the file. signature: of the settings that keys and values depend on. Raises OSError."""
     keys = stored.keys
     arrays = [stored.docs, keys.hashes, keys.lows, stored.comparisons]
     if len(keys.is_text):
@@ -67,11 +67,11 @@ def write_keys(path: Path, signature: str, stored: StoredKeys) -> None:
 
 
 def read_keys(path: Path, signature: str) -> StoredKeys | None:
-    """Return what `write_keys` wrote, as arrays over the mapped file; None where that is not there or not to be used."""
+    """Return the stored keys as arrays over the mapped file; None if it is missing or unusable."""
     try:
-        raw = np.memmap(path, np.uint8, "c")  # kernels are compiled for arrays that may be written to
+        raw = np.memmap(path, np.uint8, "c")  # kernels are compiled for writable arrays
         if raw[: len(_MAGIC)].tobytes() != _MAGIC:
-            raise ValueError("it does not begin as such a file does")
+            raise ValueError("it does not start like a key file")
         start = len(_MAGIC) + _ALIGNED
         end = start + int.from_bytes(raw[len(_MAGIC) : start].tobytes(), "little")
         header = orjson.loads(raw[start:end].tobytes())
@@ -79,7 +79,7 @@ def read_keys(path: Path, signature: str) -> StoredKeys | None:
             return None
         body = np.asarray(raw[end:])
         if len(body) != sum(size + -size % _ALIGNED for size in header["sizes"]) or _sum(body) != header["sum"]:
-            raise ValueError("its bytes are not those that were written")
+            raise ValueError("its checksum differs")
         return _stored(body, header)
     except FileNotFoundError:
         return None
@@ -100,5 +100,5 @@ def _stored(body: Array, header: dict[str, Any]) -> StoredKeys:
 
 
 def _sum(body: "bytes | Array") -> int:
-    """A sum over 64-bit words: it finds what a damaged disk does, at the speed of memory."""
+    """Return a sum over 64-bit words, which detects disk corruption at memory bandwidth."""
     return int(np.add.reduce(np.frombuffer(body, np.uint64), dtype=np.uint64))

@@ -1,4 +1,4 @@
-"""PARTIAL upsert: a row and the row that it replaces become one, by a strategy for each column.
+"""PARTIAL upsert: a row is merged with the row that it replaces, by a strategy for each column.
 
 | strategy        | both have a value           | the new one is null | the old one is null |
 | --------------- | --------------------------- | ------------------- | ------------------- |
@@ -10,8 +10,8 @@
 | MAX, MIN        | the greater, the smaller    | the old             | the new             |
 | FORCE_OVERWRITE | the new                     | null                | the new             |
 
-A batch is merged column by column; rows of one key that follow each other in it see what the earlier ones have become.
-A sum that its type cannot hold stays at the greatest or smallest value of the type, and is counted.
+A batch is merged by column; later rows of a key in it see the results of earlier ones.
+A sum out of the type's range is clamped to the greatest or smallest value of the type, and counted.
 """
 
 import importlib
@@ -49,7 +49,7 @@ _CHOICES = {
 
 
 class RejectedRowsError(Exception):
-    """Rows of a batch that cannot be merged: reasons by row."""
+    """Some rows of a batch cannot be merged. reasons: by row."""
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} rows cannot be merged")
@@ -57,18 +57,19 @@ class RejectedRowsError(Exception):
 
 
 class RowMerger(Protocol):
-    """A user's class named by `partialUpsertMergerClass`; made with (primary key columns, comparison columns, config)."""
+    """A user's class, the value of `partialUpsertMergerClass`; created with (primary key columns, comparison columns,
+    config)."""
 
     def merge(self, previous: Mapping[str, Any], new: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the values of the merged row, as Python values; columns that it leaves out keep the new row's.
+        """Return the Python values of the merged row; omitted columns keep the new row's values.
 
-        Whatever it raises has the new row left out and listed among the table's dead letters.
+        If it raises, the new row is dropped and added to the table's dead letters.
         """
         ...
 
 
 class Merger:
-    """Merges the rows of one table; `open` comes before the first `merge`.
+    """Merger of the rows of one table; `open` must precede the first `merge`.
 
     transform: `postPartialUpsertTransformConfigs`, applied to the merged batch.
     """
@@ -88,10 +89,10 @@ class Merger:
         self.num_bounded = 0
 
     def open(self) -> None:
-        """Load the user's merger class, where the config names one.
+        """Load the user's merger class, if configured.
 
-        Not done by the constructor: sealed segments are served without a merger. Raises InvalidConfigError when the class
-        cannot be imported or made.
+        Not done by the constructor, since sealed segments are served without a merger. Raises InvalidConfigError if the
+        class cannot be imported or instantiated.
         """
         path = self._config.partial_upsert_merger_class
         if path is None or self._row_merger is not None:
@@ -112,9 +113,9 @@ class Merger:
     def merge(self, batch: pa.RecordBatch, sources: Array, stored: Stored) -> pa.RecordBatch:
         """Return the merged batch.
 
-        sources: int64 [rows]: which row each row is merged with, -1 for none: a row of the batch before it, or from
-        batch.num_rows on one of the `stored` rows (segment, ascending doc ids), counted through all of them.
-        Raises RejectedRowsError for rows that the user's class refuses, or gives values that their columns cannot hold.
+        sources: int64 [rows]: the row that each row is merged with, -1 for none: an earlier row of the batch or, from
+        batch.num_rows on, one of the `stored` rows (segment, ascending doc ids), numbered consecutively.
+        Raises RejectedRowsError for rows that the user's class rejects, or for which it returns invalid values.
         """
         if (sources >= 0).any():
             batch = self._by_rows(batch, sources, stored) if self._row_merger else self._by_columns(batch, sources, stored)
@@ -146,7 +147,7 @@ class Merger:
         valid = pc.is_valid(values).to_numpy(zero_copy_only=False).copy()
         numbers = from_arrow(_filled(values, spec), spec.data_type)
         is_float = numbers.dtype.kind == "f"
-        # a FLOAT is rounded at every row: where a batch ends must not matter
+        # a FLOAT is rounded at every row, so that batch boundaries do not matter
         wide = numbers.astype(numbers.dtype if is_float else np.int64)
         limits = None if is_float else np.iinfo(numbers.dtype)
         low, high = (-np.inf, np.inf) if limits is None else (int(limits.min), int(limits.max))
@@ -155,7 +156,7 @@ class Merger:
         return pa.array(wide[rows].astype(numbers.dtype), mask=~valid[rows]).cast(values.type)
 
     def _by_rows(self, batch: pa.RecordBatch, sources: Array, stored: Stored) -> pa.RecordBatch:
-        """Ask the user's class, row by row."""
+        """Merge by the user's class, row by row."""
         assert self._row_merger is not None
         rows = batch.to_pylist()
         specs = {spec.name: spec for spec in self._fields}
@@ -164,7 +165,7 @@ class Merger:
             arrays = {name: stored_array(segment, spec, docs).to_pylist() for name, spec in specs.items()}
             old += [{name: values[i] for name, values in arrays.items()} for i in range(len(docs))]
         reasons: dict[int, str] = {}
-        after: set[int] = set()  # rows that follow a refused one are merged anew without it
+        after: set[int] = set()  # rows that follow a rejected one are merged again without it
         for i in map(int, np.flatnonzero(sources >= 0)):
             source = int(sources[i])
             if source in reasons or source in after:
@@ -175,7 +176,7 @@ class Merger:
                 merged = self._row_merger.merge(previous, dict(rows[i]))
                 for name in specs.keys() & merged.keys():
                     rows[i][name] = pa.scalar(merged[name], batch.schema.field(name).type).as_py()
-            except Exception as error:  # noqa: BLE001 - it is somebody else's code, and only this row of theirs is lost
+            except Exception as error:  # noqa: BLE001 - user code; an error only rejects this row
                 reasons[i] = f"{type(self._row_merger).__name__} cannot merge the row: {error!r}"
         if not reasons:
             return pa.RecordBatch.from_pylist(rows, schema=batch.schema)
@@ -198,7 +199,7 @@ def load_class(path: str, where: str, section: str = "upsert") -> Callable[..., 
 
 
 def stored_array(segment: Segment, spec: FieldSpec, docs: "np.ndarray[Any, np.dtype[np.int32]]") -> pa.Array:
-    """Return the values of rows of a segment (ascending doc ids) as a conformed Arrow array, null where there is none."""
+    """Return the values of rows of a segment (ascending doc ids) as an Arrow array of the schema's type, with nulls."""
     kind = arrow_type(spec.data_type, spec.single_value)
     if spec.name not in segment.column_names:
         return pa.nulls(len(docs), kind)
@@ -229,7 +230,7 @@ def _filled(values: pa.Array, spec: FieldSpec) -> pa.Array:
 
 
 def _order(values: pa.Array, spec: FieldSpec) -> Array:
-    """Return int64 that order as the values do; anything for nulls."""
+    """Return order-preserving int64 for values; arbitrary for nulls."""
     if spec.data_type.is_fixed_width:
         return ordered(from_arrow(_filled(values, spec), spec.data_type))
     coded = values.dictionary_encode()
@@ -242,7 +243,7 @@ def _order(values: pa.Array, spec: FieldSpec) -> Array:
 
 
 def _ranks(values: Sequence[Any]) -> list[int]:
-    """Return the place of each value among the distinct ones, ascending."""
+    """Return the rank of each value among the distinct ones."""
     places = {value: place for place, value in enumerate(sorted(set(values)))}
     return [places[value] for value in values]
 
@@ -256,7 +257,7 @@ def _decimal_sums(values: pa.Array, sources: Array) -> pa.Array:
 
 
 def _joined(spec: FieldSpec, values: pa.Array, sources: Array, is_union: bool) -> pa.Array:
-    """Return the lists of the batch's rows joined with those that they replace; those without values are null."""
+    """Return the lists of the batch's rows joined with those of the rows that they replace; empty ones are null."""
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

@@ -1,8 +1,8 @@
-"""Which of two segments wins when rows of one key have equal comparison values.
+"""Tie-breaking between segments whose rows of one key have equal comparison values.
 
-The same segment: the later row. Two segments that were consumed: the greater sequence number. Otherwise the segment that
-was created later, at equal times one that was uploaded over one that was consumed, and of two uploaded ones that with the
-name of an uploaded realtime segment; if all is equal, the row that is there stays.
+In the same segment: the later row wins. Of two consumed segments: the greater sequence number. Otherwise the segment
+created later; at equal times an uploaded one over a consumed one, and of two uploaded ones that with the
+name of an uploaded realtime segment; if all is equal, the existing row stays.
 """
 
 import re
@@ -18,8 +18,8 @@ _UPLOADED = re.compile(r".+?__.+?__\d+__\d{8}T\d{4}Z__.+")
 
 @dataclass(frozen=True, slots=True)
 class SegmentRank:
-    """What decides ties. sequence: of a consumed segment, else None. created_ms: its creation time in the cluster's records,
-    for OFFLINE tables its push time. is_standard: whether its name is that of an uploaded realtime segment.
+    """Rank of a segment in ties. sequence: of a consumed segment, else None. created_ms: its creation time in the cluster's
+    records, for OFFLINE tables its push time. is_standard: whether its name is that of an uploaded realtime segment.
     """
 
     sequence: int | None
@@ -34,15 +34,15 @@ class SegmentRank:
 
 
 class Ranks:
-    """The ranks of segments by number, 0 and up, so that one is compared with all others at once."""
+    """The ranks of segments by ordinal, so that one is compared with all others in one operation."""
 
     def __init__(self) -> None:
-        self._sequences: Array = np.empty(0, np.int64)  # -1: not of a consumed segment
+        self._sequences: Array = np.empty(0, np.int64)  # -1: not a consumed segment
         self._created_ms: Array = np.empty(0, np.int64)
         self._is_standard: Array = np.empty(0, np.bool_)
 
     def put(self, number: int, rank: SegmentRank) -> None:
-        """Let this be the rank of a segment."""
+        """Set the rank of a segment."""
         if number >= len(self._sequences):
             room = 2 * number + 1
             self._sequences, self._created_ms, self._is_standard = (
@@ -52,9 +52,9 @@ class Ranks:
         self._created_ms[number], self._is_standard[number] = rank.created_ms, rank.is_standard
 
     def beaten_by(self, rank: SegmentRank, count: int) -> Array:
-        """Return over which of the first segments one wins: bool [count].
+        """Return which of the first segments lose against a segment of this rank: bool [count].
 
-        That is, whether its rows take the place of theirs with equal comparison values.
+        Its rows replace theirs with equal comparison values.
         """
         sequences, created_ms = self._sequences[:count], self._created_ms[:count]
         is_consumed = sequences >= 0

@@ -1,6 +1,6 @@
-"""What the rows of consuming segments have replaced, so that it counts again when these rows are rolled back.
+"""Undo log of rows replaced by consuming segments, which become valid again if the replacing rows are rolled back.
 
-That happens where a replica has committed a segment with fewer rows than this one has consumed.
+That happens if a replica has committed a segment with fewer rows than this one has consumed.
 """
 
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from gamay.upsert.rows.segment_rows import deletes_of, is_beyond
 
 @dataclass(slots=True)
 class _Replaced:
-    """begun_at: the watermark at the consuming segment's first row; num_dropped: keys that had gone with their generation
-    until then. rows: of sealed segments, their doc ids, int64 [n], in the order in which they were replaced.
+    """begun_at: the watermark at the consuming segment's first row; num_dropped: the number of keys dropped with their
+    generation until then. rows: replaced doc ids of sealed segments, int64 [n], in order of replacement.
     """
 
     begun_at: int
@@ -28,7 +28,7 @@ class _Replaced:
 
 
 class UndoLog:
-    """Undo log of a partition: the rows that those of its consuming segments have replaced, where a rollback may come."""
+    """Undo log of a partition: the rows replaced by its consuming segments, while a rollback is possible."""
 
     def __init__(self, settings: UpsertSettings, index: KeyIndex, segments: TrackedSegments) -> None:
         self._settings = settings
@@ -37,19 +37,19 @@ class UndoLog:
         self._of: dict[Tracked, _Replaced] = {}
 
     def begin(self, consuming: Tracked) -> None:
-        """Keep from now on what the rows of a segment replace, which has none yet."""
+        """Start recording the rows that a segment replaces; the segment must be empty."""
         self._of[consuming] = _Replaced(self._index.watermark, self._num_dropped)
 
     def keeps(self, consuming: Tracked) -> bool:
-        """Whether what the rows of a segment have replaced is known."""
+        """Whether the rows replaced by a segment are recorded."""
         return consuming in self._of
 
     def forget(self, consuming: Tracked) -> None:
-        """Keep this no longer."""
+        """Discard the record of a segment."""
         self._of.pop(consuming, None)
 
     def remember(self, consuming: Tracked, locations: Array) -> None:
-        """Note that rows of a consuming segment have replaced those at these locations; only sealed ones matter."""
+        """Record that a consuming segment has replaced the rows at these locations; only those in sealed segments matter."""
         rows = self._of[consuming].rows
         rows += [
             (other, docs)
@@ -58,20 +58,20 @@ class UndoLog:
         ]  # fmt: skip
 
     def follow(self, old: Tracked, new: Tracked, doc_map: Array) -> None:
-        """Where rows of a sealed segment may have to count again, let those of its new copy do so, which has them all."""
+        """Redirect recorded rows of a sealed segment to its new copy, which has all its rows."""
         for replaced in self._of.values():
             for place, (segment, docs) in enumerate(replaced.rows):
                 if segment is old:
                     replaced.rows[place] = (new, doc_map[docs])
 
     def take_back(self, consuming: Tracked) -> list[Counted]:
-        """Bring the index to where it was at a consuming segment's first row; return the rows that are valid again.
+        """Roll back the index to a consuming segment's first row; return the rows that become valid again.
 
-        Keys point to what its rows had replaced, or are gone, and the watermark is that of then.
+        Keys refer to the replaced rows again or are removed, and the watermark is reset.
         """
         replaced = self._of.pop(consuming)
         self._index.remove_segment(consuming.ordinal)
-        self._index.set_watermark(replaced.begun_at)  # now, so that no key goes by the one that it was
+        self._index.set_watermark(replaced.begun_at)  # first, so that no key expires by the former watermark
         back = []
         for segment, places in reversed(replaced.rows):
             if self._segments.find(segment.name) is segment:
@@ -86,9 +86,9 @@ class UndoLog:
         return self._index.num_dropped if isinstance(self._index, GenerationIndex) else 0
 
     def _find_dropped(self, begun_at: int) -> None:
-        """Bring back the keys that have gone with their generation and are not beyond metadataTTL by this watermark.
+        """Restore the keys that were dropped with their generation and are not beyond metadataTTL by this watermark.
 
-        Their rows still count. No key has two such rows: the older one was beyond it when the younger one came.
+        Their rows are still valid. No key has two such rows: the older one had expired when the younger one arrived.
         """
         comparison, ttl = self._settings.comparison, self._settings.ttl
         for tracked in self._segments.by_name().values():
@@ -102,7 +102,7 @@ class UndoLog:
                 self._put_back(tracked, alive.astype(np.int64))
 
     def _put_back(self, segment: Tracked, docs: Array) -> Counted:
-        """Let those of the rows' keys that are gone point to these rows again. docs: int64 [n], ascending."""
+        """Restore the missing keys of the given rows. docs: int64 [n], ascending."""
         settings, source = self._settings, segment.read()
         keys = settings.encoder.at(source, docs.astype(np.int32))
         lost = np.flatnonzero(self._index.find(keys)[0] < 0)

@@ -1,6 +1,6 @@
-"""The segments that the index of a partition points to: their numbers in it, and which of their rows are valid.
+"""The segments that the index of a partition refers to: their ordinals and their valid docs.
 
-A row's location is int64: its segment's ordinal << 32 | its doc id; the doc id is NO_DOC where a key has no row.
+A row's location is int64: its segment's ordinal << 32 | its doc id; the doc id is NO_DOC for a key without a row.
 """
 
 import threading
@@ -18,19 +18,19 @@ from gamay.upsert.rows.ranking import Ranks, SegmentRank
 from gamay.upsert.rows.valid_docs import SegmentDocs
 
 Install: TypeAlias = Callable[[SegmentDocs], None]
-"""Makes a segment visible to queries, with the rows of it that count."""
+"""Publishes a segment to queries, with its valid docs."""
 
 DOC_BITS = DELETED_BIT - 1
-"""What of a location is the doc id."""
+"""The bits of a location that are the doc id."""
 
 _OVER_ANY = 2  # for `wins_tie` of the kernels
 
 
 @dataclass(slots=True, eq=False)
 class Tracked:
-    """A segment whose rows are in the index. read: gives it as it is now; is_consuming: whether it still grows;
-    has_undone: whether keys may point to it that have no row. is_shown: whether queries may see it: not yet where its keys
-    were preloaded and it is about to be loaded.
+    """A segment whose rows are in the index. read: returns its current state; is_consuming: whether it still grows;
+    has_undone: whether keys without a row may refer to it. is_shown: whether it is published to queries: not yet if its
+    keys were preloaded and it is about to be loaded.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Tracked:
 
 @dataclass(slots=True)
 class Counted:
-    """Rows of a segment that begin to count. docs: int64 [n]; deletes: uint8 [n], which delete their key; None: none."""
+    """Rows of a segment that become valid. docs: int64 [n]; deletes: uint8 [n], which delete their key; None: none."""
 
     segment: Tracked
     docs: Array
@@ -55,8 +55,8 @@ class Counted:
 class TrackedSegments:
     """The registry of a partition's segments.
 
-    publishing: the table's lock; held, for microseconds, while the sets of valid rows change, so that whoever holds it
-    sees the table between two batches. Everything else here is done by one thread at a time.
+    publishing: the table's lock; held, for microseconds, while the valid docs change, so that its holder
+    sees the table between two batches. All other operations are serialised by the caller.
     """
 
     def __init__(self, publishing: threading.Lock, *, has_deletes: bool) -> None:
@@ -65,25 +65,25 @@ class TrackedSegments:
         self._by_name: dict[str, Tracked] = {}
         self._ordinals = Ordinals()
         self._by_ordinal: list[Tracked | None] = []
-        self._ordinals_of: dict[str, list[int]] = {}  # a segment has two while its new copy takes its place
+        self._ordinals_of: dict[str, list[int]] = {}  # a segment has two while its new copy replaces it
         self._ranks = Ranks()
 
     @property
     def num_ordinals(self) -> int:
-        """How many ordinals there are: all that are given away are smaller."""
+        """An upper bound of the ordinals: all allocated ones are smaller."""
         return self._ordinals.count
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the sets of rows."""
+        """Bytes of the valid docs."""
         return sum(tracked.docs.num_bytes for tracked in self.by_name().values())
 
     def by_name(self) -> dict[str, Tracked]:
-        """Return the segments by name, as they are now."""
+        """Return a copy of the segments by name."""
         return dict(self._by_name)
 
     def find(self, name: str) -> Tracked | None:
-        """Return the segment of this name, None when there is none."""
+        """Return the segment of this name, or None."""
         return self._by_name.get(name)
 
     def holds(self, tracked: Tracked) -> bool:
@@ -93,7 +93,8 @@ class TrackedSegments:
     def track(
         self, name: str, created_ms: int, num_docs: int, read: Callable[[], Segment], *, is_consuming: bool = False
     ) -> Tracked:
-        """Give a segment the smallest free ordinal, in the place of the one with its name; none of its rows is valid yet."""
+        """Register a segment under the smallest free ordinal, replacing the one of its name; none of its rows is valid
+        yet."""
         ordinal = self._ordinals.take()
         if ordinal == len(self._by_ordinal):
             self._by_ordinal.append(None)
@@ -106,15 +107,15 @@ class TrackedSegments:
         return tracked
 
     def track_sealed(self, segment: Segment, created_ms: int) -> Tracked:
-        """Do so for a segment that does not change."""
+        """Register an immutable segment."""
         return self.track(segment.name, created_ms, segment.num_docs, lambda: segment)
 
     def remove(self, name: str) -> Tracked | None:
-        """Forget and return the segment of this name; its ordinal stays its own until it is released."""
+        """Remove and return the segment of this name; its ordinal stays allocated until it is released."""
         return self._by_name.pop(name, None)
 
     def release(self, tracked: Tracked) -> None:
-        """Take a segment's ordinal back, when no key points to it any more."""
+        """Free a segment's ordinal, when no key refers to it any more."""
         self._by_ordinal[tracked.ordinal] = None
         self._ordinals.give_back(tracked.ordinal)
         self._ordinals_of[tracked.name].remove(tracked.ordinal)
@@ -122,9 +123,9 @@ class TrackedSegments:
             del self._ordinals_of[tracked.name]
 
     def ties_won_by(self, tracked: Tracked) -> Array:
-        """Return over whose rows those of a segment win at equal comparison values, as `KeyIndex.put` takes it.
+        """Return the segments whose rows lose against those of a segment at equal comparison values, for `KeyIndex.put`.
 
-        uint8 [num_ordinals]; 2: over any, as of the segment's former copy no row is left.
+        uint8 [num_ordinals]; 2: they always lose, as the segment's former copy must not keep any row.
         """
         wins = self._ranks.beaten_by(tracked.rank, self.num_ordinals).astype(np.uint8)
         wins[self._ordinals_of[tracked.name]] = _OVER_ANY
@@ -132,18 +133,19 @@ class TrackedSegments:
         return wins
 
     def located(self, locations: Array) -> Iterator[tuple[Tracked | None, Array]]:
-        """Yield the rows at these locations segment by segment: (it, None where it has gone; doc ids int64 [n])."""
+        """Yield the rows at these locations by segment: (segment, None if removed; doc ids int64 [n])."""
         locations = locations[locations & DOC_BITS != NO_DOC]
         ordinals, docs = locations >> 32, locations & DOC_BITS
-        for ordinal in np.flatnonzero(np.bincount(ordinals)):  # there are few ordinals: this is faster than sorting
+        for ordinal in np.flatnonzero(np.bincount(ordinals)):  # faster than sorting, as there are few ordinals
             yield self._by_ordinal[ordinal], docs[ordinals == ordinal]
 
     def publish(
         self, segment: Tracked, begun: Sequence[Counted], ended: Array, install: "Install | None", num_docs: int = 0
     ) -> None:
-        """Let rows begin and cease to count, and queries see a segment, in one step.
+        """Update the valid docs and publish the segment to queries atomically.
 
-        ended: locations, int64 [n]. num_docs: how many rows the segment has by now, at least.
+        begun: rows that become valid; ended: locations of rows that become invalid, int64 [n]. num_docs: the least number
+        of rows of the segment.
         """
         with self.publishing:
             segment.docs.grow(num_docs)
@@ -154,7 +156,7 @@ class TrackedSegments:
                 install(segment.docs)
 
     def end(self, locations: Array) -> None:
-        """Let the rows at these locations, int64 [n], count no longer."""
+        """Make the rows at these locations, int64 [n], invalid."""
         with self.publishing:
             self._end(locations)
 

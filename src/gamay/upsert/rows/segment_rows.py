@@ -1,4 +1,4 @@
-"""The rows of segments and batches as the keys of a partition take them: keys, comparison values, deletions."""
+"""Extraction of keys, comparison values and deletions from the rows of segments and batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """Which rows of a segment counted when that was stored. valid, queryable: these rows and those of them that queries see
-    (None: all); keys: of its rows, where they are stored, too. created_ms: as in `spi.SegmentSource`.
+    """The stored valid docs of a segment. valid, queryable: the valid rows and those of them visible to queries
+    (None: all); keys: of its rows, if stored. created_ms: as in `spi.SegmentSource`.
     """
 
     segment: Segment
@@ -50,7 +50,7 @@ class StoredRows:
 def snapshot_rows(
     settings: UpsertSettings, segment: Segment, valid: BitMap, queryable: "BitMap | None", stored: "StoredKeys | None"
 ) -> Iterator[Rows]:
-    """Yield the rows of a snapshot: in the order of their keys' hashes where those are stored, else of their doc ids."""
+    """Yield the rows of a snapshot, ordered by their keys' hashes if those are stored, else by doc id."""
     docs = SegmentDocs(segment.num_docs, queryable is not None)
     docs.load(valid, queryable)
     deleted = ~docs.snapshot().mask
@@ -64,7 +64,7 @@ def snapshot_rows(
 def new_rows(
     settings: UpsertSettings, segment: Segment, ordinal: int, docs: SegmentDocs, stored: "StoredKeys | None"
 ) -> Iterator[NewRows]:
-    """Yield the rows of a segment that count, whose keys are in no other segment, as `KeyIndex.build` takes them."""
+    """Yield the valid rows of a segment, whose keys are in no other segment, for `KeyIndex.build`."""
     valid, queryable = docs.snapshot(with_deleted=True), docs.snapshot()
     for rows, keys, values in _kept_rows(settings, segment, valid, stored):
         yield NewRows(ordinal, rows, keys, np.ascontiguousarray(values), valid.bits, queryable.bits)
@@ -73,9 +73,9 @@ def new_rows(
 def _kept_rows(
     settings: UpsertSettings, segment: Segment, valid: VisibleDocs, stored: "StoredKeys | None"
 ) -> Iterator[tuple[Array, Keys, Array]]:
-    """Yield (doc ids int32 [n], keys, comparison values int64 [n, columns]) of the valid rows, and maybe of others.
+    """Yield (doc ids int32 [n], keys, comparison values int64 [n, columns]) of the valid rows, and possibly of others.
 
-    Keys are read from the segment where those that are stored are not those of all valid rows.
+    Keys are read from the segment unless all those of valid rows are stored.
     """
     known = stored is not None and len(stored) and stored.docs.max() < segment.num_docs
     if known and stored is not None and count_docs(valid.bits, stored.docs) == valid.count:
@@ -99,7 +99,7 @@ def all_rows(settings: UpsertSettings, segment: Segment) -> Iterator[Rows]:
 
 
 def is_beyond(settings: UpsertSettings, segment: Segment, watermark: int) -> bool:
-    """Whether all rows of a segment lie beyond metadataTTL."""
+    """Whether all rows of a segment are beyond metadataTTL."""
     comparison = settings.comparison
     if settings.ttl <= 0 or watermark == ABSENT or not segment.num_docs:
         return False
@@ -110,7 +110,7 @@ def is_beyond(settings: UpsertSettings, segment: Segment, watermark: int) -> boo
 
 
 def stable_order(vector: Vector) -> Array:
-    """Return the rows in the order of their values, equal ones as they are: int64 [n]."""
+    """Sort the rows stably by their values: int64 [n]."""
     if not isinstance(vector.values, np.ndarray):
         order: Array = pc.sort_indices(vector.values.view(pa.binary())).to_numpy().astype(np.int64)
         return order
@@ -130,7 +130,7 @@ def _truth(values: Any, data_type: DataType) -> Array:
 
 
 def deletes_in(batch: pa.RecordBatch, spec: FieldSpec | None) -> Array:
-    """Return which rows of a batch delete their key: uint8 [n]; null does not."""
+    """Return which rows of a batch delete their key: uint8 [n]; a null does not."""
     if spec is None:
         return np.zeros(batch.num_rows, np.uint8)
     array = batch.column(spec.name)

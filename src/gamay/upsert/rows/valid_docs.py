@@ -1,4 +1,4 @@
-"""Which rows of one segment count, as they are now; one writer, any number of readers."""
+"""The current valid docs of one segment, for one writer and any number of readers."""
 
 import numpy as np
 from pyroaring import BitMap
@@ -13,8 +13,8 @@ _GROWTH_BYTES = 1 << 13
 class SegmentDocs:
     """The valid rows of a segment (the latest of their keys) and, with a delete column, the queryable ones among them.
 
-    Readers call `snapshot` at any time and get bits that no writer changes any more; they are copied when something has
-    changed since the last time, so segments that nobody updates cost a query nothing.
+    Readers can call `snapshot` at any time for an immutable copy, which is made only if something has
+    changed since the last one, so segments without updates cost a query nothing.
     """
 
     def __init__(self, num_docs: int, has_deletes: bool) -> None:
@@ -25,18 +25,18 @@ class SegmentDocs:
         self._version = 0
         self._copies: dict[bool, tuple[int, VisibleDocs]] = {}
         self.stored_version = -1
-        """The version that the snapshot on disk has; -1 when there is none."""
+        """The version of the snapshot on disk; -1 if there is none."""
         self.num_stored_keys = 0
-        """How many rows have their keys beside the snapshot."""
+        """The number of keys stored with the snapshot."""
 
     @property
     def num_docs(self) -> int:
-        """How many rows have been told of."""
+        """The number of rows."""
         return self._num_docs
 
     @property
     def version(self) -> int:
-        """Changes with every change."""
+        """Number that changes with every modification."""
         return self._version
 
     @property
@@ -46,7 +46,7 @@ class SegmentDocs:
         return int(own * (1 + bool(self._copies)))
 
     def add(self, docs: Array, deletes: "Array | None" = None) -> None:
-        """Make rows valid, and those without `deletes` (uint8 [n]) be queryable."""
+        """Make rows valid, and those without `deletes` (uint8 [n]) queryable."""
         if not len(docs):
             return
         self.grow(int(docs.max()) + 1)
@@ -65,7 +65,7 @@ class SegmentDocs:
         self._version += 1
 
     def grow(self, num_docs: int) -> None:
-        """Tell that the segment has at least so many rows; new ones do not count."""
+        """Grow to at least `num_docs` rows; new ones are invalid."""
         if num_docs <= self._num_docs:
             return
         size = -(-num_docs // 8)
@@ -76,7 +76,7 @@ class SegmentDocs:
         self._num_docs = num_docs
 
     def load(self, valid: BitMap, queryable: "BitMap | None") -> None:
-        """Take over bits from a snapshot."""
+        """Load the valid docs of a snapshot."""
         docs = np.asarray(valid.to_array()).astype(np.int64)
         self.add(docs)
         if self._queryable is not None:
@@ -84,7 +84,7 @@ class SegmentDocs:
             clear_docs(self._queryable, np.asarray(deleted.to_array()).astype(np.int64))
 
     def snapshot(self, with_deleted: bool = False) -> VisibleDocs:
-        """Return the queryable rows as they are now; with_deleted: the valid ones. Needs no lock."""
+        """Return a copy of the queryable rows; with_deleted: of the valid ones. Needs no lock."""
         version = self._version
         known = self._copies.get(with_deleted)
         if known is not None and known[0] == version:

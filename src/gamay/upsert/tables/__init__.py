@@ -1,1 +1,1 @@
-"""Tables with primary keys on one server: upsert, dedup, and the classes of users that their configs name."""
+"""Tables with primary keys on one server: upsert, dedup, and the users' classes in their configs."""

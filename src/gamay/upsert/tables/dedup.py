@@ -1,6 +1,6 @@
 """Tables with `dedupConfig`: the first row of each primary key is kept, later ones are dropped before they are indexed.
 
-With metadataTTL a key is forgotten when its row lies further below the greatest time than that, whenever it is looked up.
+With metadataTTL, a key expires when its row is further below the greatest time than that; every lookup checks this.
 """
 
 import threading
@@ -22,8 +22,8 @@ from gamay.upsert.index.ordinals import Ordinals
 from gamay.upsert.rows.ranking import partition_of
 from gamay.upsert.spi import KeyedInstall, PreparedRows, SegmentSource
 
-_NEVER = 3  # for `wins_tie`: a key that is there is there
-_COUNTED = 0  # a greater time is the one that a key is held by
+_NEVER = 3  # for `wins_tie`: an existing key is never replaced
+_COUNTED = 0  # the greater time of a key is kept
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Effect:
 
 
 class PartitionDedup:
-    """The primary keys of one partition; its methods may be called from any thread."""
+    """The primary keys of one partition. Thread-safe."""
 
     def __init__(self, settings: DedupSettings) -> None:
         self._settings = settings
@@ -46,7 +46,7 @@ class PartitionDedup:
 
     @property
     def num_keys(self) -> int:
-        """How many primary keys are held."""
+        """The number of primary keys."""
         return len(self._index)
 
     @property
@@ -55,12 +55,12 @@ class PartitionDedup:
         return self._index.num_bytes
 
     def unsealed(self, but: str) -> set[str]:
-        """Return the segments, `but` not, that consume, or have consumed and not been replaced by their sealed copies."""
+        """Return the segments, except `but`, that consume, or have consumed and are not yet replaced by sealed copies."""
         with self._lock:
             return self._consuming - {but}
 
     def add(self, segment: Segment) -> None:
-        """Take the keys of a segment, in the place of those of the one with its name."""
+        """Add the keys of a segment, replacing those of the segment of the same name."""
         with self._lock:
             self.remove(segment.name)
             ordinal = self._ordinal_of[segment.name] = self._ordinals.take()
@@ -76,7 +76,7 @@ class PartitionDedup:
                 self._put(keys, np.ascontiguousarray(times), ordinal, start, _COUNTED)
 
     def remove(self, name: str) -> None:
-        """Forget the keys of a segment."""
+        """Remove the keys of a segment."""
         with self._lock:
             ordinal = self._ordinal_of.pop(name, None)
             self._consuming.discard(name)
@@ -93,7 +93,7 @@ class PartitionDedup:
                 self.num_expired += len(removed)
 
     def consume(self, name: str) -> "ConsumingDedup":
-        """Begin a consuming segment, from its first row."""
+        """Start a consuming segment, from its first row."""
         with self._lock:
             self.remove(name)
             self._consuming.add(name)
@@ -104,7 +104,7 @@ class PartitionDedup:
         """Look up the keys of a batch; see `spi.ConsumingKeys.prepare`."""
         with self._lock:
             if self._ordinal_of.get(name) != ordinal:
-                raise ConflictError(f"segment '{name}' is consumed here no longer")
+                raise ConflictError(f"segment '{name}' is no longer consumed here")
             time = self._settings.time
             times = np.zeros((batch.num_rows, 1), np.int64) if time is None else time.of_batch(batch).values
             keys = self._settings.encoder.of_batch(batch)
@@ -116,7 +116,7 @@ class PartitionDedup:
         return PreparedRows(rows, first_doc, np.flatnonzero(kept), dropped, 0, {}, _Effect(keys, put))
 
     def undo(self, effect: _Effect) -> None:
-        """Forget a batch that could not be appended."""
+        """Roll back a batch that could not be appended."""
         with self._lock:
             self._index.undo(effect.keys, effect.put)
 
@@ -142,18 +142,18 @@ class ConsumingDedup:
         self._num_docs = 0
 
     def prepare(self, batch: pa.RecordBatch) -> PreparedRows:
-        """Look up the keys of a conformed batch and drop the rows whose key is there."""
+        """Look up the keys of a batch and drop the rows whose key exists."""
         return self._partition.prepare(self._name, self._ordinal, batch, self._num_docs)
 
     def counting(self) -> None:
-        """All rows are valid."""
+        """Return None: all rows are valid."""
 
     def publish(self, rows: PreparedRows) -> None:
         """Count the appended rows; they were never invisible."""
         self._num_docs = rows.first_doc + rows.batch.num_rows
 
     def undo(self, rows: PreparedRows) -> None:
-        """Forget prepared rows that could not be appended."""
+        """Roll back prepared rows that could not be appended."""
         self._partition.undo(rows.effect)
 
 
@@ -170,15 +170,15 @@ class TableDedup:
         return dict(self._partitions)
 
     def has_snapshot(self, source: SegmentSource) -> bool:
-        """Keys are read from the segments themselves."""
+        """Return False: keys are always read from the segments."""
         return False
 
     def partition_id(self, segment: Segment) -> int:
-        """Return the partition in a segment's name; other segments than consumed and uploaded ones have none."""
+        """Return the partition in a segment's name, 0 unless it is a consumed or uploaded segment."""
         return partition_of(segment.name) or 0
 
     def load(self, source: SegmentSource, install: KeyedInstall) -> None:
-        """Take the keys of a segment, unless tiers are ignored and it is on one, and let queries see it."""
+        """Add the keys of a segment, unless tiers are ignored and it is on one, and publish it to queries."""
         partition = self._partition(self.partition_id(source.segment))
         if source.tier and self.settings.ignores_tiers:
             partition.remove(source.segment.name)
@@ -187,10 +187,10 @@ class TableDedup:
         install(None)
 
     def expect(self, sources: Sequence[SegmentSource]) -> None:
-        """Nothing is known of the keys before they are read."""
+        """Do nothing: keys cannot be preloaded."""
 
     def remove(self, name: str, install: Callable[[], None]) -> None:
-        """Forget the keys of a segment; install: takes it from the sight of queries."""
+        """Remove the keys of a segment; install: hides it from queries."""
         install()
         self._partition(partition_of(name) or 0).remove(name)
 
@@ -201,14 +201,14 @@ class TableDedup:
     def must_wait(
         self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
     ) -> bool:
-        """Whether one before a consuming segment is not sealed yet, which may turn out to have fewer rows, or not here."""
+        """Whether an earlier segment is absent, or not sealed yet, so that it may turn out to have fewer rows."""
         unsealed = self._partition(partition_id).unsealed(name)
         return not unsealed >= set(absent) or must_wait(self.settings.parallel_policy, map(phase_of, unsealed))
 
     def consume(
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: KeyedInstall
     ) -> ConsumingDedup:
-        """Begin a consuming segment."""
+        """Start a consuming segment."""
         self.settle(partition_id)
         return self._partition(partition_id).consume(name)
 

@@ -1,4 +1,4 @@
-"""Classes of users that `upsertConfig` and `dedupConfig` name: how they are found, and whether they fit."""
+"""Users' classes in `upsertConfig` and `dedupConfig`: loading and validation."""
 
 from typing import TypeVar
 
@@ -24,7 +24,8 @@ def dedup_manager(path: str) -> type[TableDedup]:
 
 
 def check_classes(config: TableConfig, schema: Schema) -> None:
-    """Raise InvalidConfigError unless every class that a table with primary keys names can be loaded and fits."""
+    """Raise InvalidConfigError unless every class in the config of a table with primary keys can be loaded and is
+    suitable."""
     upsert, dedup = UpsertSettings.of(config, schema), DedupSettings.of(config, schema)
     if upsert is not None:
         upsert_manager(upsert.manager)

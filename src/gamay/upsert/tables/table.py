@@ -1,4 +1,4 @@
-"""The primary keys of a table on one server: each segment that comes, goes or consumes is led to its partition."""
+"""The primary keys of a table on one server; dispatches each segment to its partition."""
 
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -26,7 +26,7 @@ from gamay.upsert.spi import SegmentSource
 class TableUpsert:
     """A table with `upsertConfig`; `metadataManagerClass` may name a subclass.
 
-    transform: `postPartialUpsertTransformConfigs`, made by whoever can parse expressions. host: what is around the table.
+    transform: `postPartialUpsertTransformConfigs`, compiled by the caller. host: the interface to the server.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class TableUpsert:
 
     @property
     def num_keys(self) -> int:
-        """How many primary keys all partitions hold."""
+        """The number of primary keys in all partitions."""
         return sum(partition.num_keys for partition in self._partitions.values())
 
     @property
     def num_bounded(self) -> int | None:
-        """How many sums of INCREMENT stayed at the bound of their type; None for tables that do not merge."""
+        """The number of INCREMENT sums clamped to the range of their type; None for tables that do not merge."""
         return None if self._merger is None else self._merger.num_bounded
 
     def has_snapshot(self, source: SegmentSource) -> bool:
-        """Whether the rows of a segment that count are known from disk, so that it is loaded first."""
+        """Whether the valid docs of a segment are stored on disk, so that it should be loaded first."""
         return self._stored.has(source)
 
     def stored_rows(self, segment: str, crc: int, num_docs: int) -> SnapshotRows | None:
-        """Return the rows of a segment that counted, and those that queries saw, when they were last stored; None: never."""
+        """Return the valid and the queryable rows of a segment as last stored; None if never."""
         return self._stored.rows_on_disk(segment, crc, num_docs)
 
     def partition_id(self, segment: Segment) -> int:
@@ -89,7 +89,7 @@ class TableUpsert:
         )
 
     def load(self, source: SegmentSource, install: Install) -> SegmentDocs:
-        """Add a segment, or put it in the place of the one with its name. Raises InvalidConfigError."""
+        """Add a segment, or replace the one of its name. Raises InvalidConfigError."""
         segment = source.segment
         partition = self._partition(self.partition_id(segment))
         self._note(segment.name, partition.partition)  # before its rows replace others
@@ -101,11 +101,11 @@ class TableUpsert:
         elif docs is None:
             docs = self._add(source, partition, install)
         self._stored.note_loaded(source)
-        self._note(segment.name, partition.partition)  # loading may have taken longer than a segment is new
+        self._note(segment.name, partition.partition)  # loading may have taken longer than the tracking time
         return docs
 
     def new_beside(self, segments: Collection[str]) -> list[str]:
-        """Return the segments that were added lately to the partitions of the given ones, without these."""
+        """Return the segments recently added to the partitions of the given ones, without these."""
         new = self.new_segments.names()
         if not new:
             return []
@@ -119,7 +119,7 @@ class TableUpsert:
         self.new_segments.note(segment)
 
     def _add(self, source: SegmentSource, partition: PartitionUpsert, install: Install) -> SegmentDocs:
-        """Add a segment by its snapshot, where there is one."""
+        """Add a segment, from its snapshot if there is one."""
         begun_s = self._clock.monotonic_s()
         rows = self._stored.find(source)
         if rows is None:
@@ -131,7 +131,7 @@ class TableUpsert:
         return docs
 
     def expect(self, sources: Sequence[SegmentSource]) -> None:
-        """Get ready for segments that are to be loaded: take the keys of those that have snapshots, all at once."""
+        """Prepare for segments that will be loaded: preload the keys of those with snapshots in bulk."""
         by_partition: dict[int, list[SegmentSource]] = {}
         for source in sources:
             if source.segment.name not in self._stored.crcs:
@@ -140,7 +140,7 @@ class TableUpsert:
             partition = self._partition(partition_id)
             self._stored.receive(partition, mine)
             if not any(map(self._stored.has, mine)):
-                # as the stream brought them: what had come later when this server last had the partition is beside the point
+                # a watermark from when this server last had the partition must not apply: rows are put in stream order
                 partition.begin_anew()
             if self.settings.preload:
                 self._preload(partition, mine)
@@ -159,7 +159,7 @@ class TableUpsert:
         partition.counters.preload_ms += 1000 * (self._clock.monotonic_s() - begun_s)
 
     def remove(self, name: str, install: Callable[[], None]) -> None:
-        """Forget a segment and its snapshot; install: takes it from the sight of queries."""
+        """Remove a segment and its snapshot; install: hides it from queries."""
         partition = self._partitions.get(self._partition_of.pop(name, -1))
         if partition is None:
             install()
@@ -171,9 +171,9 @@ class TableUpsert:
     def consume(
         self, partition_id: int, name: str, created_ms: int, read: Callable[[], Segment], install: "Install | None" = None
     ) -> Consuming:
-        """Begin a consuming segment, after storing and cleaning up what the segments before it have left.
+        """Start a consuming segment, after storing the state of earlier segments and removing expired keys.
 
-        Raises InvalidConfigError when the table's merger class cannot be loaded.
+        Raises InvalidConfigError if the table's merger class cannot be loaded.
         """
         if self._merger is not None:
             self._merger.open()
@@ -186,12 +186,12 @@ class TableUpsert:
     def must_wait(
         self, partition_id: int, name: str, phase_of: Callable[[str], Phase], absent: Collection[str] = ()
     ) -> bool:
-        """Whether a consuming segment must not begin yet, because one before it is not sealed yet, or not here.
+        """Whether a consuming segment must not start yet, because an earlier one is not sealed yet, or absent.
 
-        So it is where rows depend on what they replace: all replicas then begin at the same state, and what is stored in
-        between is the state at the segment's first row. Where keys are forgotten, the rows that come would have those expire
-        of segments that are loaded later, without a snapshot. Other replicas may have committed segments while this server
-        was away, or busy with others: whatever the policy, these must be here, too.
+        It must wait if rows depend on the rows that they replace: all replicas then start from the same state, and the
+        state stored in between is that at the segment's first row. If keys expire, new rows could expire the keys
+        of segments that are loaded later without a snapshot. Other replicas may have committed segments while this server
+        was down or busy; these must be loaded regardless of the policy.
         """
         unsealed = self._partition(partition_id).unsealed(name)
         if (self.settings.takes_over or self.settings.forgets) and not unsealed >= set(absent):
@@ -201,7 +201,7 @@ class TableUpsert:
     def commit(
         self, source: SegmentSource, install: Install, doc_map: "np.ndarray[tuple[int], np.dtype[np.int64]] | None" = None
     ) -> SegmentDocs:
-        """Put a sealed segment in the place of the consuming one with its name; doc_map as in `replace_segment`."""
+        """Replace a consuming segment by its sealed copy; doc_map as in `replace_segment`."""
         partition = self._partition(self._partition_of[source.segment.name])
         docs = partition.replace_segment(source.segment, source.created_ms, install, doc_map)
         self._stored.note_copy(source)
@@ -212,7 +212,8 @@ class TableUpsert:
         self._settle(partition_id, None)
 
     def _settle(self, partition_id: int, sequence: int | None) -> None:
-        """Do so between two consuming segments, too; sequence: the number of the one that begins."""
+        """Store the state and remove expired keys. sequence: the number of the consuming segment that starts, None for
+        none."""
         partition = self._partition(partition_id)
         if self.settings.ttl > 0:
             self._stored.store(partition, sequence)
