@@ -22,7 +22,7 @@ def test_a_download_without_room_is_told(trips: Any, monkeypatch: pytest.MonkeyP
     answer = trips.controller.post("/v2/segments", params={"tableName": "trips"}, headers=headers)
     assert answer.status_code == 507
     assert answer.json()["error"].startswith(
-        "cannot add a segment to table 'trips_OFFLINE': there is no room on the disk of"
+        "cannot add a segment to table 'trips_OFFLINE': there is no space on the disk of"
     )
     ingestion = {"tableNameWithType": "trips_OFFLINE", "sourceURIStr": "http://localhost:1/a.csv"}
     parameters = ingestion | {"batchConfigMapStr": '{"inputFormat": "csv"}'}

@@ -228,7 +228,7 @@ def test_a_copy_that_finds_no_room_is_an_error_until_it_does(world: World, monke
         patch.setattr("gamay.server.loading.loader.unpack", full)
         world.server.start()
         reason = world.server.failures("t_OFFLINE")["x"].reason
-        assert "cannot make a copy of segment 'x': there is no room on the disk of" in reason
+        assert "cannot make a copy of segment 'x': there is no space on the disk of" in reason
     eventually(lambda: world.rows() == {"x": 5})
 
 

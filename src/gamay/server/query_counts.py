@@ -1,4 +1,4 @@
-"""What a server counts of the queries that it executes, and of loading segments."""
+"""Counters of a server's queries, and of the loading of segments."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from gamay.base.metrics import Histogram, Measured, MetricKind
 
 @dataclass(slots=True)
 class TableCounts:
-    """Of one typed table.
+    """Counters of one typed table.
 
-    total_s: seconds that its queries took, failed ones included; of that pruning_s before segments were read. took: the same
-    query by query.
-    deserialization_s, waiting_s, serialization_s: around that, of queries from other processes. missing_segments: that
-    queries asked for and that were not here. freshness_lag_ms: how old the oldest last row was of the consuming segments
-    that the last query read which read any; None before.
+    total_s: total time of its queries, including failed ones; pruning_s: the part before segments were read. took: the
+    distribution of query times.
+    deserialization_s, waiting_s, serialization_s: in addition, for queries from other processes. missing_segments:
+    requested segments that were not here. freshness_lag_ms: for the last query that read consuming segments, the age of the
+    oldest of their last rows; None before.
     """
 
     queries: int = 0
@@ -36,13 +36,13 @@ class TableCounts:
     refresh_failures: int = 0
 
     def add_time(self, seconds: float) -> None:
-        """Count what one query took."""
+        """Add the time of one query."""
         self.total_s += seconds
         self.took.observe(seconds)
 
 
 class ServerCounts:
-    """Counts by table. Two threads that count at once may lose one: metrics are not accounts."""
+    """Counters by table. Concurrent increments may get lost, which is acceptable for metrics."""
 
     def __init__(self) -> None:
         self._tables: dict[str, TableCounts] = {}
@@ -55,11 +55,11 @@ class ServerCounts:
         return counts
 
     def forget(self, table: str) -> None:
-        """Drop the counts of a typed table that is gone."""
+        """Drop the counters of a deleted typed table."""
         self._tables.pop(table, None)
 
     def measure(self, tables: Collection[str]) -> Iterator[Measured]:
-        """Yield the counters of these typed tables, those that the server hosts."""
+        """Yield the counters of the given typed tables, those that the server hosts."""
         for table, counts in list(self._tables.items()):
             if table not in tables:
                 continue

@@ -170,4 +170,4 @@ def test_rows_of_other_partitions_are_left_out_where_the_table_says_so(caplog: p
         assert (taken.messages.tolist(), taken.num_filtered, len(taken.dead)) == ([0, 3], 2, 1)
         assert taker.take(messages('{"n": 3}')).rows is None
     told = [record.getMessage() for record in caplog.records if record.name.startswith("gamay.server.consuming")]
-    assert told == ["s: rows of other partitions are left out, as n 2"] * 2
+    assert told == ["s: rows of other partitions are dropped, such as n 2"] * 2

@@ -1,1 +1,1 @@
-"""Queries on the segments of this server, and the port that they come by. Start at `executor`."""
+"""Execution of queries on the segments of this server, and the query port. Start at `executor`."""

@@ -1,4 +1,4 @@
-"""The dimension tables of a server, as lookUp sees them: made of what is loaded when a query first asks."""
+"""The dimension tables of a server for lookUp, built from the loaded segments on first use."""
 
 import threading
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NO_ROWS = np.zeros(1, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A dimension table, and what it was made of."""
+    """A dimension table, and the segments and layout from which it was built."""
 
     segments: Sequence[LoadedSegment]
     layout: TableLayout
@@ -41,7 +41,7 @@ class _Made:
 
 
 class DimensionTables:
-    """Keeps each dimension table that was asked for, for as long as its segments are the same."""
+    """Cache of dimension tables, each valid until its segments change."""
 
     def __init__(self, instance: ServerInstance) -> None:
         self._instance = instance
@@ -49,7 +49,7 @@ class DimensionTables:
         self._lock = threading.Lock()
 
     def table(self, name: str) -> DimensionTable:
-        """Return a typed table as it is now. Raises QueryError where this server does not have all of it."""
+        """Return a typed table in its current state. Raises QueryError if this server does not have all of it."""
         data, layout = self._instance.table(name), self._instance.layout_of(name)
         if layout is None or not layout.schema.primary_key_columns or not layout.config.is_dim_table:
             self._made.pop(name, None)
@@ -61,12 +61,12 @@ class DimensionTables:
             segment, failure = next(iter(sorted(failures.items())))
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION,
-                f"Server {self._instance.id} lacks a part of the dimension table '{raw_table_name(name)}': "
+                f"Server {self._instance.id} does not have all of the dimension table '{raw_table_name(name)}': "
                 f"segment {segment} could not be loaded: {failure.reason}",
             )
         hidden = self._instance.hidden_segments(name)
         loaded = {} if data is None else data.snapshot()
-        # in the order in which they were built, which is the same on all servers, and after a restart
+        # in the order of their creation, which is the same on all servers and after a restart
         segments = sorted(
             (one for segment, one in loaded.items() if segment not in hidden),
             key=lambda one: (one.segment.info.creation_time_ms, one.segment.name),
@@ -79,7 +79,7 @@ class DimensionTables:
 
 
 class QueryDimensions:
-    """The dimension tables of one query: each as it was when the query first asked for it."""
+    """The dimension tables of one query, each as of its first use in the query."""
 
     def __init__(self, tables: DimensionTables) -> None:
         self._tables = tables

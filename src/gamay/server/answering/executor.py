@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _KILLED = frozenset({ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED, ErrorCode.QUERY_SCAN_LIMIT_EXCEEDED})
 
-# a query that took less has hardly freed much
+# shorter queries have freed little memory
 _LONG_S = 0.01
 
 
 class QueryExecutor:
-    """What a broker in the same process is connected to. threads: how many work on one query."""
+    """The executor of queries, used directly by a broker in the same process. threads: the number of threads per query."""
 
     def __init__(self, instance: ServerInstance, threads: int) -> None:
         self._instance = instance
@@ -47,15 +47,15 @@ class QueryExecutor:
         self._dimensions = DimensionTables(instance)
 
     def close(self) -> None:
-        """End the threads, once their work is done."""
+        """End the threads when their work is done."""
         self._pool.close()
 
     def counts(self, table: str) -> TableCounts:
-        """Return what is counted of a typed table's queries."""
+        """Return the counters of a typed table's queries."""
         return self._instance.counts.of(table)
 
     def num_docs(self, table: str, segments: Sequence[str]) -> int:
-        """Return how many rows the named segments have; those that consume, and those that are not here, count nothing."""
+        """Return the number of rows in the named segments; consuming and missing segments count as 0."""
         data = self._instance.table(table)
         loaded = {} if data is None else data.snapshot()
         return sum(loaded[name].segment.num_docs for name in segments if name in loaded)
@@ -63,7 +63,7 @@ class QueryExecutor:
     def execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
-        """Do what `_execute` does, and count it."""
+        """Run `_execute`, and count it."""
         begun_s = deadline.clock.monotonic_s()
         counts = self._instance.counts.of(table)
         counts.queries += 1
@@ -92,8 +92,8 @@ class QueryExecutor:
     ) -> Answer | None:
         """Answer a query from the named segments of a typed table; None to leave it to `execute`.
 
-        So it is where rows replace each other, where a segment is not here or still consumes, and where there is more to do
-        than was expected. Raises GamayError; then nothing was counted.
+        It is None for tables whose rows replace each other, if a segment is missing or consuming, and if there is more to
+        do than expected. Raises GamayError, with nothing counted.
         """
         begun_s, begun_ns = clock.monotonic_s(), clock.thread_cpu_ns()
         data = self._instance.table(table)
@@ -113,9 +113,9 @@ class QueryExecutor:
     def scan(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline
     ) -> tuple[Sequence[Segment], Sequence[str]]:
-        """Return the named segments of a typed table for `gamay.query.execute.matching_rows`, and those that are not here.
+        """Return the named segments of a typed table for `gamay.query.execute.matching_rows`, and the names of missing ones.
 
-        They are as `execute` sees them, and counted as one query. Raises QueryError.
+        They are the same as for `execute`, and counted as one query. Raises QueryError.
         """
         counts = self._instance.counts.of(table)
         counts.queries += 1
@@ -126,7 +126,7 @@ class QueryExecutor:
     def _execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str]
     ) -> tuple[ServerResult, Sequence[str]]:
-        """Run a query on the named segments of a typed table; return the result and the segments that are not here.
+        """Run a query on the named segments of a typed table; return the result and the missing segments.
 
         latest: see `gamay.broker.scatter.connection.ServerConnection`. Raises QueryError.
         """
@@ -139,9 +139,9 @@ class QueryExecutor:
         return found, pinned.missing
 
     def damaged(self, table: str, error: CorruptSegmentError) -> QueryError:
-        """Have the segments of a table checked, one of which is damaged, and return the error of who was reading it."""
+        """Schedule a check of a table's segments, one of which is damaged, and return the error for the query."""
         self._instance.recheck(table)
-        text = f"A segment of {table} is damaged, it is made again if possible: {error}"
+        text = f"A segment of {table} is damaged, it is restored if possible: {error}"
         return QueryError(ErrorCode.QUERY_EXECUTION, text)
 
     def _pinned(
@@ -154,11 +154,11 @@ class QueryExecutor:
         latest: Collection[str] = (),
         is_part: bool = False,
     ) -> "_Pinned":
-        """Return the named segments of a typed table, complete and with the rows that are to be seen.
+        """Return the named segments of a typed table, with the query's columns and the rows visible to it.
 
-        All of them come from one snapshot of the table; those that consume are as they are at this moment. Where rows
-        replace each other, only those that count are seen, unless the query says skipUpsert. is_part: whether others ask
-        this server for its other segments at the same time, so that nothing is added to those that are named.
+        All of them come from one snapshot of the table; consuming ones are frozen now. If rows
+        replace each other, only valid ones are visible, unless the query has skipUpsert. is_part: whether other requests
+        read this server's other segments at the same time, so that no segments are added to the named ones.
         """
         data = self._instance.table(table)
         if data is None:
@@ -181,7 +181,7 @@ class QueryExecutor:
                     last[name] = None
             elif (growing := contents.consuming.get(name)) is not None:
                 docs.append(visible_of(growing.docs))
-                view, consuming[name], end = growing.freeze_to_end()  # after the valid rows: it has all of them
+                view, consuming[name], end = growing.freeze_to_end()  # after the valid docs, so it has all of them
                 found.append(view)
                 if end is not None and name in followed:
                     last[name] = end
@@ -194,7 +194,7 @@ class QueryExecutor:
                     consuming[view.name] = freshness_ms
                     if name in consuming:  # it has all of its rows
                         consuming[name] = max(consuming[name], freshness_ms)
-        if deadline.dimensions is None:  # of several servers in one process the first one's: they all have the whole tables
+        if deadline.dimensions is None:  # with several servers in one process, the first one's: all have the whole tables
             deadline.dimensions = QueryDimensions(self._dimensions)
         complete = self._complete(table, query, found)
         if keys is not None:
@@ -202,7 +202,7 @@ class QueryExecutor:
         return _Pinned(complete, missing, consuming)
 
     def _complete(self, table: str, query: BoundQuery, segments: list[Segment]) -> list[Segment]:
-        """Give segments that are older than a column of the query its default value in every row."""
+        """Add the query's columns that are newer than a segment, with their default value."""
         if all(name in segment.column_names for segment in segments for name in query.fields):
             return segments
         layout = self._instance.layout_of(table)
@@ -211,7 +211,7 @@ class QueryExecutor:
 
 @dataclass(frozen=True, slots=True)
 class _Pinned:
-    """Segments for the time of a query. missing: names of those that are not here. consuming: freshness by name."""
+    """The segments of a query, kept open for its duration. missing: names of missing ones. consuming: freshness by name."""
 
     segments: Sequence[Segment]
     missing: Sequence[str]
@@ -223,7 +223,7 @@ def _every_row(_: SegmentDocs | None) -> VisibleDocs | None:
 
 
 def _followed(contents: Contents, latest: Collection[str]) -> Collection[str]:
-    """Return those of the named segments behind which there is something here."""
+    """Return the named segments that are followed by rows on this server."""
     if not latest or not (contents.following or contents.ahead):
         return ()
     return {name for name in latest if name in contents.following or name in contents.ahead}
@@ -232,7 +232,7 @@ def _followed(contents: Contents, latest: Collection[str]) -> Collection[str]:
 def _visible(
     keys: "TableUpsert", data: TableData, query: BoundQuery
 ) -> tuple[Contents, Callable[[SegmentDocs | None], VisibleDocs | None]]:
-    """Return what is loaded, and what gives the rows of a segment that count, None for all."""
+    """Return the loaded segments, and a function that returns the valid docs of a segment, None for all."""
     options = query.query.options or {}
     if flag(options, "skipUpsert"):
         return data.contents(), _every_row
@@ -247,9 +247,9 @@ def _visible(
 
 
 def _with_new(keys: "TableUpsert", contents: Contents, segments: Sequence[str]) -> Sequence[str]:
-    """Add segments that came lately, of the partitions asked for, which the broker may not know of yet.
+    """Add recent segments of the requested partitions, which the broker may not know yet.
 
-    Rows that they have replaced are no longer valid, so without them their keys would be missing.
+    The rows that they have replaced are no longer valid, so without them keys would be missing.
     """
     added = keys.new_beside(segments)
     return [*segments, *(n for n in added if n in contents.loaded or n in contents.consuming)] if added else segments

@@ -1,8 +1,8 @@
-"""Rows behind those of a segment that a broker asks for, while it does not know yet that they are in another one.
+"""Rows after a requested segment, in a successor that the broker does not know yet.
 
-A segment ends in the middle of a stream. Until a broker has heard which segment its rows go on in, and that a server has
-that one, it asks for the first alone. It says of which segments that is so: the last ones that it knows of their partitions.
-A server that has what follows there reads it as well; nobody else is asked for these rows, so none is read twice.
+Until a broker knows the successor of a segment, and that a server has it, it requests only the segment. It marks such
+segments: the last ones that it knows of their partitions. The server then also reads the successor's rows;
+no other server is asked for these, so none is read twice.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def frozen_after(contents: Contents, segment: str, end: "Offset | None") -> Iterator[tuple[Segment, int | None]]:
-    """Yield what follows a segment here, in order: rows, and how fresh they are, None where the segment is loaded.
+    """Yield the rows that follow a segment on this server, in order, with their freshness, None for a loaded segment.
 
-    end: where the rows of `segment` end that are read; None where it is loaded, and so has all of them. Nothing is yielded
-    that does not begin where the rows before it end.
+    end: the end of the rows of `segment` that are read; None if it is loaded and so has all of them. Only rows that start
+    exactly where the previous ones end are yielded.
     """
     while True:
         name = contents.following.get(segment)

@@ -1,4 +1,4 @@
-"""The query port of a server: queries come as frames, and are executed as those of a broker in the same process."""
+"""The query port of a server: receives queries as frames, and executes them like those of a broker in the same process."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ from gamay.server.answering.running import RunningQueries
 
 _log = logging.getLogger(__name__)
 
-# requests hold a query and names of segments
+# requests contain a query and names of segments
 REQUEST_BYTES_MAX = 64 << 20
 
 _Query: TypeAlias = tuple[PreparedStatement, BoundQuery]
@@ -41,14 +41,13 @@ _BACKLOG = 1024
 
 
 class QueryListener:
-    """Answers brokers between `start` and `stop`, on an event loop of its own.
+    """Listener for brokers' queries between `start` and `stop`, with its own event loop.
 
-    Small queries are executed by the loop itself, for changing threads costs more; others wait in a queue for one of
-    `threads`. name: the instance id. port: 0 takes a free one; the attribute tells which. memory: what queries may hold
-    together, and one of them. busy_poll_us: see `gamay.rpc.peer.ConnectionLimits`; None is the usual. secret: that brokers
-    have to know. running: where queries that wait or run are listed.
-
-    Raises InUseError when the port is taken.
+    Small queries are executed in the loop itself, since a thread switch costs more; others wait in a queue for one of
+    `threads`. name: the instance id. port: 0 takes a free one; see the attribute. memory: limits on all queries
+    together and on each. busy_poll_us: see `gamay.rpc.peer.ConnectionLimits`; None is the default. secret: shared with the
+    brokers. running: the registry of waiting and running queries.
+    Raises InUseError if the port is in use.
     """
 
     def __init__(
@@ -91,21 +90,21 @@ class QueryListener:
 
     @property
     def in_flight(self) -> int:
-        """How many queries have not been answered yet."""
+        """The number of queries in flight."""
         return self._server.in_flight
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self._socket.listen(_BACKLOG)
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._server.start(self._socket, self._tls), self._loop).result()
 
     def leave(self) -> None:
-        """Ask all brokers to send no more queries; those that come all the same are answered."""
+        """Ask all brokers to stop sending queries; those that still arrive are answered."""
         self._loop.call_soon_threadsafe(self._server.leave)
 
     def stop(self) -> None:
-        """End the connections and the threads; queries under way are not answered."""
+        """Close the connections and end the threads; queries in flight are not answered."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -204,27 +203,27 @@ class QueryListener:
         self, header: RequestHeader, bound: BoundQuery, result: ServerResult, missing: Sequence[str],
         deadline: CancellableDeadline,
     ) -> "Sequence[bytes | memoryview]":  # fmt: skip
-        before = guard.enter(deadline)  # groups that did not fit the memory are merged only now
+        before = guard.enter(deadline)  # groups that exceeded the memory are merged only now
         try:
             return encode_result(bound, result, missing, header.takes_parts, header.takes_set_parts)
         finally:
             guard.enter(before)
 
     def _looked_up(self, header: RequestHeader, statement: PreparedStatement, bound: BoundQuery) -> Answer | None:
-        """Return the answer where indexes find its few rows, None where they do not."""
+        """Return the answer if indexes find its few rows, else None."""
         lookup = statement.lookup
         if lookup is None or len(header.segments) > SEGMENTS_MAX or not statement.is_tried():
             return None
         try:
             answer = self._executor.answer_prepared(header.table, lookup, bound.filter, header.segments, self._clock)
         except GamayError:
-            return None  # executing it meets that again, and tells
+            return None  # the normal execution meets the same error, and reports it
         if answer is not None:
             statement.succeeded()
         return answer
 
     def _merged(self, bound: BoundQuery, result: ServerResult, deadline: CancellableDeadline) -> Answer:
-        """Return the answer where nobody else has a part in it."""
+        """Return the final answer if no other server contributes to it."""
         before = guard.enter(deadline)
         try:
             return reduce(bound, [result])
@@ -235,7 +234,7 @@ class QueryListener:
 def _fail(
     call: Call, error: Exception, header: RequestHeader | None = None, deadline: CancellableDeadline | None = None
 ) -> None:
-    """Answer with an error, and with what was done until then."""
+    """Answer with an error, and with the statistics so far."""
     if isinstance(error, QueryError | MemoryError):
         forget_traceback(error)
     if isinstance(error, QueryError):

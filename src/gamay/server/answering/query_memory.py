@@ -1,4 +1,4 @@
-"""What queries may hold at a server, as the cluster's settings say: they take effect at once."""
+"""Limits on the memory of a server's queries, from the cluster's settings, with immediate effect."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 def follow_settings(registry: Registry, budget: ProcessBudget) -> Callable[[], None]:
-    """Apply the cluster's settings to a budget, now and after each change; return what ends that."""
+    """Apply the cluster's settings to a budget, now and after each change; return a function that stops it."""
 
     def apply(_: str) -> None:
         before = budget.total_bytes, budget.query_bytes, budget.space.max_bytes

@@ -1,4 +1,4 @@
-"""Building: a segment is sealed from a consumer's rows."""
+"""Building: sealing of a consumer's rows into a segment."""
 
 import shutil
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from gamay.storage.archive import ZSTD_LEVEL_QUICK, pack
 
 
 class SegmentBuild:
-    """Build of one segment, on its consumer's thread. built: what was built last, None before and once it is discarded."""
+    """Build of one segment, on its consumer's thread. built: the last result, None before the first build and after a
+    discard."""
 
     def __init__(self, context: SegmentContext, rows: MutableSegment) -> None:
         self._context, self._rows = context, rows
@@ -30,10 +31,10 @@ class SegmentBuild:
         return self._folder
 
     def run(self, lease_s: float | None, extend: Callable[[int], Status], kept: "Callable[[], DocIds | None]") -> str | None:
-        """Build the segment in the place of one that was built before; return why it cannot be, None where it was.
+        """Build the segment, replacing a former build; return the reason for a failure, None on success.
 
-        lease_s: after this long `extend` asks the controller for so many seconds more. kept: gives the rows that the segment
-        has, None for all.
+        lease_s: interval at which `extend` requests more seconds from the controller. kept: returns the rows to keep in the
+        segment, None for all.
         """
         self.discard()
         context, clock = self._context, self._context.clock
@@ -59,14 +60,14 @@ class SegmentBuild:
         return None
 
     def archive(self) -> Path:
-        """Return the archive of the segment that was built, which is packed once."""
+        """Return the archive of the built segment, which is packed on first use."""
         archive = self.folder.parent / f"{self._context.segment}.tar.zst"
         if not archive.exists():
-            pack(self.folder, archive, ZSTD_LEVEL_QUICK)  # the partition waits
+            pack(self.folder, archive, ZSTD_LEVEL_QUICK)  # the partition waits for it
         return archive
 
     def discard(self) -> None:
-        """Remove what was built, where there is something."""
+        """Remove the built segment, if any."""
         folder, self._folder, self.built = self._folder, None, None
         if folder is not None:
             shutil.rmtree(folder.parent, ignore_errors=True)

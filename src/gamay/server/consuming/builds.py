@@ -1,4 +1,4 @@
-"""Building segments: how many at a time on a server, and telling the controller that a build goes on."""
+"""Concurrency limit of segment builds on a server, and extension of the controller's lease during a build."""
 
 import logging
 import threading
@@ -11,14 +11,14 @@ from gamay.cluster.store.store import StoreUnavailableError
 _log = logging.getLogger(__name__)
 SEND_ATTEMPTS = 3
 PARALLEL_BUILDS = 4
-"""Before the cluster's setting is known."""
+"""Default until the cluster's setting is known."""
 
 
 class BuildPermits:
-    """Lets at most so many segments be built at a time; 0 is no bound.
+    """Limit on the number of concurrent segment builds; 0 is unlimited.
 
-    parallel: asked whenever a segment is about to be built or has been built. Raises StoreUnavailableError when it cannot
-    tell; then what it told before holds.
+    parallel: returns the limit; called before and after each build. If it raises StoreUnavailableError, the last limit
+    applies.
     """
 
     def __init__(self, parallel: Callable[[], int] = lambda: PARALLEL_BUILDS) -> None:
@@ -28,17 +28,17 @@ class BuildPermits:
         self._changed = threading.Condition()
 
     def follow(self, parallel: Callable[[], int]) -> None:
-        """Ask another one from now on."""
+        """Use another source of the limit from now on."""
         self._parallel = parallel
 
     @property
     def num_building(self) -> int:
-        """How many segments are built at this moment."""
+        """The number of segments being built."""
         return self._building
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Wait for a permit, and keep it for a while."""
+        """Wait for a permit, and hold it during the block."""
         self._ask()
         with self._changed:
             self._changed.wait_for(lambda: self._most <= 0 or self._building < self._most)
@@ -58,9 +58,9 @@ class BuildPermits:
 
 @contextmanager
 def lease(seconds: float | None, extend: Callable[[int], Status]) -> Iterator[None]:
-    """Ask for more time while the body runs: after 90 % of `seconds`, then regularly; None asks never.
+    """Request more time while the body runs: after 90 % of `seconds`, then regularly; None never does.
 
-    extend: sends extendBuildTime for so many seconds. A refusal is only logged: what is built may still be kept.
+    extend: sends extendBuildTime for a number of seconds. A refusal is only logged: the build may still be used.
     """
     if seconds is None:
         yield

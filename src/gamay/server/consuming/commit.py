@@ -1,6 +1,6 @@
-"""Committing: the build of a consumer's segment is brought to the deep store, and the controller asked about each step.
+"""Committing: upload of a consumer's built segment to the deep store, in coordination with the controller.
 
-`gamay.server.consuming.machine` says when each of these is done; here is how, and what the controller answers.
+`gamay.server.consuming.machine` decides when each step is done; this module executes it and returns the controller's answer.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from gamay.storage.files import fsync_tree
 
 
 class SegmentCommit:
-    """Commit of one segment, on its consumer's thread. build: has what is committed."""
+    """Commit of one segment, on its consumer's thread. build: the segment to commit."""
 
     def __init__(self, context: SegmentContext, rows: MutableSegment, build: SegmentBuild) -> None:
         self._context, self._rows, self._build = context, rows, build
@@ -25,7 +25,7 @@ class SegmentCommit:
         self._controller_url: str | None = None
 
     def ask_consumed(self, reason: str) -> CompletionResponse:
-        """Tell the controller that consumption has ended, and return what it wants done."""
+        """Report the end of consumption to the controller, and return its instruction."""
         answer = self._ask(Call.CONSUMED, reason=reason)
         self._controller_url = answer.controller_url
         return answer
@@ -39,11 +39,11 @@ class SegmentCommit:
         return self._ask(Call.EXTEND_BUILD_TIME, extra_time_s=seconds).status
 
     def tell_stopped(self, reason: str) -> Status:
-        """Tell the controller that this replica consumes no longer."""
+        """Report to the controller that this replica has stopped consuming."""
         return self._ask(Call.STOPPED_CONSUMING, reason=reason).status
 
     def upload(self) -> str | None:
-        """Return where the segment is: in the deep store, or, where its table allows that, nowhere but on its servers."""
+        """Upload the segment and return its location: in the deep store or, if the table allows it, only on its servers."""
         location = self._upload_directly()
         if location is None:
             answer = self._send_archive(Call.UPLOAD, self._controller_url)
@@ -51,19 +51,19 @@ class SegmentCommit:
         self._context.counts.upload_failures += location is None
         if location is None and self._has_peers:
             self._context.note_error(
-                "the segment cannot be brought to the deep store; its servers are its copies for now", permanent=False
+                "the segment cannot be uploaded to the deep store; only its servers have copies for now", permanent=False
             )
-            fsync_tree(self._build.folder)  # elsewhere the copy in the deep store outlives a crash of the machine
+            fsync_tree(self._build.folder)  # otherwise the copy in the deep store survives a crash of the machine
             location = f"{PEER_SCHEME}///{self._context.segment}"
         return location
 
     def end(self, location: str) -> Status:
-        """Commit the segment, which is at this location."""
+        """Commit the segment with this location."""
         metadata = self._build.folder / "metadata.json"
         return self._ask(Call.COMMIT_END_WITH_METADATA, file=metadata, location=location).status
 
     def send_whole(self) -> Status:
-        """Commit the segment by one message that has all of it."""
+        """Commit the segment with a single request that contains all of it."""
         return self._send_archive(Call.COMMIT).status
 
     def _upload_directly(self) -> str | None:

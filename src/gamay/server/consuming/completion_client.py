@@ -1,4 +1,4 @@
-"""How a server asks the lead controller during the completion of a segment."""
+"""Client of the lead controller for the completion of segments."""
 
 import logging
 import ssl
@@ -25,24 +25,24 @@ _NOT_SENT = CompletionResponse(Status.NOT_SENT)
 
 
 class CompletionClient(Protocol):
-    """A way to the controllers; its methods may be called from any thread."""
+    """Thread-safe client of the controllers."""
 
     def ask(
         self, call: Call, request: CompletionRequest, file: Path | None = None, controller_url: str | None = None
     ) -> CompletionResponse:
-        """Return the answer, of status NOT_SENT when there is none; never raises because of a network.
+        """Return the answer, with status NOT_SENT if there is none; never raises for network errors.
 
-        file: what a POST carries: the archive, or the `metadata.json` of COMMIT_END_WITH_METADATA.
+        file: the body of a POST: the archive, or the `metadata.json` of COMMIT_END_WITH_METADATA.
         controller_url: another controller than the leader, for an upload.
         """
         ...
 
 
 class HttpCompletionClient:
-    """Asks over HTTP.
+    """Client over HTTP.
 
-    leader: returns the URL of the lead controller as the cluster knows it, None when there is none. auth_token: the
-    `Authorization` header that controllers want to see; empty is none. tls: what their certificates are checked against.
+    leader: returns the URL of the current lead controller, None if there is none. auth_token: the
+    `Authorization` header for controllers; empty for none. tls: verifies their certificates.
     """
 
     def __init__(self, leader: Callable[[], str | None], auth_token: str = "", tls: ssl.SSLContext | None = None) -> None:
@@ -55,13 +55,13 @@ class HttpCompletionClient:
     def ask(
         self, call: Call, request: CompletionRequest, file: Path | None = None, controller_url: str | None = None
     ) -> CompletionResponse:
-        """Return the answer, of status NOT_SENT when there is none."""
+        """Return the answer, with status NOT_SENT if there is none."""
         import httpx
 
         try:
             base = controller_url or self._leader()
         except GamayError as error:
-            _log.warning("%s of %s waits: who leads the cluster is not known: %s", call.value, request.segment, error)
+            _log.warning("%s of %s waits: the lead controller is unknown: %s", call.value, request.segment, error)
             return _NOT_SENT
         if base is None:
             _log.warning("%s of %s waits: the cluster has no lead controller", call.value, request.segment)

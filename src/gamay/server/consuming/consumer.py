@@ -1,6 +1,6 @@
-"""The thread of one consuming segment: executes what the state machine says, and tells it what came of it.
+"""The thread of one consuming segment: executes the state machine's actions, and reports their results to it.
 
-Its parts do the work: `gamay.server.consuming.consumption` takes rows in, `gamay.server.consuming.successor` prefetches,
+Its parts do the work: `gamay.server.consuming.consumption` consumes rows, `gamay.server.consuming.successor` prefetches,
 `gamay.server.consuming.building` builds the segment, and `gamay.server.consuming.commit` commits it.
 """
 
@@ -32,8 +32,8 @@ _KEYS_POLL_MS = 20
 class SegmentConsumer:
     """Consumer of one segment, between `start` and `stop`.
 
-    begin: where the rows begin. began: set when the first are there. Raises GamayError and OSError when the stream or the
-    rows cannot be set up.
+    begin: the offset of the first row. began: set when the first rows are visible. Raises GamayError and OSError if the
+    stream or the rows cannot be set up.
     """
 
     def __init__(self, around: Surroundings, task: SegmentTask) -> None:
@@ -51,68 +51,69 @@ class SegmentConsumer:
         self.began = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"consume-{self.segment}", daemon=True)
 
-    # what others ask, from any thread
+    # queries, from any thread
 
     def view(self) -> Segment:
         """Return the rows indexed so far."""
         return self._consumption.rows.view()
 
     def freshness_ms(self) -> int:
-        """Return when the last row was written to the stream, or, if the stream does not say, indexed."""
+        """Return the time when the last row was written to the stream or, if unknown, indexed."""
         return self._context.progress.freshness_ms
 
     def end(self) -> Offset | None:
-        """Return where the rows end, None while more are taken."""
+        """Return the end offset of the rows, None while consuming."""
         return None if self.state.is_consuming else self._machine.offset
 
     @property
     def state(self) -> ConsumerState:
-        """Where the consumer is."""
+        """The state of the consumer."""
         return self._machine.state
 
     @property
     def gave_up(self) -> bool:
-        """Whether the controller has heard that this replica stopped for good, and so has let it go OFFLINE."""
+        """Whether the controller was informed that this replica has stopped permanently, and has set it OFFLINE."""
         return self._machine.gave_up
 
     @property
     def is_beyond(self) -> bool:
-        """Whether there are more rows here than the segment will have, which nobody has stored: it is consumed anew."""
+        """Whether there are more rows here than the unstored segment will have, so that it must be consumed again."""
         return self._machine.is_beyond
 
     @property
     def has_all_rows(self) -> bool:
-        """Whether the segment's end is decided, and all rows before it are here, and no others."""
+        """Whether the segment's end is decided, and exactly the rows before it are here."""
         return self._machine.has_all_rows
 
     @property
     def lacks_keys(self) -> bool:
-        """Whether rows are to be taken, but primary keys are not looked up yet."""
+        """Whether the consumer waits because the primary keys are not available yet."""
         return self._consumption.lacks_keys and self.state.is_consuming
 
     def status(self) -> ConsumerStatus:
-        """Return what is known of the consumer."""
+        """Return the status of the consumer."""
         return self._consumption.status()
 
-    # what others want, from any thread
+    # commands, from any thread
 
     def start(self) -> None:
-        """Begin to consume."""
+        """Start consuming."""
         self._thread.start()
 
     def force_commit(self) -> None:
-        """Commit soon what there is."""
+        """Commit the present rows soon."""
         self._command(self._machine.force_commit)
 
     def end_at(self, end_offset: str, *, committed: bool) -> bool:
-        """The segment has the rows before this offset, and is committed or will be; return whether there are others here."""
+        """Set the decided end of the segment, which is or will be committed; return whether there are rows beyond it
+        here."""
         end = self._context.factory.parse_offset(end_offset)
         tell = self._machine.go_online if committed else self._machine.decide_end
         self._command(lambda: tell(end, self._clock.now_ms()))
         return end < self._machine.offset
 
     def stop(self) -> None:
-        """Give up, soon; rows that were not committed are consumed again by whoever hosts the segment next."""
+        """Stop soon; uncommitted rows are consumed again by the next server that hosts the segment."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -148,7 +149,7 @@ class SegmentConsumer:
     def _guarded(self, what: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - a dead thread tells nobody; a consumer that stopped is reported
+        except Exception as error:  # noqa: BLE001 - a dead thread would go unnoticed; a stopped consumer is reported
             _log.exception("%s: %s failed", self.segment, what)
             reason = f"{what} failed: {error if isinstance(error, GamayError) else repr(error)}"
             self._context.note_error(reason, permanent=True)
@@ -223,7 +224,7 @@ class SegmentConsumer:
         offset = None if answer.offset is None else self._context.factory.parse_offset(answer.offset)
         status = answer.status
         if status is Status.CATCH_UP and self._context.is_stream_level:
-            status = Status.HOLD  # no other consumer can arrive at just these rows; what is committed is downloaded
+            status = Status.HOLD  # no other consumer can have exactly these rows, so the committed copy is downloaded
         self._machine.answered(status, offset, answer.build_time_s, self._clock.now_ms(), split_commit=answer.split_commit)
         if self.state in (ConsumerState.CATCHING_UP, ConsumerState.DISCARDED):
             self._successor.drop_prefetch()
@@ -239,7 +240,7 @@ class SegmentConsumer:
 
     def _serve(self) -> None:
         context = self._context
-        self._successor.give_way()  # the rows here are served meanwhile
+        self._successor.give_way()  # the consumed rows are served meanwhile
         context.owner.serve(context.table, self.segment, self._build.folder)
         if self._ended_s is not None:
             context.counts.completion_s = self._clock.monotonic_s() - self._ended_s

@@ -1,4 +1,4 @@
-"""Consuming: messages are fetched, made rows of, and indexed, batch by batch."""
+"""Consumption: messages are fetched, converted to rows, and indexed, in batches."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from gamay.server.consuming.status import ConsumerStatus
 from gamay.server.consuming.throttle import Throttle
 
 POLL_MS = 100
-"""The longest that a fetch waits for messages, so that whoever wants something of the consumer need not wait longer."""
+"""Maximum time that a fetch waits for messages, which bounds the delay of commands to the consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What became of a batch, as `gamay.server.consuming.machine` wants to be told. delay_s: to wait before the next one."""
+    """Result of a batch, for `gamay.server.consuming.machine`. delay_s: the wait before the next one."""
 
     offset: Offset
     rows: int
@@ -34,7 +34,7 @@ class Consumed:
 class Consumption:
     """Consumption of one segment, on its consumer's thread.
 
-    rows: of the segment. Raises GamayError and OSError when they cannot be set up.
+    rows: of the segment. Raises GamayError and OSError if they cannot be set up.
     """
 
     def __init__(self, context: SegmentContext) -> None:
@@ -49,14 +49,14 @@ class Consumption:
         self._busy_ms = self._clock.now_ms()
 
     def _set_up(self, intake: Intake) -> tuple[BegunSegment, Reading]:
-        """Return the rows, and where more come from: with what was read, or indexed, before this began, if that fits."""
+        """Return the segment and its reader, with the prefetched messages or rows if these are suitable."""
         context, task = self._context, self._context.task
         record, prefetch, begun, reader = task.record, task.prefetch, None, None
         if prefetch is not None and not prefetch.fits(context.begin, task.layout, task.stream):
             prefetch.close()
             prefetch = None
         if prefetch is not None:
-            rows_max = -1 if record.end_offset else context.row_limit  # what was begun may have more than up to that end
+            rows_max = -1 if record.end_offset else context.row_limit  # the prefetched rows may extend beyond that end
             begun = prefetch.take_begun(record.name, record.creation_time_ms, rows_max)
             if begun is not None:
                 reader, self._taken_in = prefetch.finish()
@@ -71,20 +71,20 @@ class Consumption:
 
     @property
     def lacks_keys(self) -> bool:
-        """Whether the table has primary keys, and they are not looked up yet."""
+        """Whether the table has primary keys that are not available yet."""
         return self._context.task.open_keys is not None and self._indexing.keys is None
 
     def open_keys(self, shown: ShownRows) -> bool:
-        """Return whether rows may be taken: those of a table with primary keys only once these can be looked up."""
+        """Return whether rows may be consumed: in a table with primary keys, only once these are available."""
         open_keys = self._context.task.open_keys
         if open_keys is not None and self._indexing.keys is None:
             self._indexing.keys = open_keys(shown)
         return not self.lacks_keys
 
     def committed_docs(self) -> "DocIds | None":
-        """Return the rows that the built segment has, None for all: with `enableCommitTimeCompaction` the valid docs.
+        """Return the rows to keep in the built segment, None for all: with `enableCommitTimeCompaction`, the valid docs.
 
-        Those that delete a key are kept. Where none is valid all are: a segment without rows says nothing of its times.
+        Rows that delete a key are kept. If none is valid, all are kept, since an empty segment would have no time range.
         """
         upsert, keys = self._context.task.layout.config.active_upsert, self._indexing.keys
         if upsert is None or not upsert.enable_commit_time_compaction or keys is None:
@@ -95,7 +95,7 @@ class Consumption:
     # batches
 
     def taken_in(self) -> Iterator[Consumed]:
-        """Yield what became of what was read and indexed before this began."""
+        """Yield the results of the batches that were prefetched and indexed before."""
         while self._taken_in:
             read = self._taken_in.popleft()
             self._indexing.append(read.batch, read.taken)
@@ -113,9 +113,9 @@ class Consumption:
         return self._account(read)
 
     def _account(self, read: ReadBatch) -> Consumed:
-        """Take note of a batch whose rows are there."""
+        """Account for an indexed batch."""
         context, batch, now_ms = self._context, read.batch, self._clock.now_ms()
-        is_before = read.num_docs is not None  # it was indexed before this began
+        is_before = read.num_docs is not None  # it was indexed by the prefetch
         rows = (self.rows.num_docs if read.num_docs is None else read.num_docs) - context.machine.num_rows
         context.counts.messages += len(batch)
         context.counts.rows += rows
@@ -131,19 +131,19 @@ class Consumption:
         return Consumed(batch.next_offset, rows, ended, self.rows.is_nearly_full or self._takes_its_memory(), delay_s)
 
     def _takes_its_memory(self) -> bool:
-        """Whether the rows take what the table's config gives a consuming segment; one batch always fits."""
+        """Whether the rows have reached the table's memory limit of a consuming segment; one batch always fits."""
         quota = self._context.task.stream.flush.memory_bytes
         if quota is None or not self.rows.num_docs:
             return False
         return sum(use.used for parts in self.rows.memory().values() for use in parts.values()) >= quota
 
     def fetch_failed(self) -> None:
-        """Take note that a fetch failed; the next one connects anew."""
+        """Record a failed fetch; the next one reconnects."""
         self._context.counts.fetch_failures += 1
         self._reading.close_reader()
 
     def give_reader(self) -> PartitionConsumer | None:
-        """Give away the partition's reader, if something was read, for the successor; None where a rate is to be kept."""
+        """Return the partition's reader for the successor, if anything was read; None if there is a rate limit."""
         reader = self._reading.give_reader()
         if reader is not None and self._throttle.limits:
             reader.close()
@@ -151,16 +151,16 @@ class Consumption:
         return reader
 
     def leave_stream(self) -> None:
-        """Read no more."""
+        """Close the stream's reader."""
         self._reading.close_reader()
 
     def close(self) -> None:
-        """End, and remove the rows' files; views that are held stay valid."""
+        """Close, and remove the rows' files; existing views stay valid."""
         self._reading.close()
         self._begun.remove()
 
     def status(self) -> ConsumerStatus:
-        """Return what is known of the consumer; any thread may ask."""
+        """Return the status of the consumer; from any thread."""
         context, indexing, now_ms = self._context, self._indexing, self._clock.now_ms()
         machine, progress, record = context.machine, context.progress, context.task.record
         by_column = {name: {part: use.used for part, use in parts.items()} for name, parts in self.rows.memory().items()}

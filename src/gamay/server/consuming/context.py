@@ -1,4 +1,4 @@
-"""The context of one consuming segment: what its consumer is given, and what the parts of that share."""
+"""The context of one consuming segment: its consumer's inputs, and the state shared by the consumer's parts."""
 
 import logging
 from collections.abc import Callable
@@ -34,27 +34,27 @@ _log = logging.getLogger(__name__)
 
 
 class ShownRows(Protocol):
-    """Rows of a consuming segment as queries see them; any thread may ask."""
+    """The visible rows of a consuming segment. Thread-safe."""
 
     def view(self) -> Segment:
         """Return the rows indexed so far."""
         ...
 
     def freshness_ms(self) -> int:
-        """Return when the last row was written to the stream, or, if the stream does not say, indexed."""
+        """Return the time when the last row was written to the stream or, if unknown, indexed."""
         ...
 
 
 OpenKeys: TypeAlias = Callable[[ShownRows], ConsumingKeys | None]
-"""Gives the primary keys of a consumer's segment; None while the segment before it is not sealed."""
+"""Returns the primary keys of a consumer's segment; None while it must wait for the previous segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """Task of a consumer: the segment, and what its rows are made by.
+    """Task of a consumer: the segment and its configuration.
 
-    record: IN_PROGRESS or COMMITTING. stream: the topic's config. open_keys: of a table with primary keys; asked again until
-    the segment may begin. prefetch, spare: what the segment before left; given away.
+    record: IN_PROGRESS or COMMITTING. stream: the topic's config. open_keys: for a table with primary keys; called until
+    the segment may start. prefetch, spare: left by the previous segment; ownership is transferred.
     """
 
     record: SegmentRecord
@@ -68,7 +68,7 @@ class SegmentTask:
 class SegmentContext:
     """Context of one consuming segment.
 
-    machine: asked by the parts of a consumer where it is, told by the consumer alone. Raises GamayError when the stream
+    machine: read by all parts of a consumer, updated only by the consumer itself. Raises GamayError if the stream
     cannot be set up.
     """
 
@@ -91,27 +91,27 @@ class SegmentContext:
         limits = FlushLimits(self.row_limit, record.creation_time_ms, flush.time_ms)
         self.machine = ConsumerMachine(
             self.begin, limits, self.clock.now_ms(), pauseless=self.is_pauseless,
-            downloads_completed=self.is_stream_level or downloads,  # another replica's rows are in another order
+            downloads_completed=self.is_stream_level or downloads,  # other replicas have the rows in a different order
         )  # fmt: skip
         self.progress = ConsumerProgress(record.creation_time_ms)
 
     def new_folder(self, kind: str) -> Path:
-        """Return a folder of a name of its own, which is not there yet."""
+        """Return a unique path for a new folder."""
         return self.server.folder / self.table / f"{kind}-{self.server.ids.new()}"
 
     def begin_rows(self, name: str, created_ms: int, spare: SpareBuffers | None) -> BegunSegment:
-        """Make an empty segment of the table, of this segment's name or its successor's. Raises GamayError and OSError."""
+        """Create an empty segment with this segment's or its successor's name. Raises GamayError and OSError."""
         layout = self.task.layout
-        # of its own: a consumer that this one takes the place of may not have removed its buffers yet
+        # a separate folder: a consumer that this one replaces may not have removed its buffers yet
         folder, sizing = self.new_folder("rows"), self.memory.history.expected(self.row_limit)
         consuming = layout.of_tier(CONSUMING).config
-        # all replicas take the same time for "now", so that they build the same segment
+        # all replicas use the same time for "now", so that they build identical segments
         created = ManualClock(created_ms)
         rows = MutableSegment(name, layout.schema, layout.config, folder, sizing, created, spare, consuming)
         return BegunSegment(rows, folder, self.progress.freshness_ms)
 
     def open_intake(self) -> Intake:
-        """Return what makes rows of the partition's messages, of its own state."""
+        """Return a new intake, which converts the partition's messages to rows."""
         layout, stream = self.task.layout, self.task.stream
         decoder = open_decoder(stream, input_fields(layout.schema, layout.config))
         pipeline = Pipeline(layout.schema, layout.config, drop_failed=True)
@@ -123,12 +123,12 @@ class SegmentContext:
         )  # fmt: skip
 
     def count_partitions(self) -> int:
-        """Return how many partitions the topic has. Raises GamayError."""
+        """Return the number of the topic's partitions. Raises GamayError."""
         with closing(self.factory.metadata()) as metadata:
             return len(metadata.partition_ids())
 
     def note_error(self, reason: str, *, permanent: bool) -> None:
-        """Log and remember an error. permanent: it is not tried again."""
+        """Log and record an error. permanent: it is not retried."""
         log = _log.error if permanent else _log.warning
         log("%s, at offset %s: %s", self.segment, self.machine.offset, reason)
         self.memory.note_error(StreamError(self.segment, self.name.partition, permanent, reason, self.clock.now_ms()))

@@ -1,4 +1,4 @@
-"""What a server counts of each partition that it consumes, over all of the partition's segments."""
+"""Counters of each partition that a server consumes, over all of the partition's segments."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from gamay.server.consuming.dead_letters import DeadLetter, DeadLetterKind
 
 @dataclass(slots=True)
 class PartitionCounts:
-    """Since the start of the process; one thread counts, any may read.
+    """Counters since the start of the process; one thread counts, any may read.
 
-    messages: fetched. rows: taken in. sanitised: of them, those with text that had to be cut. dead: entries of the dead
-    letters, by kind. fetch_failures: fetches that failed, also those that were tried again. indexing_failures: batches of
-    rows that a segment could not take. ahead: segments that had more rows here than were committed. answers: of the
-    controller. build_s: what the last build took, completion_s: from the end of consumption until the built segment was
+    messages: fetched. rows: indexed. sanitised: rows with truncated text. dead: entries of the dead
+    letters, by kind. fetch_failures: failed fetches, including retried ones. indexing_failures: batches of
+    rows that a segment could not index. ahead: segments that had more rows here than were committed. answers: of the
+    controller. build_s: duration of the last build; completion_s: from the end of consumption until the built segment was
     served; None before the first.
     """
 
@@ -36,5 +36,5 @@ class PartitionCounts:
     completion_s: float | None = None
 
     def count_dead(self, letters: "Sequence[DeadLetter]") -> None:
-        """Count messages that are no rows, and gaps in the stream."""
+        """Count messages that could not become rows, and gaps in the stream."""
         self.dead.update(letter.kind for letter in letters)

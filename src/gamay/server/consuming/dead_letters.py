@@ -1,9 +1,9 @@
-"""What a table could not take from its stream: messages that are no rows, and offsets that the stream had lost.
+"""Dead letters of a table: stream messages that could not become rows, and offsets that the stream had lost.
 
-One file of JSON lines a table and server, appended and synced before the offset behind the message is passed, so that every
-message below a committed offset is either a row or listed here. A message that is consumed again, after a restart, is
-listed once. A line of kind REPLAYED says that a message was written to its partition once more, and where; if that is its
-own offset, it was taken when it was consumed again.
+One file of JSON lines per table and server, appended and synced before the consumer passes the message's offset, so that
+every message below a committed offset is either a row or listed here. A message that is consumed again, after a restart, is
+listed once. A line of kind REPLAYED records that a message was written to its partition again, and at which offset; if that
+is the original offset, the message became a row when it was consumed again.
 """
 
 import base64
@@ -26,25 +26,25 @@ from gamay.cluster.records.llc_name import STREAM_LEVEL, Place
 _log = logging.getLogger(__name__)
 
 PAYLOADS_MAX_BYTES = 256 << 20
-"""Once a file is as large, the payloads of further messages are left out of it; their offsets and reasons are not."""
+"""Size of a file beyond which the payloads of further messages are omitted, but not their offsets and reasons."""
 
 LOGGED_EVERY = 1000
-"""Of the entries of a table, the first and then one in so many are written to the process's log."""
+"""The first entry of a table, and then one in this number, is also written to the process's log."""
 
 
 FOUND_MAX_BYTES = 32 << 20
-"""`find` returns no further entries behind so many bytes of payloads, as base64."""
+"""`find` stops after this number of bytes of payloads, in base64."""
 
 _REPLAYED = "REPLAYED"
 _LATER_FIELDS = {"key": None, "headers": None, "rowsTaken": 0}
-"""What entries of older files lack."""
+"""Defaults for fields that are missing in older files."""
 
 
 class DeadLetterKind(Enum):
-    """What happened."""
+    """Kind of a dead letter."""
 
     UNDECODABLE = "UNDECODABLE"  # the decoder could not read the message
-    UNCONVERTIBLE = "UNCONVERTIBLE"  # a value could not be computed, or does not fit its column
+    UNCONVERTIBLE = "UNCONVERTIBLE"  # a value could not be computed or converted to its column's type
     REJECTED = "REJECTED"  # a table with primary keys cannot compare or merge the row
     GAP = "GAP"  # the stream no longer had the messages from `offset` to before `next_offset`
 
@@ -53,8 +53,8 @@ class DeadLetterKind(Enum):
 class DeadLetter:
     """One entry.
 
-    timestamp_ms: when it was found. payload, key, headers: the message as the stream gave it, None where that is not known.
-    rows_taken: how many other rows of the same message the table has.
+    timestamp_ms: the time of detection. payload, key, headers: the original message, None if unknown.
+    rows_taken: the number of rows of the same message that the table has.
     """
 
     segment: str
@@ -70,7 +70,7 @@ class DeadLetter:
     rows_taken: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the file and of REST; what is binary is base64."""
+        """Return the JSON object of the file and of REST, with binary values in base64."""
         return {
             "segment": self.segment,
             "partition": self.partition,
@@ -87,7 +87,7 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The entries of one typed table on this server; all methods may be called from any thread."""
+    """The entries of one typed table on this server. Thread-safe."""
 
     def __init__(self, table: str, path: Path) -> None:
         self._table = table
@@ -107,7 +107,7 @@ class DeadLetters:
                 self._count(line)
 
     def add(self, letters: Sequence[DeadLetter]) -> int:
-        """Append entries, durably; return how many were not there before. Raises OSError."""
+        """Append entries durably; return the number of new ones. Raises OSError."""
         with self._lock:
             if self._is_closed:
                 return 0
@@ -126,18 +126,18 @@ class DeadLetters:
             return len(fresh)
 
     def close(self) -> None:
-        """Take no more entries: the table is gone, and another one may have its name, and the file."""
+        """Reject further entries: the table was deleted, and a new one may have its name and file."""
         with self._lock:
             self._is_closed = True
 
     def counts(self) -> dict[str, int]:
-        """Return how many entries there are of each kind."""
+        """Return the number of entries of each kind."""
         return {kind.value: self._counts[kind.value] for kind in DeadLetterKind}
 
     def entries(self, limit: int, *, partition: int | None = None, offset: str | None = None) -> list[dict[str, Any]]:
-        """Return the last `limit` entries as JSON objects, the oldest first; of one partition, or of one offset.
+        """Return the last `limit` entries as JSON objects, the oldest first; optionally of one partition or offset.
 
-        Each says where it was `replayedTo`, None where it was not, and why it is `notReplayable`, None where it is.
+        Each has `replayedTo`, the new offset or None, and `notReplayable`, the reason or None.
         """
         found = deque(
             (
@@ -152,15 +152,16 @@ class DeadLetters:
     # replay
 
     def replayable(self, limit: int) -> tuple[list[Place], bool]:
-        """Return the places of at most `limit` messages that can be written again and were not, the oldest first, and
+        """Return the positions of at most `limit` messages that can be replayed and have not been, the oldest first, and
         whether there are more of them."""
         waiting = (_place(e) for e in self._letters() if e["replayedTo"] is None and e["notReplayable"] is None)
         found = list(islice(waiting, limit + 1))
         return found[:limit], len(found) > limit
 
     def find(self, places: Collection[Place]) -> tuple[list[dict[str, Any]], dict[Place, str]]:
-        """Return the entries at some places, up to FOUND_MAX_BYTES but one at least, and which of all places have been
-        replayed, and where to."""
+        """Return the entries at some positions, at least one and up to FOUND_MAX_BYTES, and the new offsets of those
+        positions
+        that were replayed."""
         found, size, wanted = [], 0, set(places)
         for entry in self._letters():
             if _place(entry) in wanted:
@@ -172,12 +173,12 @@ class DeadLetters:
             return found, {place: self._replayed[place] for place in places if place in self._replayed}
 
     def waiting(self, partition: int) -> list[str]:
-        """Return the offsets of a partition's entries that were not replayed."""
+        """Return the offsets of a partition's entries that have not been replayed."""
         with self._lock:
             return [offset for offset in self._known[partition] if (partition, offset) not in self._replayed]
 
     def note_replayed(self, replayed: Mapping[Place, str]) -> None:
-        """Remember durably where messages were written again. Raises OSError."""
+        """Record durably the new offsets of replayed messages. Raises OSError."""
         with self._lock:
             fresh = {place: offset for place, offset in replayed.items() if self._replayed.get(place) != offset}
             self._append(
@@ -201,7 +202,7 @@ class DeadLetters:
                 file.flush()
                 os.fsync(file.fileno())
                 size = file.tell()
-        except OSError:  # whatever follows must begin a line
+        except OSError:  # the next entry must start a new line
             with suppress(OSError):
                 os.truncate(self._path, self._size)
             raise
@@ -214,7 +215,7 @@ class DeadLetters:
         return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
 
     def _letters(self) -> Iterator[dict[str, Any]]:
-        """Yield the entries as REST shows them."""
+        """Yield the entries in the form of REST."""
         for line in self._lines():
             if line["kind"] != _REPLAYED:
                 entry = _LATER_FIELDS | line
@@ -225,7 +226,7 @@ class DeadLetters:
             return
         with self._path.open("rb") as file:
             for line in file:
-                if not line.endswith(b"\n"):  # it is being written
+                if not line.endswith(b"\n"):  # still being written
                     return
                 yield orjson.loads(line)
 
@@ -252,7 +253,7 @@ def _base64(data: bytes) -> str:
 
 
 def _cut_to_whole_lines(path: Path) -> int:
-    """Remove the end of a file that a crash cut short, whose messages are consumed again; return the file's size."""
+    """Remove an incomplete last line, whose messages are consumed again, after a crash; return the file's size."""
     with path.open("rb+") as file:
         content = file.read()
         size = content.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Rows that a stream brings in another partition than the one that their column says."""
+"""Rows in a stream partition that differs from the partition of their column's value."""
 
 import logging
 from typing import Any
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class ForeignRows:
-    """Tells the rows of one partition that belong to it from those that do not; made by `foreign_rows`.
+    """Filter for the rows of a stream partition that do not belong to it; made by `foreign_rows`.
 
     The stream's partition is taken modulo the column's number of partitions, so that a topic may have a multiple of it.
     """
@@ -30,21 +30,21 @@ class ForeignRows:
         self._found = False
 
     def own(self, rows: pa.RecordBatch) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Return which rows of a conformed batch belong to the partition, bool [n]; the first that does not is logged."""
+        """Return which rows of a batch belong to the partition, bool [n]; the first foreign one is logged."""
         column = rows.column(self._spec.name)
         partitions = partitions_of_column(self._function, column, self._spec.data_type, self._of_null)
         own: np.ndarray[Any, np.dtype[np.bool_]] = np.equal(partitions, self._partition)
         if not (self._found or own.all()):
             self._found = True
             value = column[int(np.argmin(own))].as_py()
-            _log.warning("%s: rows of other partitions are left out, as %s %r", self._segment, self._spec.name, value)
+            _log.warning("%s: rows of other partitions are dropped, such as %s %r", self._segment, self._spec.name, value)
         return own
 
 
 def foreign_rows(segment: str, schema: Schema, config: TableConfig, partition: int) -> ForeignRows | None:
-    """Return what finds the foreign rows of a stream's partition; None where the table does not ask for it.
+    """Return the filter for foreign rows of a stream partition; None if it is not enabled.
 
-    That is `dropRecordOnPartitionMismatch`, where exactly one column is partitioned.
+    It is enabled by `dropRecordOnPartitionMismatch`, if exactly one column is partitioned.
     """
     stream, partitioning = config.ingestion.stream, config.indexing.segment_partition
     if stream is None or not stream.drop_record_on_partition_mismatch:

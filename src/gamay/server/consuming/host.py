@@ -1,4 +1,4 @@
-"""What surrounds a consumer on its server."""
+"""The environment of a consumer on its server."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +16,10 @@ from gamay.storage.deep_store import DeepStore
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the consumers of a server share.
+    """Resources shared by the consumers of a server.
 
-    folder: for buffers and builds, emptied at every start. kept: what outlives a restart: a table's dead letters, and the
-    sizes of its last segments. deep_store: None where this server does not reach it.
+    folder: for buffers and builds, emptied at every start. kept: folder of persistent files: dead letters of tables, and the
+    sizes of their last segments. deep_store: None if this server cannot access it.
     """
 
     server: str
@@ -34,24 +34,24 @@ class Resources:
 
 
 class Owner(Protocol):
-    """Who started a consumer; its methods are called on the consumer's thread."""
+    """The owner of a consumer; its methods are called on the consumer's thread."""
 
     def serve(self, table: str, segment: str, folder: Path) -> None:
-        """Let queries see the segment in `folder`, which is given away, instead of the consuming one."""
+        """Replace the consuming segment by that in `folder`, whose ownership is transferred."""
         ...
 
     def leave(self, table: str, segment: str) -> None:
-        """The consumer's work is done: what is served now stays, or the committed copy is to be fetched."""
+        """Handle the end of a consumer: keep the served segment, or fetch the committed copy."""
         ...
 
     def begin_anew(self, table: str, segment: str) -> None:
-        """The consumer is of no use: look at it again, and let another one take its place."""
+        """Replace a consumer that has rows beyond its segment's end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Surroundings of a consumer: its server, who started it, and its table and partition as they are known here."""
+    """Environment of a consumer: its server, its owner, and the server's state of its table and partition."""
 
     server: Resources
     owner: Owner

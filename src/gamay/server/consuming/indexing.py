@@ -1,4 +1,4 @@
-"""Taking rows into a consuming segment: primary keys are looked up before, what cannot be taken is a dead letter."""
+"""Indexing of rows in a consuming segment, after the lookup of primary keys; rejected rows become dead letters."""
 
 from collections.abc import Set
 from contextlib import suppress
@@ -16,8 +16,8 @@ from gamay.upsert.spi import ConsumingKeys
 class Indexing:
     """Indexing of one segment, on its consumer's thread.
 
-    keys: of the segment's rows, None while there are none. filtered, incomplete: rows that were left out, and that lack
-    values; dropped: messages and rows that are dead letters.
+    keys: of the segment's rows, None while there are none. filtered, incomplete: numbers of dropped rows, and of rows with
+    missing values; dropped: number of messages and rows that became dead letters.
     """
 
     def __init__(self, context: SegmentContext, rows: MutableSegment, intake: Intake) -> None:
@@ -30,7 +30,7 @@ class Indexing:
         self.filtered = self.incomplete = self.dropped = 0
 
     def append(self, batch: MessageBatch, taken: Taken) -> bool:
-        """Take rows in; return whether the segment is full, which leaves their messages to the next one."""
+        """Index rows; return whether the segment is full, in which case their messages are left to the next one."""
         dead = list(taken.dead)
         if taken.dead:
             self._counts.count_dead(taken.dead)
@@ -51,7 +51,7 @@ class Indexing:
                     keys.undo(prepared)
                 if not self._rows.num_docs:
                     raise
-                self._note_error(f"the segment takes no more rows: {error}", permanent=False)
+                self._note_error(f"the segment cannot index more rows: {error}", permanent=False)
                 return True
             if keys is not None and prepared is not None:
                 keys.publish(prepared)
@@ -66,7 +66,7 @@ class Indexing:
         return False
 
     def _note_taken(self, batch: MessageBatch, dead: Set[str]) -> None:
-        """Note which messages are none of the dead letters any more that they were; else they could be replayed, too."""
+        """Record which former dead letters have now become rows, so that they are not replayed as well."""
         reached = {text for text, offset in self._doubtful.items() if offset < batch.next_offset}
         if reached:
             taken = reached.intersection(map(str, batch.offsets.to_pylist())) - dead
@@ -75,12 +75,12 @@ class Indexing:
 
 
 def _dead_before(context: SegmentContext) -> dict[str, Offset]:
-    """Return the messages of a segment that is consumed again, perhaps by another config, which were dead letters before."""
+    """Return the former dead letters of a segment that is consumed again, perhaps with another config."""
     found: dict[str, Offset] = {}
     if context.is_stream_level:  # they cannot be replayed
         return found
     for text in context.memory.letters.waiting(context.name.partition):
-        with suppress(InvalidConfigError):  # of another stream, which the table consumed before
+        with suppress(InvalidConfigError):  # an offset of another stream, which the table consumed before
             offset = context.factory.parse_offset(text)
             if context.begin <= offset:
                 found[text] = offset

@@ -1,4 +1,4 @@
-"""Messages in, conformed rows out: decoding and the ingestion pipeline, with every message accounted for."""
+"""Conversion of messages to rows: decoding and the ingestion pipeline, with every message accounted for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ _ROW_ERRORS = (GamayError, pa.ArrowException, ArithmeticError, ValueError, TypeE
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a batch of messages.
+    """Result of a batch of messages.
 
-    rows: None when none is left. messages: int64 [rows], which message each row comes from. num_filtered: rows that the
-    filter dropped, and those of other partitions, num_foreign. num_sanitised: rows with text that had to be cut.
+    rows: None if there are none. messages: int64 [rows], the message of each row. num_filtered: rows that the
+    filter dropped, including num_foreign, those of other partitions. num_sanitised: rows with truncated text.
     """
 
     rows: pa.RecordBatch | None
@@ -36,10 +36,10 @@ class Taken:
 
 
 class Intake:
-    """Turns the messages of one partition into rows, for one segment; it belongs to the consumer's thread.
+    """Converter of the messages of one partition to rows, for one segment; used only on the consumer's thread.
 
-    pipeline: one that drops rows that fail. stop_on_decode_error: whether a message that is no row ends consumption.
-    with_metadata: whether rows have what the stream knows of their messages, too. foreign: finds rows to be left out.
+    pipeline: must drop failing rows. stop_on_decode_error: whether an undecodable message ends consumption.
+    with_metadata: whether rows include the stream's metadata of their messages. foreign: filter for rows to drop.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Intake:
         self._foreign = foreign
 
     def take(self, messages: MessageBatch) -> Taken:
-        """Return the rows of a batch. Raises PermanentStreamError for a message that is none, if that ends consumption."""
+        """Return the rows of a batch. Raises PermanentStreamError for an invalid message if that ends consumption."""
         dead: list[DeadLetter] = []
         if messages.gap is not None:
             gap = messages.gap
@@ -89,7 +89,7 @@ class Intake:
             dead.append(self._bad_message(messages, message, DeadLetterKind.UNCONVERTIBLE, reason, rows_of[message]))
         if self._stop and any(letter.kind is not DeadLetterKind.GAP for letter in dead):
             first = next(letter for letter in dead if letter.kind is not DeadLetterKind.GAP)
-            raise PermanentStreamError(f"the message at offset {first.offset} is no row of the table: {first.reason}")
+            raise PermanentStreamError(f"the message at offset {first.offset} cannot become a row: {first.reason}")
         left_out, num_foreign = stats.rows_filtered - filtered, 0
         if self._foreign is not None and rows is not None:
             own = self._foreign.own(rows)
@@ -102,7 +102,7 @@ class Intake:
         )  # fmt: skip
 
     def rejected(self, messages: MessageBatch, taken: Taken, reasons: Mapping[int, str]) -> list[DeadLetter]:
-        """Return an entry for each row of a batch that its table cannot take beside the rows that it has: row to reason."""
+        """Return a dead letter for each row of a batch that the table rejects. reasons: by row."""
         rows_of = _rows_of(np.delete(taken.messages, list(reasons)), len(messages))
         found = []
         for row, reason in sorted(reasons.items()):
@@ -113,9 +113,9 @@ class Intake:
     def _conformed(
         self, rows: pa.RecordBatch, first: int, failed: dict[int, str]
     ) -> "list[tuple[pa.RecordBatch, np.ndarray[Any, np.dtype[np.int64]]]]":
-        """Run the pipeline; halve the batch when it fails as a whole, until the row is found that does it.
+        """Run the pipeline; if a batch fails as a whole, bisect it until the failing row is found.
 
-        Returns the parts with, for each of their rows, the row of the whole batch that it comes from.
+        Return the parts, with the original row number of each of their rows.
         """
         try:
             batch = self._pipeline.apply(rows)
@@ -144,6 +144,6 @@ class Intake:
 
 
 def _rows_of(messages_of: "np.ndarray[Any, np.dtype[np.int64]]", messages: int) -> list[int]:
-    """Return how many rows of each message there are. messages_of: int64 [rows], which message each row comes from."""
+    """Return the number of rows per message. messages_of: int64 [rows], the message of each row."""
     counts: list[int] = np.bincount(messages_of, minlength=messages).tolist()
     return counts

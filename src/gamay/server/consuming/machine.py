@@ -1,8 +1,8 @@
-"""What the consumer of one segment does next: the server's half of the segment completion protocol, as a pure class.
+"""State machine of the consumer of one segment: the server's half of the segment completion protocol, as a pure class.
 
-The owner asks `next`, does what the answer says, and tells what came of it by the event method that the action names; then
-it asks again. Transitions and force commits may be told between any two actions. Time is wall-clock milliseconds and is
-always passed in; offsets only need an order. Nothing here reads a clock, starts a thread or keeps a row.
+The owner calls `next`, executes the returned action, and reports the result by the event method that the action names; then
+it calls `next` again. Transitions and force commits may be reported between any two actions. Time is wall-clock
+milliseconds and always an argument; offsets only need an order. Nothing here reads a clock, starts a thread or stores rows.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MIN_CONSUMPTION_MS = 600_000
 
 
 class ConsumerState(Enum):
-    """Where a consumer is, under the names that tools know."""
+    """State of a consumer, with Pinot's names."""
 
     INITIAL_CONSUMING = "INITIAL_CONSUMING"
     CATCHING_UP = "CATCHING_UP"
@@ -63,7 +63,7 @@ class Consume:
 
 @dataclass(frozen=True, slots=True)
 class ReportConsumed:
-    """Send segmentConsumed with the present offset. Answered by `answered`; no answer is the status NOT_SENT."""
+    """Send segmentConsumed with the present offset. Answered by `answered`; a missing answer has the status NOT_SENT."""
 
     reason: StopReason | None
 
@@ -77,7 +77,7 @@ class StartCommit:
 class Build:
     """Seal the rows into a segment that ends at the present offset. Answered by `built` or `failed`.
 
-    lease_s: how long the controller waits for it without an extension; None when nobody waits.
+    lease_s: how long the controller waits for it without an extension; None if it does not wait.
     """
 
     lease_s: int | None
@@ -85,12 +85,12 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Bring the built segment to the deep store. Answered by `uploaded`."""
+    """Upload the built segment to the deep store. Answered by `uploaded`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndCommit:
-    """Send segmentCommitEndWithMetadata for what lies at `location`. Answered by `commit_ended`."""
+    """Send segmentCommitEndWithMetadata for the segment at `location`. Answered by `commit_ended`."""
 
     location: str
 
@@ -109,28 +109,28 @@ class ReportStopped:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Let queries see the built segment in place of the consuming one. Nothing is told back."""
+    """Replace the consuming segment by the built one for queries. No event is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing until `until_ms` (None: until a transition), or until something happens."""
+    """Do nothing until `until_ms` (None: until a transition), or until an event."""
 
     until_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The segment is ONLINE and the consumer's work done. download: fetch the committed copy, the rows here do not do."""
+    """End: the segment is ONLINE. download: fetch the committed copy, since the rows here differ from it."""
 
     download: bool
 
 
 @dataclass(frozen=True, slots=True)
 class BeginAnew:
-    """There are rows beyond the decided end of a segment that nobody has stored: have another consumer take its rows.
+    """Have another consumer consume the segment again: it is not stored, and has rows here beyond its decided end.
 
-    Nothing is told back.
+    No event is reported.
     """
 
 
@@ -155,7 +155,7 @@ _STEPS_PAUSELESS = (_Step.START, _Step.BUILD, _Step.UPLOAD, _Step.END)
 
 @dataclass(frozen=True, slots=True)
 class FlushLimits:
-    """Limits at which a segment is full. rows: indexed; created_ms: of the segment; flush_ms: how long it consumes."""
+    """Limits at which a segment is full. rows: indexed; created_ms: of the segment; flush_ms: duration of consumption."""
 
     rows: int
     created_ms: int
@@ -163,9 +163,9 @@ class FlushLimits:
 
 
 class ConsumerMachine:
-    """Decides for one replica of one consuming segment.
+    """State machine of one replica of one consuming segment.
 
-    downloads_completed: the table's completion mode is DOWNLOAD, so KEEP is not taken up.
+    downloads_completed: the table's completion mode is DOWNLOAD, so KEEP is ignored.
     pauseless: the commit is announced before the segment is built.
     """
 
@@ -178,9 +178,9 @@ class ConsumerMachine:
         self.stop_reason: StopReason | None = None
         self.failure: str | None = None
         self.online = False
-        self.is_beyond = False  # the rows here are more than the segment will have, and nobody has stored it
+        self.is_beyond = False  # there are more rows here than the segment will have, and it is not stored
         self._limits = limits
-        # after a restart, rows that are consumed anew must not be committed at once
+        # after a restart, rows that are consumed again must not be committed immediately
         self._end_ms = max(limits.created_ms + limits.flush_ms, now_ms + min(limits.flush_ms, MIN_CONSUMPTION_MS))
         self._steps: tuple[_Step, ...] = _STEPS
         self._pauseless = pauseless
@@ -199,18 +199,18 @@ class ConsumerMachine:
 
     @property
     def gave_up(self) -> bool:
-        """Whether rows can no longer be taken, and the controller has taken notice."""
+        """Whether consumption has failed, and the controller has acknowledged it."""
         return self.state is ConsumerState.ERROR and self._told
 
     @property
     def has_all_rows(self) -> bool:
-        """Whether the segment's end is decided, and the rows here are those before it, whoever commits them in the end."""
+        """Whether the segment's end is decided, and exactly the rows before it are here, whichever replica commits them."""
         return self._decided_end is not None and self.offset == self._decided_end
 
-    # what to do
+    # actions
 
     def next(self, now_ms: int) -> Action:
-        """Return what to do now."""
+        """Return the next action."""
         state = self.state
         if state is ConsumerState.INITIAL_CONSUMING and (reason := self._end_criterion(now_ms)) is not None:
             self.stop_reason = reason
@@ -276,13 +276,13 @@ class ConsumerMachine:
             return StopReason.FORCE_COMMIT
         return StopReason.INDEX_CAPACITY if self._full else None
 
-    # what came of it
+    # events
 
     def consumed(self, offset: Offset, rows: int, now_ms: int, *, partition_ended: bool = False, full: bool = False) -> None:
-        """Tell that all below `offset` is indexed, which made `rows` more rows.
+        """Report that all messages below `offset` are indexed, with `rows` additional rows.
 
-        partition_ended: the stream has no more for this partition, ever. full: the segment can take no more rows.
-        Raises ValueError when the offset lies behind what was asked for, or before what was indexed already.
+        partition_ended: the stream will never have more messages of this partition. full: the segment cannot index more
+        rows. Raises ValueError if the offset is beyond the requested one, or below what was indexed before.
         """
         if offset < self.offset or (self._target is not None and self._target < offset):
             raise ValueError(f"consumed to offset {offset}, from {self.offset}, when {self._target} was the end")
@@ -293,11 +293,11 @@ class ConsumerMachine:
         self._full = self._full or full
         self._failed_fetches = 0
         if self._ended and self._is_before(self._target):
-            # Another replica has consumed what the stream no longer gives.
+            # Another replica has consumed messages that the stream no longer has.
             self._fail(f"the partition ended at offset {offset}, before the offset {self._target} to catch up to", now_ms)
 
     def fetch_failed(self, reason: str, now_ms: int, *, permanent: bool) -> None:
-        """Tell that messages could not be fetched or indexed; what passes over is tried again a few times."""
+        """Report that messages could not be fetched or indexed; transient failures are retried a few times."""
         self._failed_fetches += 1
         if permanent or self._failed_fetches > RETRIES_MAX:
             self._fail(reason, now_ms)
@@ -307,7 +307,7 @@ class ConsumerMachine:
     def answered(
         self, status: Status, offset: Offset | None, build_s: int, now_ms: int, *, split_commit: bool = True
     ) -> None:
-        """Tell the answer to segmentConsumed. build_s: how long the controller waits for the commit."""
+        """Report the answer to segmentConsumed. build_s: how long the controller waits for the commit."""
         if self.state is not ConsumerState.HOLDING:
             return
         if status is Status.COMMIT and (offset is None or offset == self.offset):
@@ -325,48 +325,49 @@ class ConsumerMachine:
             self._next_ms = now_ms + MAX_HOLD_MS
 
     def built(self) -> None:
-        """Tell that a segment of all rows up to the present offset is there."""
+        """Report that a segment of all rows up to the present offset is built."""
         self._built_at = self.offset
 
     def failed(self, reason: str, now_ms: int) -> None:
-        """Tell that something went wrong that trying again does not help, as that no segment can be built."""
+        """Report a permanent failure, such as that the segment cannot be built."""
         self._fail(reason, now_ms)
 
     def commit_started(self, status: Status, now_ms: int) -> None:
-        """Tell the answer to segmentCommitStart."""
+        """Report the answer to segmentCommitStart."""
         self._advance(status is Status.COMMIT_CONTINUE, now_ms)
 
     def uploaded(self, location: str | None, now_ms: int) -> None:
-        """Tell where the built segment was put; None when that failed."""
+        """Report the location of the uploaded segment; None if the upload failed."""
         self._location = location or ""
         self._advance(location is not None, now_ms)
 
     def commit_ended(self, status: Status, now_ms: int) -> None:
-        """Tell the answer to segmentCommitEndWithMetadata."""
+        """Report the answer to segmentCommitEndWithMetadata."""
         if status is Status.COMMIT_SUCCESS:
             self.state = ConsumerState.COMMITTED
         else:
             self._advance(False, now_ms)
 
     def stop_reported(self, done: bool, now_ms: int) -> None:
-        """Tell whether the controller has taken notice of the stop."""
+        """Report whether the controller has acknowledged the stop."""
         self._told = done
         self._next_ms = now_ms + STOPPED_AGAIN_MS
 
-    # what others want
+    # commands
 
     def force_commit(self) -> None:
-        """End the segment with what it has; nothing happens once it is ending."""
+        """End the segment with its present rows; no effect once it is ending."""
         self._forced = True
 
     def decide_end(self, end: Offset, now_ms: int) -> None:
-        """The segment will have the rows up to `end`, and is not committed yet: reach it, and ask again who commits.
+        """Set the decided end of a segment that is not committed yet: reach it, and ask the controller again.
 
-        So it is without pauses, when the successor consumes already; tell it again after every change of the record.
+        This happens in pauseless consumption, where the successor already consumes; call it after every change of the
+        record.
         """
         self._decided_end = end
         if end < self.offset and not self.online and self.state is not ConsumerState.ERROR:
-            # As after a restart that the decision did not wait for. Perhaps no other replica is left that has these rows.
+            # For example after a restart during the decision. Possibly no other replica has these rows any more.
             self.state, self.is_beyond = ConsumerState.DISCARDED, True
             return
         if self.online or self.state.is_final or (self.state is ConsumerState.COMMITTING and self.offset == end):
@@ -378,14 +379,14 @@ class ConsumerMachine:
             self._hold(now_ms)
 
     def go_online(self, end: Offset, now_ms: int) -> None:
-        """The segment was committed up to `end`: keep what is here if it is the same, else make it so or fetch it."""
+        """Report that the segment was committed up to `end`: keep equal rows, else catch up or fetch the committed copy."""
         if self.online:
             return
         self.online = True
         self._target, self._next_ms = end, now_ms
         if self.state in (ConsumerState.COMMITTED, ConsumerState.RETAINED) and self.offset != end:
             self.state = ConsumerState.DISCARDED
-        # without pauses the answer to what this replica does just now may still come
+        # in pauseless consumption, the answer to this replica's present request may still arrive
         elif not self.state.is_final and not (self._pauseless and self.state is ConsumerState.COMMITTING):
             self._settle(now_ms)
 
@@ -424,7 +425,7 @@ class ConsumerMachine:
 
     def _fail(self, reason: str, now_ms: int) -> None:
         self.failure = reason
-        # what is committed already can be fetched; nobody has to know that the rows here are no use
+        # a committed segment can be fetched, so the failure need not be reported
         is_committed = self.online or self.state in (ConsumerState.COMMITTED, ConsumerState.RETAINED)
         self.state = ConsumerState.DISCARDED if is_committed else ConsumerState.ERROR
         self._next_ms = now_ms

@@ -1,4 +1,4 @@
-"""The consumers of a server, by table and segment, and what is remembered of each table."""
+"""The consumers of a server, by table and segment, and the server's state of each table."""
 
 import logging
 import shutil
@@ -40,10 +40,10 @@ _PHASES = {
 
 
 class ConsumerManager:
-    """Starts and stops consumers; its methods may be called from any thread.
+    """Manager of the consumers. Thread-safe.
 
-    serve: gives a built segment to queries: (typed table, segment, folder). left: a consumer's work is done, its segment
-    is to be as the ideal state says. upserts: the primary keys of tables that have some.
+    serve: publishes a built segment to queries: (typed table, segment, folder). left: called when a consumer has ended, to
+    reconcile its segment with the ideal state. upserts: the primary keys of tables.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ConsumerManager:
         self._tables: dict[str, TableMemory] = {}
         self._partitions: dict[str, dict[int, Partition]] = {}
         self._assigned: dict[str, Collection[str]] = {}
-        # rows that were not committed are consumed again, so what a crash left is of no use
+        # uncommitted rows are consumed again, so files left by a crash are useless
         shutil.rmtree(resources.folder, ignore_errors=True)
 
     def consumers(self, table: str) -> dict[str, SegmentConsumer]:
@@ -71,13 +71,13 @@ class ConsumerManager:
             return dict(self._consumers.get(table, {}))
 
     def assign(self, table: str, segments: Collection[str]) -> None:
-        """Take note of the segments of a typed table that are to be here, loaded or consumed."""
+        """Record the segments of a typed table that are assigned to this server, loaded or consuming."""
         self._assigned[table] = segments
 
     def start(self, data: TableData, record: SegmentRecord, layout: TableLayout, after: str | None = None) -> None:
-        """Begin to consume a segment. after: the one consumed here that ends where this one begins.
+        """Start consuming a segment. after: its predecessor, if consumed here.
 
-        Raises GamayError and OSError when that is not possible.
+        Raises GamayError and OSError on failure.
         """
         table, name = data.name, LlcName.must_parse(record.name)
         topics = stream_configs(layout.config)
@@ -105,17 +105,17 @@ class ConsumerManager:
             self._consumers.setdefault(table, {})[record.name] = consumer
         partition.enter(record.name, consumer.began)
         if record.end_offset:
-            # without pauses: who built it has gone, so whoever has its rows again, and not one more, commits it
+            # pauseless: the replica that built it is gone, so one that consumes exactly its rows again commits it
             consumer.end_at(record.end_offset, committed=record.complete)
         consumer.start()
 
     def _open_keys(
         self, data: TableData, keys: KeyedTable, record: SegmentRecord, consumer: ShownRows
     ) -> ConsumingKeys | None:
-        """Begin to look up primary keys, unless the segment must wait for the one before it.
+        """Open the primary keys, unless the segment must wait for the previous one.
 
-        Segments of a partition begin in order: after a restart without pauses there are two at once, and where rows depend
-        on those before, the second would begin without the first one's, and let that wait.
+        Segments of a partition start in order: after a restart in pauseless consumption there are two at once, and if rows
+        depend on earlier ones, the second would start without the first one's rows, and make that wait.
         """
         name, parsed = record.name, LlcName.must_parse(record.name)
         partition = parsed.partition
@@ -128,7 +128,7 @@ class ConsumerManager:
             before = self.consumers(data.name).get(segment)
             if before is None:
                 return Phase.DOWNLOADING
-            if before.state is ConsumerState.HOLDING and before.has_all_rows:  # a commit that failed is tried again later
+            if before.state is ConsumerState.HOLDING and before.has_all_rows:  # a failed commit is retried later
                 return Phase.BUILDING
             return _PHASES.get(before.state, Phase.CONSUMING)
 
@@ -142,9 +142,9 @@ class ConsumerManager:
         return keys.consume(partition, name, record.creation_time_ms, consumer.view, install)
 
     def _absent_before(self, data: TableData, name: LlcName) -> list[str]:
-        """Return the segments of a partition that are to be here before another begins, neither loaded nor consumed."""
+        """Return the earlier segments of a partition that are assigned to this server but neither loaded nor consumed."""
         assigned = self._assigned.get(data.name, ())
-        # Those that are loaded are asked for last: a consumer that has ended meanwhile has its segment there.
+        # Loaded segments are read last, since they include those of consumers that have ended meanwhile.
         missing = set(assigned) - self.consumers(data.name).keys() - data.snapshot().keys()
         found = []
         for segment in missing:
@@ -155,7 +155,7 @@ class ConsumerManager:
         return found
 
     def stop(self, data: TableData, segment: str) -> None:
-        """Give up a segment: its rows are no longer seen, and consumed again by whoever hosts it next."""
+        """Stop consuming a segment: its rows become invisible, and are consumed again by the next server that hosts it."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).pop(segment, None)
         if (partition := self._partition(data.name, segment)) is not None:
@@ -169,7 +169,7 @@ class ConsumerManager:
             consumer.stop()
 
     def end_at(self, data: TableData, segment: str, end_offset: str, *, committed: bool) -> None:
-        """A segment has the rows before an offset; a consumer that has more of them shows none any more."""
+        """Set the decided end of a segment; a consumer with rows beyond it is hidden from queries."""
         with self._lock:
             consumer = self._consumers.get(data.name, {}).get(segment)
         if (partition := self._partition(data.name, segment)) is not None:
@@ -178,7 +178,7 @@ class ConsumerManager:
             data.remove_consuming([segment])
 
     def force_commit(self, table: str, segments: Collection[str]) -> None:
-        """Have segments of a typed table committed with what they have."""
+        """Commit segments of a typed table with their present rows."""
         for name, consumer in self.consumers(table).items():
             if name in segments:
                 consumer.force_commit()
@@ -197,13 +197,13 @@ class ConsumerManager:
             consumer.join(_STOP_S)
 
     def forget(self, table: str) -> None:
-        """Remove what is remembered of a table that is gone."""
+        """Remove the state of a deleted table."""
         with self._lock:
             memory = self._tables.pop(table, None)
             self._assigned.pop(table, None)
             partitions = self._partitions.pop(table, {})
         if memory is not None:
-            memory.letters.close()  # its consumers end soon, not yet
+            memory.letters.close()  # its consumers end soon, but may still be running
         for partition in partitions.values():
             partition.close()
         shutil.rmtree(self._resources.kept / table, ignore_errors=True)
@@ -214,17 +214,17 @@ class ConsumerManager:
         return self._table(table).letters
 
     def counts(self, table: str) -> dict[int, PartitionCounts]:
-        """Return what is counted of the partitions of a typed table."""
+        """Return the counters of the partitions of a typed table."""
         with self._lock:
             return {number: partition.counts for number, partition in self._partitions.get(table, {}).items()}
 
     @property
     def num_building(self) -> int:
-        """How many segments are built at this moment."""
+        """The number of segments being built."""
         return self._resources.permits.num_building
 
     def status(self, table: str) -> dict[str, Any]:
-        """Return all that is known of a typed table's consumption, as a JSON object."""
+        """Return the status of a typed table's consumption, as a JSON object."""
         consumers = self.consumers(table)
         return {
             "tableName": table,
@@ -256,14 +256,14 @@ class ConsumerManager:
             )
         return found
 
-    # what consumers call
+    # called by consumers
 
     def serve(self, table: str, segment: str, folder: Path) -> None:
-        """A segment was built and is committed: queries see it from now on."""
+        """Publish a segment that was built here and is committed."""
         self._serve(table, segment, folder)
 
     def leave(self, table: str, segment: str) -> None:
-        """The work of a consumer is done."""
+        """Handle the end of a consumer."""
         with self._lock:
             self._consumers.get(table, {}).pop(segment, None)
         if (partition := self._partition(table, segment)) is not None:
@@ -271,23 +271,23 @@ class ConsumerManager:
         self._left(table, segment)
 
     def begin_anew(self, table: str, segment: str) -> None:
-        """A consumer has rows beyond the end of its segment."""
+        """Handle a consumer that has rows beyond the end of its segment."""
         self._left(table, segment)
 
-    # what segments leave to their successors
+    # handover to successors
 
     def prefetched_behind(self, table: str) -> list[str]:
-        """Return the segments of a typed table behind whose end something is prefetched."""
+        """Return the segments of a typed table with prefetched rows after their end."""
         with self._lock:
             found = [partition.prefetched_behind for partition in self._partitions.get(table, {}).values()]
         return [segment for segment in found if segment is not None]
 
     def drop_prefetch(self, table: str, segment: str) -> None:
-        """Throw away what was prefetched behind a segment's end."""
+        """Discard the rows prefetched after a segment's end."""
         if (partition := self._partition(table, segment)) is not None:
             partition.drop_prefetch(segment)
 
-    # what is known of tables and partitions
+    # state of tables and partitions
 
     def _table(self, table: str) -> TableMemory:
         with self._lock:

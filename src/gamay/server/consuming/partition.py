@@ -1,4 +1,4 @@
-"""The segments of one partition follow each other: which are consumed here, and what one leaves to the next."""
+"""The sequence of segments of one partition: those consumed here, and the handover from one to the next."""
 
 import threading
 
@@ -11,9 +11,9 @@ from gamay.server.loading.table import TableData
 
 
 class Partition:
-    """Partition of a table as one server consumes it; its methods may be called from any thread.
+    """A partition of a table on one server. Thread-safe.
 
-    data: shows queries what is prefetched. counts: over all segments.
+    data: publishes prefetched rows to queries. counts: over all segments.
     """
 
     def __init__(self, data: TableData, clock: Clock) -> None:
@@ -25,21 +25,21 @@ class Partition:
         self._prefetch: Prefetch | None = None
         self._spare: SpareBuffers | None = None
 
-    # which segments are consumed here
+    # consumed segments
 
     def enter(self, segment: str, began: threading.Event) -> None:
-        """A segment is consumed here from now on. began: set when it shows its first rows."""
+        """Register a segment as consumed here. began: set when its first rows are visible."""
         with self._changed:
             self._began[segment] = began
             self._changed.notify_all()
 
     def leave(self, segment: str) -> None:
-        """A segment is consumed here no longer; what was prefetched behind its end waits for its successor."""
+        """Unregister a segment; the rows prefetched after its end are kept for its successor."""
         with self._changed:
             self._began.pop(segment, None)
 
     def give_up(self, segment: str) -> None:
-        """A segment is not consumed here any more, and the partition may go to another server."""
+        """Unregister a segment whose partition may move to another server, and discard the rows prefetched after it."""
         with self._changed:
             self._began.pop(segment, None)
             prefetch = self._pop_prefetch(segment)
@@ -49,7 +49,7 @@ class Partition:
             spare.remove()
 
     def close(self) -> None:
-        """Consume no segment any more, and throw away what was prefetched."""
+        """Unregister all segments, and discard prefetched rows."""
         with self._changed:
             self._began.clear()
             prefetch, self._prefetch = self._prefetch, None
@@ -61,7 +61,7 @@ class Partition:
             return self._successor(segment) is not None
 
     def await_successor(self, segment: str, timeout_s: float) -> None:
-        """Wait until the next segment has begun to show rows, if one begins here in time."""
+        """Wait up to the timeout until the rows of the next segment are visible, if one starts here."""
         end_s = self._clock.monotonic_s() + timeout_s
         with self._changed:
             began = self._changed.wait_for(lambda: self._successor(segment), timeout_s)
@@ -72,16 +72,16 @@ class Partition:
         sequence = LlcName.must_parse(segment).sequence
         return next((began for name, began in self._began.items() if LlcName.must_parse(name).sequence > sequence), None)
 
-    # what one leaves to the next
+    # handover
 
     @property
     def prefetched_behind(self) -> str | None:
-        """The segment behind whose end something is prefetched."""
+        """The segment with prefetched rows after its end."""
         prefetch = self._prefetch
         return None if prefetch is None else prefetch.segment
 
     def keep_prefetch(self, prefetch: Prefetch, *, shows: bool) -> None:
-        """Keep what is prefetched for the successor, unless its segment is gone; it is given away. shows: to queries."""
+        """Take over a prefetch for the successor, unless its segment is gone. shows: publish its rows to queries."""
         unwanted: Prefetch | None = prefetch
         with self._changed:
             if prefetch.segment in self._began:
@@ -92,7 +92,7 @@ class Partition:
             unwanted.close()
 
     def take_prefetch(self) -> Prefetch | None:
-        """Return what was prefetched, which ends and is given away; queries see it until it is hidden."""
+        """Stop the prefetch and return it to the caller; its rows stay visible until they are hidden."""
         with self._changed:
             prefetch, self._prefetch = self._prefetch, None
         if prefetch is not None:
@@ -100,14 +100,14 @@ class Partition:
         return prefetch
 
     def drop_prefetch(self, segment: str, *, unless_from: str | None = None) -> None:
-        """Throw away what was prefetched behind the end of a segment, unless that is at the offset `unless_from`."""
+        """Discard the rows prefetched after a segment's end, unless they start at the offset `unless_from`."""
         with self._changed:
             is_kept = self._prefetch is not None and str(self._prefetch.start) == unless_from
             prefetch = None if is_kept else self._pop_prefetch(segment)
         self._discard(prefetch)
 
     def keep_spare(self, spare: SpareBuffers) -> None:
-        """Keep buffers for the next segment, unless the partition is no longer consumed here; they are given away."""
+        """Take over buffers for the next segment, unless the partition is no longer consumed here."""
         unwanted: SpareBuffers | None = spare
         with self._changed:
             if self._began:
@@ -116,7 +116,7 @@ class Partition:
             unwanted.remove()
 
     def take_spare(self) -> SpareBuffers | None:
-        """Return the buffers that are kept for the next segment, which are given away."""
+        """Return the buffers kept for the next segment, and transfer their ownership."""
         with self._changed:
             spare, self._spare = self._spare, None
         return spare

@@ -1,4 +1,4 @@
-"""Prefetching behind a segment's end while it is completed: its successor begins with rows that are there already."""
+"""Prefetching after a segment's end during its completion, so that its successor starts with rows."""
 
 import logging
 import shutil
@@ -20,20 +20,20 @@ from gamay.server.loading.table import ConsumingSegment
 _log = logging.getLogger(__name__)
 
 MESSAGES_MAX = 1 << 18
-"""Of one prefetch; what is behind them is read by the successor."""
+"""Limit of one prefetch; the successor reads the messages after it."""
 BYTES_MAX = 128 << 20
 LIFE_S = 60.0
-"""After this no successor is expected any more, as when consumption was paused."""
+"""Time after which no successor is expected any more, as when consumption is paused."""
 _FETCH_MESSAGES = 1 << 13
 _FETCH_BYTES = 4 << 20
-_FETCH_MS = 10  # the successor waits for a fetch that is under way
+_FETCH_MS = 10  # the successor waits for a fetch in progress
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """One batch that was read: where it began, the messages, and what they are as rows.
+    """One batch that was read: its start, the messages, and the resulting rows.
 
-    num_docs: the rows of the segment with it, where these are in a segment already; None where they are in `taken`.
+    num_docs: the segment's number of rows including it, if it is indexed already; None if the rows are in `taken`.
     """
 
     start: Offset
@@ -44,25 +44,25 @@ class ReadBatch:
 
 @dataclass(slots=True)
 class BegunSegment:
-    """A segment that was begun. folder: that of its buffers. fresh_ms: how fresh it is, as a segment that consumes."""
+    """A segment started by a prefetch. folder: that of its buffers. fresh_ms: its freshness, as for a consuming segment."""
 
     rows: MutableSegment
     folder: Path
     fresh_ms: int
 
     def remove(self) -> None:
-        """Remove the files; views that are held stay valid."""
+        """Remove the files; existing views stay valid."""
         self.rows.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Prefetch:
-    """Prefetch of a partition from `start`, on a thread of its own, until it is finished or has enough.
+    """Prefetch of a partition from `start`, on its own thread, until it is finished or has reached its limit.
 
-    layout, stream: what the rows were made by; a successor with others must read again. rows_max: of the successor, most
-    likely. reader: given away. open_intake: called on the thread. begun: given away; takes the rows as they come, and
-    queries may see them. Without it they wait for the successor, and after a while for nobody any more. Errors end it
-    quietly: the successor meets them itself, and counts and reports them.
+    layout, stream: the config of the rows; a successor with another one must read again. rows_max: expected limit of the
+    successor. reader: ownership is transferred. open_intake: called on the thread. begun: ownership is transferred; indexes
+    the rows immediately, so that queries may see them. Without it, rows wait for the successor, and are discarded after a
+    while. Errors end the prefetch silently: the successor meets them itself, and counts and reports them.
     """
 
     def __init__(
@@ -89,42 +89,42 @@ class Prefetch:
 
     @property
     def start(self) -> Offset:
-        """Where the rows begin."""
+        """The offset of the first row."""
         return self._start
 
     def shown(self) -> ConsumingSegment | None:
-        """Return what queries can see of the rows; None where they are in no segment yet."""
+        """Return the rows for queries; None if they are not indexed."""
         begun = self._begun
         if begun is None:
             return None
         return ConsumingSegment(begun.rows.name, begun.rows.view, lambda: begun.fresh_ms, start=self._start)
 
     def fits(self, start: Offset, layout: TableLayout, stream: StreamConfig) -> bool:
-        """Whether a segment that begins at `start` would read the same rows."""
+        """Whether a segment that starts at `start` would read the same rows."""
         return start == self._start and layout == self._layout and stream == self._stream
 
     def stop(self) -> None:
-        """End soon; what was read stays."""
+        """Stop soon, keeping what was read."""
         self._done.set()
 
     def next(self) -> ReadBatch | None:
-        """Return the first batch that was read and not returned yet, None when there is none just now; waits for nothing."""
+        """Return the next batch without waiting, None if there is none at the moment."""
         try:
             return self._read.popleft()
         except IndexError:
             return None
 
     def finish(self) -> tuple[PartitionConsumer | None, deque[ReadBatch]]:
-        """End, and give away the reader, None when it failed, and what was read."""
+        """Stop, and return the reader, None if it failed, and the remaining batches."""
         self._done.set()
         self._thread.join()
         reader, self._reader = self._reader, None
         return reader, self._read
 
     def take_begun(self, name: str, created_ms: int, rows_max: int) -> BegunSegment | None:
-        """Give away the segment that was begun, as the named one; None where there is none that could be it.
+        """Return the started segment under the given name, and transfer its ownership; None if there is no suitable one.
 
-        Where there is one it is the end of prefetching, and `finish` gives the batches whose rows it has.
+        This ends prefetching; `finish` then returns the batches whose rows it has.
         """
         if self._begun is None:
             return None
@@ -133,13 +133,13 @@ class Prefetch:
         begun, self._begun = self._begun, None
         if begun.rows.num_docs > rows_max or begun.rows.holds_creation_time:
             begun.remove()
-            self._read.clear()  # the rows of these batches are gone
+            self._read.clear()  # the rows of these batches are discarded
             return None
         begun.rows.become(name, created_ms)
         return begun
 
     def close(self) -> None:
-        """End, and throw away what was read."""
+        """Stop, and discard what was read."""
         reader, _ = self.finish()
         if reader is not None:
             reader.close()
@@ -151,7 +151,7 @@ class Prefetch:
         try:
             self._read_on()
         except (GamayError, OSError) as error:
-            _log.info("%s: what follows is read by the next segment: %s", self.segment, error)
+            _log.info("%s: prefetching ended, the next segment reads the rest: %s", self.segment, error)
             self._give_up()
         if not self._done.wait(LIFE_S):
             self._give_up()
@@ -180,7 +180,7 @@ class Prefetch:
         self._read.append(read)
 
     def _give_up(self) -> None:
-        """Leave the stream, and forget what nobody sees."""
+        """Close the reader, and discard batches that are not visible to queries."""
         reader, self._reader = self._reader, None
         if self._begun is None:
             self._read.clear()

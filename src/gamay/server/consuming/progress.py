@@ -1,4 +1,4 @@
-"""How far a consumer is in its stream: what it has seen of it, and when."""
+"""Progress of a consumer in its stream."""
 
 from gamay.ingest.stream.offsets import IntegerOffset, Offset
 from gamay.ingest.stream.spi import MessageBatch
@@ -7,10 +7,10 @@ from gamay.server.consuming.status import RateMeter
 
 
 class ConsumerProgress:
-    """Progress of a consumer in its partition. One thread tells of batches, any may read.
+    """Progress of a consumer in its partition. One thread reports batches, any may read.
 
-    last_consumed_ms: when rows last came, at first when the segment was made; last_message_ms: when the last of them was
-    written to the stream, -1 unknown. end: of the partition, as last known. rate: of rows.
+    last_consumed_ms: when rows last arrived, initially the segment's creation; last_message_ms: when the last row was
+    written to the stream, -1 if unknown. end: the last known end of the partition. rate: of rows.
     """
 
     def __init__(self, created_ms: int) -> None:
@@ -21,25 +21,25 @@ class ConsumerProgress:
 
     @property
     def freshness_ms(self) -> int:
-        """When the last row was written to the stream, or, if the stream does not say, indexed."""
+        """The time when the last row was written to the stream or, if unknown, indexed."""
         return self.last_message_ms if self.last_message_ms >= 0 else self.last_consumed_ms
 
     @property
     def availability_lag_ms(self) -> int | None:
-        """How long after it was written to the stream the last row came; None unknown."""
+        """The time from the writing of the last row to the stream until its arrival; None if unknown."""
         return None if self.last_message_ms < 0 else max(0, self.last_consumed_ms - self.last_message_ms)
 
     def delay_ms(self, now_ms: int) -> int | None:
-        """Return how old what queries see may be: it grows while the stream is not read, and is about 0 at its end."""
+        """Return the maximum age of the visible data: it grows while the stream is not read, and is about 0 at its end."""
         last_ms = max(self.last_message_ms, self._caught_up_ms)
         return None if last_ms < 0 else max(0, now_ms - last_ms)
 
     def lag(self, offset: Offset) -> int | None:
-        """Return how many messages there are from an offset to the partition's end; None when offsets are no numbers."""
+        """Return the number of messages from an offset to the partition's end; None if offsets are not numbers."""
         return _messages_between(offset, self.end)
 
     def passed(self, batch: MessageBatch, rows: int, now_ms: int) -> None:
-        """Note that a batch was taken in, which gave so many rows."""
+        """Record that a batch was indexed. rows: its number of rows."""
         self.end = batch.end_offset
         if len(batch):
             self.last_consumed_ms = now_ms

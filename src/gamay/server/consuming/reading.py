@@ -1,4 +1,4 @@
-"""Where the rows of one consuming segment come from: what was prefetched for it, then the stream."""
+"""The source of the rows of one consuming segment: first the prefetched ones, then the stream."""
 
 from collections import deque
 
@@ -12,10 +12,10 @@ FETCH_BYTES = 8 << 20
 
 
 class Reading:
-    """Reading of one partition for one segment; one thread.
+    """Reading of one partition for one segment, on one thread.
 
-    intake: makes rows of what the stream gives. prefetch: of rows that the segment begins with, given away. reader: of the
-    partition, given away; None opens one. Methods raise the errors of the stream and of the rows.
+    intake: converts messages to rows. prefetch: of the segment's first rows; ownership is transferred. reader: of the
+    partition; ownership is transferred; None opens one. Methods raise the errors of the stream and of the rows.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Reading:
         self._read: deque[ReadBatch] = deque()
 
     def next(self, offset: Offset, until: Offset | None, rows_max: int | None, wait_ms: int) -> ReadBatch:
-        """Return the next batch from `offset` on: no more than `rows_max` messages, none of them behind `until`."""
+        """Return the next batch from `offset` on: at most `rows_max` messages, none of them beyond `until`."""
         read = self._read_before(offset, until, rows_max)
         if read is not None:
             return read
@@ -42,25 +42,25 @@ class Reading:
         return ReadBatch(offset, batch, self._intake.take(batch))
 
     def give_reader(self) -> PartitionConsumer | None:
-        """Give away the partition's reader, None where nothing was read, and throw away what is left of the prefetch."""
+        """Return the partition's reader, None if nothing was read, and discard the rest of the prefetch."""
         self._next_read(rest=True)
         reader, self._reader = self._reader, None
         return reader
 
     def close_reader(self) -> None:
-        """Leave the stream; the next fetch connects to it anew."""
+        """Close the reader; the next fetch opens a new one."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
 
     def close(self) -> None:
-        """End, and throw away what was prefetched."""
+        """Close, and discard prefetched batches."""
         if self._prefetch is not None:
             self._prefetch.close()
         self.close_reader()
 
     def _read_before(self, offset: Offset, until: Offset | None, rows_max: int | None) -> ReadBatch | None:
-        """Return the next batch that was read while the segment before was completed, None when there is none that fits."""
+        """Return the next prefetched batch, None if there is no suitable one."""
         read = self._next_read()
         if read is None:
             return None
@@ -70,12 +70,12 @@ class Reading:
         return None
 
     def _next_read(self, *, rest: bool = False) -> ReadBatch | None:
-        """Return the next batch that was prefetched, None when there is none any more, and take over the reader then.
+        """Return the next prefetched batch; at the end, return None and take over the reader.
 
-        rest: throw away what is left.
+        rest: discard the remaining batches.
         """
         if self._prefetch is not None and not rest and (read := self._prefetch.next()) is not None:
-            return read  # without waiting for the fetch that is under way
+            return read  # without waiting for a fetch in progress
         if self._prefetch is not None:
             prefetch, self._prefetch = self._prefetch, None
             self._reader, self._read = prefetch.finish()

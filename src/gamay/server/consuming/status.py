@@ -1,4 +1,4 @@
-"""What is known of a consumer from outside: offsets, rates, lag, sizes and errors."""
+"""Status of a consumer: offsets, rates, lag, sizes and errors."""
 
 import threading
 from collections import deque
@@ -41,7 +41,7 @@ class RateMeter:
 
 @dataclass(frozen=True, slots=True)
 class StreamError:
-    """An error of consumption that ended it, or was tried again."""
+    """An error of consumption, permanent or retried."""
 
     segment: str
     partition: int
@@ -87,11 +87,11 @@ class BuiltSegment:
 class ConsumerStatus:
     """One consumer at one moment.
 
-    state: of the consumer's state machine. end_offset: of the partition, as last known. lag: messages behind it, None when
-    offsets are no numbers. last_consumed_ms: when rows last came; last_message_ms: when the last of them was written to the
-    stream, -1 unknown. availability_lag_ms: between the two. ingestion_delay_ms: how old the last row is, or the last time
-    that there was nothing more to consume; None when the stream does not say. quota_percent: the rate of messages in percent
-    of what it may be; None when it may be any. memory: bytes by column and index.
+    state: of the consumer's state machine. end_offset: of the partition, as last known. lag: messages behind it, None if
+    offsets are not numbers. last_consumed_ms: when rows last arrived; last_message_ms: when the last of them was written to
+    the stream, -1 if unknown. availability_lag_ms: between the two. ingestion_delay_ms: the age of the last row, or the time
+    since the end of the stream was last reached; None if unknown. quota_percent: the rate of messages in percent
+    of its limit; None without a limit. memory: bytes by column and index.
     """
 
     segment: str

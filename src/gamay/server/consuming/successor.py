@@ -1,4 +1,4 @@
-"""The successor of a consuming segment: its first rows are prefetched, its buffers made, and it is given way to."""
+"""Preparation of the successor of a consuming segment: prefetching of its rows, its buffers, and priority for it."""
 
 import logging
 import threading
@@ -14,13 +14,13 @@ from gamay.server.consuming.prefetch import BegunSegment, Prefetch
 _log = logging.getLogger(__name__)
 
 _GIVE_WAY_S = 0.3
-"""How long what nobody waits for gives way to the successor's first rows, which queries wait for."""
+"""How long background work yields to the successor's first rows, which queries wait for."""
 _SPARE_AT = 0.75
-"""Which part of its rows a segment has when buffers are made for its successor."""
+"""Fraction of the row limit at which buffers for the successor are created."""
 
 
 class Successor:
-    """Successor of one segment, prepared on that segment's consumer's thread. rows: of the segment before it."""
+    """Preparation of the successor of one segment, on that segment's consumer's thread. rows: of that segment."""
 
     def __init__(self, context: SegmentContext, rows: MutableSegment) -> None:
         self._context, self._rows = context, rows
@@ -28,9 +28,9 @@ class Successor:
         self._is_spare_made = False
 
     def prefetch(self, reader: PartitionConsumer | None) -> None:
-        """Let the stream be read on from where the segment ends now, most likely for good. reader: given away.
+        """Start prefetching from the segment's present, probably final end. reader: ownership is transferred.
 
-        Forced ends may be those of a table that is to rest: nobody is shown what is behind them.
+        After a forced end, the table may be about to pause, so prefetched rows are not shown to queries.
         """
         context = self._context
         if reader is None:
@@ -46,15 +46,15 @@ class Successor:
         context.partition.keep_prefetch(prefetch, shows=shows)
 
     def _begin(self) -> BegunSegment | None:
-        """Begin the segment behind this one's end; None where only the successor itself can take its rows.
+        """Start the next segment; None if only the successor itself can index its rows.
 
-        So it is where primary keys are looked up, which cannot be undone, and where rows take the time at which their
-        segment was made.
+        That is so for tables with primary keys, whose lookup cannot be undone, and if rows contain the creation time of
+        their segment.
         """
         if self._has_keys or self._rows.holds_creation_time:
             return None
         context, now_ms = self._context, self._context.clock.now_ms()
-        name = str(context.name.next(now_ms))  # most likely
+        name = str(context.name.next(now_ms))  # the probable name
         try:
             begun = context.begin_rows(name, now_ms, context.partition.take_spare())
         except (GamayError, OSError) as error:
@@ -64,13 +64,13 @@ class Successor:
         return begun
 
     def drop_prefetch(self) -> None:
-        """Throw away what was prefetched: the segment did not end where it seemed to."""
+        """Discard prefetched rows, because the segment did not end at the expected offset."""
         self._context.partition.drop_prefetch(self._context.segment)
 
     def make_spare(self, num_rows: int | None = None) -> None:
-        """Have buffers made, which takes as long as the file system wants, on a thread of its own.
+        """Create buffers on a separate thread, as this may be slow on some file systems.
 
-        num_rows: of the segment before; not yet while these are few.
+        num_rows: of the present segment; buffers are created once there are enough.
         """
         context = self._context
         if self._is_spare_made or (num_rows is not None and num_rows < context.row_limit * _SPARE_AT):
@@ -89,6 +89,6 @@ class Successor:
         threading.Thread(target=make, name=f"spare-{context.segment}", daemon=True).start()
 
     def give_way(self) -> None:
-        """Let the successor show its first rows before the processor is used for what no query waits for."""
-        if not self._has_keys:  # with primary keys it may itself wait for this segment
+        """Wait until the successor's first rows are visible, before background work uses the processor."""
+        if not self._has_keys:  # with primary keys, the successor may itself wait for this segment
             self._context.partition.await_successor(self._context.segment, _GIVE_WAY_S)

@@ -1,4 +1,4 @@
-"""What a server remembers of the consumption of one table."""
+"""A server's state of the consumption of one table."""
 
 from collections import deque
 from pathlib import Path
@@ -13,7 +13,7 @@ _DEAD_LETTERS_FILE = "dead-letters.jsonl"
 
 
 class TableMemory:
-    """Memory of one typed table: dead letters and sizes, which outlive a restart, and the last errors and builds."""
+    """State of one typed table: dead letters and sizes, which are persistent, and the last errors and builds."""
 
     def __init__(self, table: str, folder: Path) -> None:
         self.table = table
@@ -24,16 +24,16 @@ class TableMemory:
         self._permanent_errors = 0
 
     def note_error(self, error: StreamError) -> None:
-        """Remember an error of a consumer."""
+        """Record an error of a consumer."""
         self._errors.append(error)
         self._permanent_errors += error.permanent
 
     def note_build(self, built: BuiltSegment) -> None:
-        """Remember a segment that was built."""
+        """Record a segment that was built."""
         self._builds.append(built)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what REST tells of it."""
+        """Return the JSON form for REST."""
         return {
             "builds": [built.to_json() for built in list(self._builds)],
             "errors": [error.to_json() for error in list(self._errors)],

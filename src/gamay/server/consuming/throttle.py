@@ -1,4 +1,4 @@
-"""Keeping what a partition consumes below a rate."""
+"""Rate limit of a partition's consumption."""
 
 import logging
 from collections.abc import Callable
@@ -10,9 +10,9 @@ _log = logging.getLogger(__name__)
 
 
 class Throttle:
-    """Keeps a partition below so many messages a second: its own limit, else its part of the topic's; None is no limit.
+    """Limit on the messages per second of a partition: its own, else its share of the topic's; None is unlimited.
 
-    partitions: tells how many the topic has, and is asked once; may raise GamayError, which counts as one.
+    partitions: returns the topic's number of partitions; called once; if it raises GamayError, 1 is assumed.
     """
 
     def __init__(self, partition_per_s: float | None, topic_per_s: float | None, partitions: Callable[[], int]) -> None:
@@ -37,7 +37,7 @@ class Throttle:
         return max(0.0, self._free_s - now_s)
 
     def utilization(self, now_s: float) -> float | None:
-        """Return the rate of the last seconds in percent of the limit; None without a limit. Any thread may ask."""
+        """Return the rate of the last seconds in percent of the limit; None without a limit. Thread-safe."""
         if not self.limits:
             return None
         per_s = self._per_s
@@ -47,5 +47,5 @@ class Throttle:
         try:
             return max(1, self._partitions())
         except GamayError as error:
-            _log.warning("the topic does not tell its partitions, its whole rate is let through: %s", error)
+            _log.warning("the topic's number of partitions is unknown, so each partition may use the whole rate: %s", error)
             return 1

@@ -1,4 +1,4 @@
-"""Rows as Pinot's servers send them: DataTable, version 4. All numbers are big-endian.
+"""Encoding of rows as Pinot's DataTable, version 4. All numbers are big-endian.
 
 table      = header sections metadata_length:int32 metadata
 header     = version:int32 num_rows:int32 num_columns:int32 (start:int32 length:int32)[5], of the sections
@@ -12,7 +12,7 @@ row        = a field for each column, without gaps: INT, BOOLEAN int32; LONG, TI
 null_flags = (start:int32 length:int32)* in `values`, of each column a Roaring bitmap of the rows that are null
 values     = of BYTES bytes; of BIG_DECIMAL scale:int16 unscaled:two's complement; of lists their elements as in a row,
              the length being their number
-metadata   = count:int32 (key:int32 value)*, the value an int32, an int64 or a text, as the key says
+metadata   = count:int32 (key:int32 value)*, the value an int32, an int64 or a text, depending on the key
 text       = length:int32 UTF-8
 """
 
@@ -46,7 +46,7 @@ _NUMBERS = {
 }
 _POSITION = np.dtype(">i4")
 _SPAN_BYTES = 8
-# Pinot's own form of maps is one of Java's; JSON is what they are in answers over HTTP, too
+# Pinot serialises maps in a Java-specific form; JSON is also their form in answers over HTTP
 _AS_TEXT = {DataType.STRING: "STRING", DataType.JSON: "JSON", DataType.MAP: "JSON"}
 _SCALE_MAX = 32_767
 
@@ -64,10 +64,10 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 def encode_rows(
     names: Sequence[str], columns: Sequence[Vector], counters: Mapping[str, int] = NOTHING, *, null_handling: bool
 ) -> bytes:
-    """Return a table of rows. null_handling: whether it says which rows are null; else a null is what stands in its place.
+    """Return a table of rows. null_handling: whether it marks null rows; else nulls are sent as their default values.
 
-    counters: of what was read, by the names of `_COUNTERS`. Raises QueryError for a column of a type that such tables cannot
-    have.
+    counters: statistics, by the names of `_COUNTERS`. Raises QueryError for a column of a type that the format does not
+    support.
     """
     num_rows = len(columns[0])
     texts, values = _Texts(), _Values()
@@ -85,12 +85,12 @@ def encode_rows(
 
 
 def encode_counters(counters: Mapping[str, int]) -> bytes:
-    """Return a table without rows that tells what was read."""
+    """Return a table without rows that contains the statistics."""
     return _table(0, 0, (_exceptions({}), b"", b"", b"", b""), counters)
 
 
 def encode_failure(code: int, text: str) -> bytes:
-    """Return a table without rows that tells why there are none."""
+    """Return a table without rows that contains an error."""
     return _table(0, 0, (_exceptions({code: text}), b"", b"", b"", b""), NOTHING)
 
 
@@ -110,7 +110,7 @@ def _type_name(name: str, column: Vector) -> str:
     if column.type not in _NUMBERS and column.type not in _AS_TEXT and column.is_multi_value:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Column '{name}' has lists of {column.type.value}, for which Pinot's DataTable has no form; leave it out, or "
+            f"Column '{name}' has lists of {column.type.value}, which Pinot's DataTable does not support; omit it, or "
             "ask a broker",
         )
     if column.type is DataType.UUID:
@@ -140,7 +140,7 @@ def _field(column: Vector, texts: "_Texts", values: "_Values") -> Array:
 
 
 def _spans(start: int, offsets: Array, width: int = 1) -> Array:
-    """Return (start, length) in `values` for each row. offsets: of elements of so many bytes; the length is their number."""
+    """Return (start, length) in `values` for each row. offsets: of elements of `width` bytes; the length is their number."""
     spans = np.empty((len(offsets) - 1, 2), _POSITION)
     spans[:, 0] = start + width * offsets[:-1]
     spans[:, 1] = np.diff(offsets)
@@ -158,7 +158,7 @@ def _decimal(value: Decimal) -> bytes:
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     if not -_SCALE_MAX <= -exponent <= _SCALE_MAX:
-        raise QueryError(ErrorCode.QUERY_EXECUTION, f"{value} has more decimal places than Pinot's DataTable can say")
+        raise QueryError(ErrorCode.QUERY_EXECUTION, f"{value} has more decimal places than Pinot's DataTable supports")
     unscaled = int("".join(map(str, digits)))
     unscaled = -unscaled if sign else unscaled
     length = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
@@ -175,14 +175,14 @@ def _text(text: str) -> bytes:
 
 
 class _Values:
-    """What the rows point to."""
+    """The `values` section, which rows refer to."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._num_bytes = 0
 
     def add(self, data: bytes) -> int:
-        """Return where it begins."""
+        """Append data and return its start."""
         start = self._num_bytes
         self._parts.append(data)
         self._num_bytes += len(data)
@@ -193,14 +193,14 @@ class _Values:
 
 
 class _Texts:
-    """The texts of all columns, each of a column once."""
+    """The distinct texts of each column."""
 
     def __init__(self) -> None:
         self._arrays: list[pa.StringArray] = []
         self._count = 0
 
     def positions(self, values: pa.StringArray) -> Array:
-        """Return where each of some texts is."""
+        """Add texts and return their positions."""
         encoded: Any = pc.dictionary_encode(values)
         found = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(values)) if len(values) else np.empty(0, np.int32)
         positions = (found + np.int32(self._count)).astype(_POSITION)
@@ -215,7 +215,7 @@ class _Texts:
 
 
 def _lengths_and_data(texts: pa.StringArray) -> bytes:
-    """Return length:int32 and UTF-8 of each text, one after the other."""
+    """Return length:int32 and UTF-8 of each text, in order."""
     offsets, data = binary_buffers(texts)
     count = len(texts)
     starts = offsets[:-1].astype(np.int64) + 4 * np.arange(count)

@@ -1,4 +1,4 @@
-"""The two messages of Pinot's `server.proto`, as classes of Protobuf, described by name, number and type.
+"""The two messages of Pinot's `server.proto`, as Protobuf classes created from descriptors.
 
 service PinotQueryServer { rpc Submit(ServerRequest) returns (stream ServerResponse); }
 """
@@ -41,7 +41,7 @@ def _add(message: Any, number: int, name: str, kind: str, *, repeated: bool = Fa
     return field
 
 
-_pool = descriptor_pool.DescriptorPool()  # of its own: a client in this process may have the file in the usual one
+_pool = descriptor_pool.DescriptorPool()  # separate: a client in this process may use the file in the default one
 _pool.Add(_file())
 ServerRequest: Any = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.ServerRequest"))
 ServerResponse: Any = message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{_PACKAGE}.ServerResponse"))

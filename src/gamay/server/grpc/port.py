@@ -1,4 +1,4 @@
-"""The port itself: when it is taken, what is encrypted there, how many calls it takes."""
+"""The gRPC port: binding, encryption, and limits on calls."""
 
 import importlib.util
 from collections.abc import Collection
@@ -14,9 +14,9 @@ from gamay.server.answering.executor import QueryExecutor
 from gamay.server.answering.running import RunningQueries
 from gamay.server.instance.instance import ServerInstance
 
-# requests hold a query and names of segments
+# requests contain a query and names of segments
 _REQUEST_BYTES_MAX = 64 << 20
-# calls that are answered side by side: most of the time they wait for their readers
+# concurrent calls: most of the time they wait for their readers
 _CALLS_MAX = 64
 _WAITING_MAX = 1000
 _KEEPALIVE_MS = 60_000
@@ -30,12 +30,12 @@ _LAST_PORT = 65_535
 
 
 class GrpcPort:
-    """A port that is taken at once, and answers from `start` on. port: 0 takes a free one; the attribute tells which."""
+    """A port that is bound immediately, and answers from `start` on. port: 0 takes a free one; see the attribute."""
 
     def __init__(self, port: int, host: str, tls: TlsSettings | None = None, others: Collection[int] = ()) -> None:
-        """tls: what encrypts it. others: ports of this process, which do not listen yet.
+        """tls: enables encryption. others: ports of this process that do not listen yet.
 
-        Raises InUseError when another process has the port, InvalidConfigError for no port or a certificate that cannot be.
+        Raises InUseError if another process uses the port, InvalidConfigError for an invalid port or certificate.
         """
         if not 0 <= port <= _LAST_PORT:
             raise InvalidConfigError(f"{port} is no port for gRPC: a port is a number from 1 to {_LAST_PORT}")
@@ -45,7 +45,7 @@ class GrpcPort:
             )
         if importlib.util.find_spec("grpc") is None or importlib.util.find_spec("google") is None:
             raise InvalidConfigError("the gRPC port of a server needs grpcio and Protobuf: pip install 'gamay[grpc]'")
-        import grpc  # the process may have no such port
+        import grpc  # imported here: the process may not need gRPC
 
         self._threads = ThreadPoolExecutor(_CALLS_MAX, thread_name_prefix="server-grpc")
         self._queue: QueryQueue | None = None
@@ -72,9 +72,9 @@ class GrpcPort:
         clock: Clock,
         threads: int = 4,
     ) -> None:
-        """Begin to answer.
+        """Start answering.
 
-        running: where calls are listed. access: who may ask. threads: how many read segments at the same time.
+        running: the registry of calls. access: who may query. threads: the number of threads that read segments.
         """
         import grpc
 
@@ -93,7 +93,7 @@ class GrpcPort:
         self._server.start()
 
     def stop(self, within_s: float = 0) -> None:
-        """Take no more calls, let those that run end, or end them after so long, and close the port."""
+        """Stop accepting calls, wait for running ones up to the timeout, then abort them, and close the port."""
         self._server.stop(within_s).wait()
         if self._queue is not None:
             self._queue.shutdown(wait=False)

@@ -1,7 +1,7 @@
-"""One call: a selection of one table's segments, answered batch by batch.
+"""One call: a selection of one table's segments, answered in batches.
 
-What is wrong with a query comes as Pinot's clients expect it, as a table of an exception with Pinot's number; what is wrong
-with the call itself, or with who sends it, as a status of gRPC. Neither can be taken for the end of the rows.
+Errors in a query are sent as Pinot's clients expect, as a table with an exception and Pinot's error code; errors in
+the call itself, or in its authorization, as a gRPC status. Neither can be mistaken for the end of the rows.
 """
 
 import logging
@@ -56,13 +56,13 @@ from gamay.sql.query import Query
 _log = logging.getLogger(__name__)
 
 INTERFACE = "the gRPC port"
-# gRPC's own clients take no larger messages unless they are told to
+# below gRPC's default limit on received messages
 MESSAGE_BYTES_MAX = 3 << 20
-# Pinot's client takes as much
+# the limit of Pinot's client
 WHOLE_BYTES_MAX = 128 << 20
 _BATCH_ROWS = 16_384
 _SHOWN_TEXT = 1000
-# readers take their time between batches
+# readers may be slow between batches
 _TIMEOUT_MS = 300_000
 _RIGHT = Right("Query", Level.READ, Scope.NAMED, (("table",),))
 _STATUSES = {
@@ -76,7 +76,7 @@ _STATUSES = {
 
 @dataclass(slots=True)
 class _Scan:
-    """What one call reads. skip, left: rows before the first one that is sent, and those that may still be."""
+    """State of one call. skip, left: rows to skip before the first one sent, and the number still to send."""
 
     table: str
     bound: BoundQuery
@@ -88,7 +88,7 @@ class _Scan:
 
 
 class Submissions:
-    """Answerer of the calls of a server's gRPC port, on whose threads it waits; what they read runs on those of `queue`."""
+    """Handler of the calls of a server's gRPC port. Calls wait on the port's threads; reads run on those of `queue`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Submissions:
             yield _response(DATA, encode_failure(error.code.code, error.client_message()))
         except GamayError as error:
             context.abort(_STATUSES.get(error.http_status, grpc.StatusCode.INTERNAL), str(error))
-        except Exception:  # noqa: BLE001 - whatever a client sends ends its call, not the port
+        except Exception:  # noqa: BLE001 - an error may only end its call, not the port
             _log.exception("a query by gRPC failed: %s", request.sql[:_SHOWN_TEXT])
             context.abort(grpc.StatusCode.INTERNAL, "The query failed for a reason that is a defect of Gamay; see the log")
 
@@ -141,19 +141,18 @@ class Submissions:
             yield _response(WHOLE, self._worked(scan, partial(_all_encoded, batches, scan)))
 
     def _sender(self, metadata: "dict[str, str]", context: Any) -> Principal:
-        """Return who sent a call; brokers and clients of Pinot name themselves in the message, others in gRPC's headers."""
+        """Return the principal of a call; Pinot's brokers and clients authenticate in the message, others in gRPC's
+        headers."""
         headers = {key.lower(): value for key, value in context.invocation_metadata()}
         given = metadata.get(AUTHORIZATION) or headers.get(AUTHORIZATION)
         return self._logins.principal_of_call(given, address_of_peer(context.peer(), INTERFACE), INTERFACE)
 
     def _begun(self, query: Query, segments: Sequence[str], principal: Principal, context: Any) -> _Scan:
-        """Find the segments, and what the query means there. Raises GamayError."""
+        """Find the segments, and bind the query. Raises GamayError."""
         table = query.table or ""
         _RIGHT.check(principal, "GET", {"table": table})
         if not principal.sees_rows_of(table):
-            raise ForbiddenError(
-                f"{principal.name} may not see all rows of table {table}; ask a broker, which leaves them out"
-            )
+            raise ForbiddenError(f"{principal.name} may not see all rows of table {table}; ask a broker, which filters them")
         layout = self._instance.layout_of(table)
         if layout is None or self._instance.table(table) is None:
             raise NotFoundError(f"Table not found: {table}{_type_hint(table)}")
@@ -174,7 +173,7 @@ class Submissions:
         return _Scan(table, bound, found, deadline, bound.offset, bound.limit, counters)
 
     def _worked(self, scan: _Scan, work: Any) -> Any:
-        """Wait for the turn of some work for a scan, and for its end. Raises GamayError."""
+        """Run some work for a scan in the queue, and wait for its result. Raises GamayError."""
 
         def watched() -> Any:
             before = guard.enter(scan.deadline)
@@ -214,7 +213,7 @@ _ONLY_SELECTIONS = "The gRPC port of a server answers selections of one table wi
 
 
 def _selection(sql: str) -> Query:
-    """Raises QueryError for what cannot be a selection of one table."""
+    """Parse a selection of one table. Raises QueryError for other queries."""
     query = parse_query(sql)
     if (
         query.table is None
@@ -232,7 +231,7 @@ def _type_hint(table: str) -> str:
 
 
 def _next_encoded(batches: Iterator[tuple[Vector, ...]], scan: _Scan) -> list[bytes] | None:
-    """Return the next batch in messages that are not too large, None at the end."""
+    """Return the next batch as messages within the size limit, None at the end."""
     columns = next(batches, None)
     return None if columns is None else list(_encoded(columns, scan.bound))
 
@@ -249,7 +248,7 @@ def _encoded(columns: tuple[Vector, ...], bound: BoundQuery) -> Iterator[bytes]:
 
 
 def _all_encoded(batches: Iterator[tuple[Vector, ...]], scan: _Scan) -> bytes:
-    """Return all rows in one message. Raises QueryError 245 when they are too many for one."""
+    """Return all rows in one message. Raises QueryError 245 if they exceed its size."""
     parts, num_bytes = [], 0
     for columns in batches:
         parts.append(columns)

@@ -35,7 +35,7 @@ from gamay.web.metrics_page import metrics_page
 from gamay.web.openapi import ARROW, FILE, LIST, TEXT
 from gamay.web.request_forms import UsualForm
 
-# what paths take behind `?`, for /help
+# query parameters of paths, for /help
 _PARAMETERS = {
     "/health": ("checkType",),
     "/tables/{table}/segments/metadata": ("segments", "columns"),
@@ -47,7 +47,7 @@ _PARAMETERS = {
     "/tables/{table}/size": ("detailed",),
     "/table/{table}/size": ("detailed",),
 }
-# what is no JSON object
+# responses that are not JSON objects
 _ANSWERS = {
     "/segments/{table}/{segment}": FILE,
     "/segments/{table}/{segment}/upload": TEXT,
@@ -56,7 +56,7 @@ _ANSWERS = {
     "/debug/queries/resourceUsage": LIST,
     "/tables/{table}/readView": ARROW,
 }
-# those of them that may come several times
+# parameters that may be repeated
 _REPEATABLE = {
     "/tables/{table}/segments/metadata": ("segments", "columns"),
     "/tables/{table}/metadata": ("columns",),
@@ -66,7 +66,7 @@ _REPEATABLE = {
 
 
 class ServerApp:
-    """The handlers. is_ready: whether everything assigned at the start is loaded, and what queries run is compiled."""
+    """The handlers. is_ready: whether all segments assigned at the start are loaded, and the kernels of queries compiled."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class ServerApp:
         more: Sequence[Route] = (),
         queries: RunningQueries | None = None,
     ) -> None:
-        """access: who may ask. more: routes of the process, beside those of the role. queries: those of other processes."""
+        """access: who may use it. more: routes of the process, besides those of the role. queries: those of other
+        processes."""
         self._queries = queries or RunningQueries()
         self._more = more
         self._instance = instance
@@ -121,17 +122,17 @@ class ServerApp:
         return UsualForm(app if self._access.is_open else Guarded(app, Logins(self._access), SERVER_RIGHTS))
 
     async def liveness(self, _: Request) -> Response:
-        """Say that the process answers."""
+        """Return whether the process is alive."""
         return PlainTextResponse("OK")
 
     async def readiness(self, request: Request) -> Response:
-        """Say whether the server is ready."""
+        """Return whether the server is ready."""
         if self._is_ready() or request.query_params.get("checkType") == "liveness":
             return PlainTextResponse("OK")
         return PlainTextResponse("Server is not ready, status: STARTING", status_code=503)
 
     async def metrics(self, request: Request) -> Response:
-        """Tell what the server measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
+        """Return the server's metrics in the format of Prometheus, or as OpenMetrics if that is accepted."""
         return metrics_page(request, [lambda: measure_server(self._instance)])
 
     async def tables(self, request: Request) -> Response:
@@ -155,14 +156,15 @@ class ServerApp:
         return JSONResponse({name: str(loaded.crc) for name, loaded in sorted(data.snapshot().items())})
 
     async def metadata(self, request: Request) -> Response:
-        """Show what is known of a segment."""
+        """Return the metadata of a segment."""
         table, segment = request.path_params["table"], request.path_params["segment"]
         columns = request.query_params.getlist("columns")
         found = await run_in_threadpool(describe_segments, self._instance, table, [segment], columns)
         return JSONResponse(found[segment]) if segment in found else _no_table(request)
 
     async def archive(self, request: Request) -> Response:
-        """Send the archive of a loaded segment: to other servers, and to the controller where the deep store lacks it."""
+        """Return the archive of a loaded segment, for other servers, and for the controller if the deep store does not
+        have it."""
         table, segment = request.path_params["table"], request.path_params["segment"]
         data = self._instance.table(table)
         if data is None:
@@ -187,24 +189,24 @@ class ServerApp:
         return JSONResponse(await run_in_threadpool(consumers.consuming_info, table))
 
     async def realtime_status(self, request: Request) -> Response:
-        """Show offsets, lag, rates, memory, builds and errors of a table's consumers."""
+        """Return offsets, lag, rates, memory, builds and errors of a table's consumers."""
         consumers, table = self._instance.consumers, request.path_params["table"]
         if consumers is None or self._instance.table(table) is None:
             return _no_table(request)
         return JSONResponse(await run_in_threadpool(consumers.status, table))
 
     async def stale(self, request: Request) -> Response:
-        """List the segments of a table that are not stored as its config asks for."""
+        """List the segments of a table whose storage differs from its config."""
         stale = await run_in_threadpool(self._instance.stale_segments, request.path_params["table"])
         return JSONResponse({"segments": stale})
 
     async def errors(self, request: Request) -> Response:
-        """Tell why segments of a table are in the ERROR state."""
+        """Return the reasons why segments of a table are in the ERROR state."""
         failures = self._instance.failures(request.path_params["table"])
         return JSONResponse({"errors": {name: failure.reason for name, failure in sorted(failures.items())}})
 
     async def reload_progress(self, request: Request) -> Response:
-        """Tell how many of the `segments` in the body were loaded since `sinceMs`, and why others could not be."""
+        """Return how many of the `segments` in the body were loaded since `sinceMs`, and the failures of others."""
         document = load_json(await request.body(), "body")
         since_ms = document.get("sinceMs") if isinstance(document, dict) else None
         if isinstance(since_ms, bool) or not isinstance(since_ms, int):
@@ -214,7 +216,7 @@ class ServerApp:
         return JSONResponse({"loaded": loaded, "failures": dict(failures)})
 
     async def reload_status(self, request: Request) -> Response:
-        """Tell how many of a table's segments, or of the named ones, were loaded since a time in milliseconds."""
+        """Return how many of a table's segments, or of the named ones, were loaded since a time in milliseconds."""
         table, since = request.path_params["table"], request.query_params.get("reloadJobTimestamp", "")
         data = self._instance.table(table)
         if data is None:
@@ -229,11 +231,11 @@ class ServerApp:
         return JSONResponse({"totalSegmentCount": len(names), "successCount": loaded, "segmentReloadFailures": told})
 
     async def upload(self, request: Request) -> Response:
-        """Bring a loaded segment to the deep store, and answer with the URL of the copy; its record stays as it is."""
+        """Upload a loaded segment to the deep store, and return the URL of the copy; its record is not changed."""
         return await self._uploaded(request, lambda copy: PlainTextResponse(copy.url))
 
     async def upload_described(self, request: Request) -> Response:
-        """Bring a loaded segment to the deep store, and tell of the copy."""
+        """Upload a loaded segment to the deep store, and describe the copy."""
         name = request.path_params["segment"]
         return await self._uploaded(
             request,
@@ -256,31 +258,31 @@ class ServerApp:
         return JSONResponse(self._queries.usage())
 
     async def cancel(self, request: Request) -> Response:
-        """End the work for a query; who waits for it gets error 503."""
+        """Cancel a query; its client gets error 503."""
         query_id = request.path_params["query_id"]
         if not self._queries.cancel(query_id):
             return PlainTextResponse(f"Query: {query_id} not found on the server: {self._instance.id}", status_code=404)
         return PlainTextResponse(f"Cancelled query: {query_id}")
 
     async def valid_docs(self, request: Request) -> Response:
-        """Tell which rows of a segment count, where rows replace each other."""
+        """Return the valid docs of a segment of an upsert table."""
         table, segment = request.path_params["table"], request.path_params["segment"]
         kind = request.query_params.get("validDocIdsType", "SNAPSHOT")
         return JSONResponse(await run_in_threadpool(valid_doc_bitmap, self._instance, table, segment, kind))
 
     async def valid_doc_counts(self, request: Request) -> Response:
-        """Tell how many rows of the `segments` in the body, or of all, count."""
+        """Return the number of valid docs of the `segments` in the body, or of all."""
         table, kind = request.path_params["table"], request.query_params.get("validDocIdsType", "SNAPSHOT")
         names = _named_in(await request.body())
         return JSONResponse(await run_in_threadpool(valid_doc_counts, self._instance, table, names, kind))
 
     async def read_view(self, request: Request) -> Response:
-        """Send rows of segments as an Arrow stream, and tell which rows are valid, all as of one moment."""
+        """Return rows of segments as an Arrow stream, together with valid docs, as of one moment."""
         body = await run_in_threadpool(read_view, self._instance, request.path_params["table"], await request.body())
         return Response(body, media_type="application/vnd.apache.arrow.stream")
 
     async def size(self, request: Request) -> Response:
-        """Tell how many bytes a table's loaded segments have on disk."""
+        """Return the bytes of a table's loaded segments on disk."""
         table = request.path_params["table"]
         data = self._instance.table(table)
         if data is None:

@@ -1,4 +1,4 @@
-"""Copies that a server brings to the deep store because somebody asks for it."""
+"""Upload of segments to the deep store on request."""
 
 import shutil
 import tempfile
@@ -19,10 +19,10 @@ class StoredCopy:
 
 
 def store_copy(instance: ServerInstance, table: str, segment: str) -> StoredCopy:
-    """Bring a loaded segment of a REALTIME table to the deep store; its record stays as it is.
+    """Upload a loaded segment of a REALTIME table to the deep store; its record is not changed.
 
-    Raises NotFoundError when it is not loaded, InvalidConfigError when it is of another table or this server does not reach
-    the deep store, OSError when that does not answer.
+    Raises NotFoundError if it is not loaded, InvalidConfigError for another table or if this server cannot access
+    the deep store, OSError if that does not answer.
     """
     if table_type_of(table) is not TableType.REALTIME:
         raise InvalidConfigError(f"segments of '{table}' are not uploaded by servers: they came from the deep store")

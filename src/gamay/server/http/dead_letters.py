@@ -1,4 +1,4 @@
-"""HTTP: what a server could not take from a stream, and which of it was written to the stream again."""
+"""HTTP: a server's dead letters, and their replay."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,25 +43,25 @@ def dead_letter_routes(instance: ServerInstance) -> list[Route]:
 
 
 def _entries(letters: DeadLetters, request: Request, _: bytes) -> list[dict[str, Any]]:
-    """List the last messages of a table's stream that are no rows."""
+    """List the latest messages of a table's stream that could not become rows."""
     return letters.entries(_limit(request))
 
 
 def _replayable(letters: DeadLetters, request: Request, _: bytes) -> dict[str, Any]:
-    """List where messages are that can be written to the stream again and were not, the oldest first."""
+    """List the positions of messages that can be replayed and have not been, the oldest first."""
     places, more = letters.replayable(_limit(request))
     return {"messages": [{"partition": partition, "offset": offset} for partition, offset in places], "more": more}
 
 
 def _find(letters: DeadLetters, _: Request, body: bytes) -> dict[str, Any]:
-    """Return the dead letters at the `messages` in the body, some at a time, and which of these were replayed."""
+    """Return some of the dead letters at the `messages` in the body, and which of these were replayed."""
     entries, replayed = letters.find({place for place, _ in _messages(body)})
     found = [{"partition": partition, "offset": offset, "replayedTo": to} for (partition, offset), to in replayed.items()]
     return {"deadLetters": entries, "replayed": found}
 
 
 def _replayed(letters: DeadLetters, _: Request, body: bytes) -> dict[str, Any]:
-    """Remember that the `messages` in the body were written to the stream again, at their `replayedTo`."""
+    """Record that the `messages` in the body were written to the stream again, at their `replayedTo`."""
     replayed = {}
     for place, message in _messages(body):
         if not isinstance(to := message.get("replayedTo"), str):

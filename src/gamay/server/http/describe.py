@@ -1,4 +1,4 @@
-"""What a server tells of its segments, in the shape that the controller and clients know."""
+"""Descriptions of a server's segments, in Pinot's format."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,16 +31,16 @@ _INDEXES = {
 def describe_segments(
     instance: ServerInstance, table: str, names: Collection[str] = (), columns: Sequence[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Return the metadata of a typed table's segments, or of the named ones, consuming ones among them, by name.
+    """Return the metadata of a typed table's segments, or of the named ones, including consuming ones, by name.
 
-    columns: those to list with their indexes, `*` for all; of consuming segments none are listed.
+    columns: those to list with their indexes, `*` for all; not listed for consuming segments.
     """
     data = instance.table(table)
     if data is None:
         return {}
     contents = data.contents()
     chosen = [name for name in (*contents.loaded, *contents.consuming) if not names or name in names]
-    is_stream = table_type_of(table) is TableType.REALTIME  # only then records know more, the offsets of rows
+    is_stream = table_type_of(table) is TableType.REALTIME  # only then records have additional information, the offsets
     records = instance.records(table, chosen) if is_stream else {}
     layout = instance.layout_of(table)
     time = layout and layout.config.time_column
@@ -63,13 +63,13 @@ def describe_segments(
 
 
 def _unit(time: DateTimeFormat) -> Mapping[str, Any]:
-    """Return the unit of a time column, as Pinot tells it: that of numbers; what is a text has milliseconds."""
+    """Return the unit of a time column, as in Pinot: that of numbers; milliseconds for texts."""
     unit = time.unit if time.kind is DateTimeKind.EPOCH else TimeUnit.MILLISECONDS
     return {"timeUnit": unit.name, "timeGranularitySec": unit.to_millis(1) // 1000}
 
 
 def _bare(name: str, created_ms: int | None, num_docs: int) -> dict[str, Any]:
-    """Return what is known of any segment, with all keys in their order."""
+    """Return the description common to all segments, with all keys in Pinot's order."""
     return {
         "segmentName": name,
         "schemaName": None,
@@ -113,7 +113,7 @@ def _described(loaded: LoadedSegment, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _star_trees(segment: ImmutableSegment) -> list[dict[str, Any]]:
-    """Return the star-trees that a segment has; of damaged ones, which no query uses, none."""
+    """Return the star-trees of a segment; none if they are damaged, as queries do not use them then."""
     try:
         trees = segment.star_trees(verify=False)
     except CorruptSegmentError:
@@ -133,7 +133,7 @@ def _star_trees(segment: ImmutableSegment) -> list[dict[str, Any]]:
 
 
 def _index_sizes(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, int]:
-    """Return the bytes of each index of a column, those of several columns under each of these."""
+    """Return the bytes of each index of a column, including indexes on several columns."""
     sizes = column.index_sizes()
     for index in segment.indexes:
         if column.name in index.declaration.columns:
@@ -142,13 +142,13 @@ def _index_sizes(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, int
 
 
 def index_flags(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, str]:
-    """Return which indexes a column has, as YES or NO under Pinot's names, those that are never built among them."""
+    """Return which indexes a column has, as YES or NO by Pinot's names, including those that are never built."""
     found = {_INDEXES[part]: "YES" for part in _index_sizes(segment, column) if part in _INDEXES}
     return dict.fromkeys(_INDEXES.values(), "NO") | found
 
 
 def column_details(segment: ImmutableSegment, column: ColumnMeta) -> dict[str, Any]:
-    """Return what is known of a column of a segment."""
+    """Return the description of a segment's column."""
     stats = column.stats
     return {
         "columnName": column.name,

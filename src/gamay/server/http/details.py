@@ -1,4 +1,4 @@
-"""HTTP: what a server tells of all segments of a table together, and of its place in the cluster."""
+"""HTTP: aggregated details of a table's segments, and of the instance."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -33,34 +33,35 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
         return answer
 
     def all_loaded(table: str, loaded: Mapping[str, LoadedSegment], _: Request) -> dict[str, Any]:
-        """Tell whether every segment that should be ONLINE here is."""
+        """Return whether every segment that should be ONLINE here is."""
         missing = instance.missing_segments(table)
         ends = [end for one in loaded.values() if (end := one.segment.info.end_time_ms) is not None]
         reason = f"not loaded: {', '.join(missing[:_MISSING_SHOWN])}" if missing else None
         return {"valid": not missing, "invalidReason": reason, "maxEndTimeMs": max(ends, default=-1)}
 
     def segments(table: str, _: Mapping[str, LoadedSegment], request: Request) -> dict[str, Any]:
-        """Show each segment, or the named ones."""
+        """Describe each segment, or the named ones."""
         wanted, columns = request.query_params.getlist("segments"), request.query_params.getlist("columns")
         return describe_segments(instance, table, wanted, columns)
 
     def tiers(table: str, loaded: Mapping[str, LoadedSegment], _: Request) -> dict[str, Any]:
-        """Tell the tier of each loaded segment, as its record says, and which segments are still consuming."""
+        """Return the tier of each loaded segment, according to its record, and the consuming segments."""
         data, records = instance.table(table), instance.records(table, loaded)
         mutable = () if data is None else data.contents().consuming
         of_segments = {name: (records[name].tier if name in records else "") or None for name in sorted(loaded)}
         return {"tableName": table, "segmentTiers": of_segments, "mutableSegments": sorted(mutable)}
 
     def need_reload(table: str, _: Mapping[str, LoadedSegment], __: Request) -> dict[str, Any]:
-        """Tell whether a segment is not stored as the table config asks for."""
+        """Return whether the storage of any segment differs from the table config."""
         return {"needReload": bool(instance.stale_segments(table)), "instanceId": instance.id}
 
     def stale(table: str, _: Mapping[str, LoadedSegment], __: Request) -> list[dict[str, Any]]:
-        """List the segments that are not stored as the table config asks for."""
+        """List the segments whose storage differs from the table config."""
         return [{"segmentName": name, "stale": True, "reason": _STALE} for name in instance.stale_segments(table)]
 
     def metadata(table: str, loaded: Mapping[str, LoadedSegment], request: Request) -> dict[str, Any]:
-        """Add up sizes, rows and keys; for the columns asked for (`*`: all), bytes and cardinalities over the segments."""
+        """Return total sizes, rows and keys; for the requested columns (`*`: all), bytes and cardinalities over the
+        segments."""
         keys = {partition: {instance.id: count} for partition, count in upsert_keys(instance, table).items()}
         return {**_metadata(table, loaded, request), "upsertPartitionToServerPrimaryKeyCountMap": keys}
 
@@ -78,17 +79,17 @@ def detail_routes(instance: ServerInstance) -> list[Route]:
 
 def _instance_routes(instance: ServerInstance) -> list[Route]:
     async def pools(_: Request) -> Response:
-        """Tell the pool of the instance by tag."""
+        """Return the pool of the instance by tag."""
         return JSONResponse(dict(instance.pools()))
 
     async def disk(_: Request) -> Response:
-        """Tell how full the disk of the segments is."""
+        """Return the usage of the segments' disk."""
         folder, total, used = await run_in_threadpool(instance.disk_usage)
         shown = {"instanceId": instance.id, "path": str(folder)}
         return JSONResponse({**shown, "totalSpaceBytes": total, "usedSpaceBytes": used})
 
     async def primary_keys(_: Request) -> Response:
-        """Tell how many primary keys the tables have whose rows replace each other, or that drop repeated ones."""
+        """Return the numbers of primary keys of upsert and dedup tables."""
         return JSONResponse(await run_in_threadpool(instance_keys, instance, instance.clock.now_ms()))
 
     return [

@@ -1,7 +1,7 @@
-"""What whoever reads a table from the deep store cannot find there: rows that are still consumed, and which rows are valid.
+"""Data for readers of a table from the deep store that is not there: consuming rows, and valid docs.
 
-All of it is as it was at one moment, between two batches of rows, so that it fits together: a row that has been replaced is
-told of as such exactly when the one that replaced it is among those that are told.
+All of it is as of one moment, between two batches of rows, so that it is consistent: a replaced row is reported as
+invalid exactly when the row that replaced it is visible.
 """
 
 import base64
@@ -27,13 +27,13 @@ _FORM = '{"sql": "SELECT …", "rows": [segments], "counting": [segments], "dele
 
 
 def read_view(instance: ServerInstance, table: str, body: bytes) -> bytes:
-    """Return an Arrow IPC stream: the rows of segments that a selection finds; in its schema's metadata JSON of the rest.
+    """Return an Arrow IPC stream of the rows that a selection finds; its schema's metadata has JSON with the rest.
 
-    body: `sql`, the selection; `rows`: the segments to read; `counting`: those to tell of which rows are valid; `deleting`:
-    whether valid rows that delete their keys, which queries do not see, are told of as well. The JSON:
-    `counting`, by segment {crc, rows: a roaring bitmap in base64} where not all rows do; `present`, the names of
-    all segments here; `missing`, those asked for that are not here.
-    Raises InvalidConfigError for another body, NotFoundError for a table that is not here, QueryError as `bind` does.
+    body: `sql`, the selection; `rows`: the segments to read; `counting`: those whose valid docs to return; `deleting`:
+    whether rows that delete their keys, which queries do not see, are included in the valid docs. The JSON:
+    `counting`, by segment {crc, rows: a roaring bitmap in base64} unless all rows are valid; `present`, the names of
+    all segments here; `missing`, the requested ones that are not here.
+    Raises InvalidConfigError for an invalid body, NotFoundError for a missing table, QueryError like `bind`.
     """
     data, layout = instance.table(table), instance.layout_of(table)
     if data is None or layout is None:
@@ -78,7 +78,7 @@ def _asked(body: bytes) -> tuple[str, list[str], list[str], bool]:
 
 
 def _segment(contents: Contents, name: str) -> Segment | None:
-    """Return a segment as it is now, after the valid rows were taken: it has all of them."""
+    """Return a segment's current state; called after the snapshot of valid docs, so that it has all of them."""
     if (loaded := contents.loaded.get(name)) is not None:
         return loaded.segment
     growing = contents.consuming.get(name)

@@ -1,4 +1,4 @@
-"""Who may ask servers for what. The columns: `gamay.cluster.access.rights`."""
+"""The rights needed for each route of servers. The columns: `gamay.cluster.access.rights`."""
 
 from gamay.cluster.access.rights import read_rights
 from gamay.web.help_page import HELP_RIGHTS

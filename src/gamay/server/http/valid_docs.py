@@ -1,9 +1,9 @@
-"""Which rows of segments count, told to whoever compacts them.
+"""The valid docs of segments, for compaction.
 
 | type | rows |
 | --- | --- |
-| `SNAPSHOT` | the latest rows of their keys, as they were last stored on disk |
-| `IN_MEMORY` | the same, as they are now |
+| `SNAPSHOT` | the latest rows of their keys, as last stored on disk |
+| `IN_MEMORY` | the current latest rows of their keys |
 | `SNAPSHOT_WITH_DELETE`, `IN_MEMORY_WITH_DELETE` | without those that delete their keys |
 """
 
@@ -21,9 +21,9 @@ KINDS = ("SNAPSHOT", "SNAPSHOT_WITH_DELETE", "IN_MEMORY", "IN_MEMORY_WITH_DELETE
 
 
 def valid_doc_bitmap(instance: ServerInstance, table: str, segment: str, kind: str) -> dict[str, Any]:
-    """Return the rows of one segment that count, as a bitmap in base64 (roaring, portable).
+    """Return the valid docs of one segment, as a bitmap in base64 (roaring, portable).
 
-    Raises NotFoundError when the segment is not loaded, or nothing is known of its rows, InvalidConfigError.
+    Raises NotFoundError if the segment is not loaded or its valid docs are unknown, InvalidConfigError.
     """
     loaded = _loaded(instance, table).get(segment)
     if loaded is None:
@@ -43,9 +43,9 @@ def valid_doc_bitmap(instance: ServerInstance, table: str, segment: str, kind: s
 
 
 def valid_doc_counts(instance: ServerInstance, table: str, segments: Sequence[str], kind: str) -> list[dict[str, Any]]:
-    """Return how many rows of segments count, of all that are loaded unless some are named.
+    """Return the numbers of valid docs of segments, by default of all loaded ones.
 
-    Segments that are not loaded, or of which nothing is known, are left out. Raises NotFoundError, InvalidConfigError.
+    Segments that are not loaded, or whose valid docs are unknown, are omitted. Raises NotFoundError, InvalidConfigError.
     """
     loaded, checked = _loaded(instance, table), _checked(kind)
     found = []
@@ -90,7 +90,7 @@ def _rows(instance: ServerInstance, table: str, loaded: LoadedSegment, kind: str
     docs, keys = loaded.docs, instance.upserts.upsert(table)
     if docs is None or keys is None:
         return None  # in this table every row is valid
-    # a row that deletes its key is needed while older ones lie elsewhere; then it does not count any more by itself
+    # a row that deletes its key is needed while older rows exist elsewhere; later it becomes invalid by itself
     with_deleted = not kind.endswith("_WITH_DELETE") or keys.settings.keeps_deleted
     if kind.startswith("IN_MEMORY"):
         return docs.snapshot(with_deleted).bitmap()

@@ -1,1 +1,1 @@
-"""What a server has, and what it should have: ideal states in, current states out. Start at `instance`."""
+"""Reconciliation of a server with the ideal states, and reporting of current states. Start at `instance`."""

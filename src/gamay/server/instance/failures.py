@@ -1,4 +1,4 @@
-"""Segments that a server could not load: why, how often it was tried, and when it is tried again."""
+"""Segments that a server could not load: reasons, attempts and retries."""
 
 import logging
 from collections.abc import Collection
@@ -17,7 +17,7 @@ _RETRY_LONGEST_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a segment is in the ERROR state, and how often loading it was tried."""
+    """The reason why a segment is in the ERROR state, and the number of attempts to load it."""
 
     reason: str
     attempts: int
@@ -25,9 +25,9 @@ class Failure:
 
 
 class SegmentFailures:
-    """Keeps the failures of all tables; may be called from any thread.
+    """The failures of all tables. Thread-safe.
 
-    counts: of the server; work: where it is noted that a segment is to be tried again.
+    counts: of the server; work: the queue for retries.
     """
 
     def __init__(self, counts: ServerCounts, work: WorkQueue, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class SegmentFailures:
         self._failures: dict[tuple[str, str], Failure] = {}
 
     def of(self, table: str) -> dict[str, Failure]:
-        """Return why segments of a table are in the ERROR state."""
+        """Return the failures of a table's segments in the ERROR state."""
         return {segment: failure for (name, segment), failure in list(self._failures.items()) if name == table}
 
     def has(self, table: str, segment: str) -> bool:
@@ -45,7 +45,7 @@ class SegmentFailures:
         return (table, segment) in self._failures
 
     def note(self, table: str, segment: str, error: Exception) -> None:
-        """Note that a segment could not be loaded, and have it tried again, later each time."""
+        """Record that a segment could not be loaded, and schedule a retry with increasing delay."""
         before = self._failures.get((table, segment))
         attempts = 1 if before is None else before.attempts + 1
         kind = "damaged" if isinstance(error, CorruptSegmentError) else "not loaded"
@@ -55,10 +55,10 @@ class SegmentFailures:
         self._work.retry(table, segment, min(_RETRY_FIRST_S * 2 ** (attempts - 1), _RETRY_LONGEST_S))
 
     def forget(self, table: str, segment: str) -> None:
-        """Note that a segment was loaded."""
+        """Record that a segment was loaded."""
         self._failures.pop((table, segment), None)
 
     def forget_others(self, table: str, wanted: Collection[str]) -> None:
-        """Forget the segments of a table that are not to be here any more."""
+        """Remove the failures of segments that are no longer assigned to this server."""
         for segment in self.of(table).keys() - wanted:
             self.forget(table, segment)

@@ -1,4 +1,4 @@
-"""A server of the cluster: brings what it has loaded in line with the ideal states that name it, and reports it."""
+"""A server of the cluster: reconciles its loaded segments with the ideal states, and reports its state."""
 
 import logging
 import shutil
@@ -40,10 +40,10 @@ _log = logging.getLogger(__name__)
 
 
 class ServerInstance:
-    """Loads, swaps and drops segments between `start` and `stop`, on a thread of its own, and consumes streams.
+    """A server: loads, swaps and drops segments between `start` and `stop`, on its own thread, and consumes streams.
 
-    consuming: makes what consumers need, when the first table comes that consumes; a server without it leaves consuming
-    segments alone. key_defaults: what this server decides about tables with primary keys.
+    consuming: creates the resources of consumers, when the first consuming table is assigned; without it, consuming
+    segments are ignored. key_defaults: this server's defaults for tables with primary keys.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class ServerInstance:
 
     @property
     def clock(self) -> Clock:
-        """What tells the time here."""
+        """The server's clock."""
         return self._clock
 
     @property
     def store(self) -> MetadataStore:
-        """Where the cluster's records are."""
+        """The metadata store with the cluster's records."""
         return self._registry.store
 
     @property
     def ready(self) -> bool:
-        """Whether everything that was assigned at the start has been loaded, or has failed to load."""
+        """Whether all segments assigned at the start have been loaded, or have failed to load."""
         return self._ready and not self._work.is_stopped
 
     def tables(self) -> list[str]:
@@ -103,7 +103,7 @@ class ServerInstance:
 
     @property
     def consumers(self) -> "ConsumerManager | None":
-        """What consumes on this server, None when it is not to."""
+        """The manager of this server's consumers, None if it does not consume."""
         transitions = self._made_transitions()
         return None if transitions is None else transitions.manager
 
@@ -113,11 +113,11 @@ class ServerInstance:
 
     @property
     def peer_failures(self) -> Counter[str]:
-        """How often other servers did not give a segment, by typed table."""
+        """The number of failed downloads from other servers, by typed table."""
         return self._loader.sources.peer_failures
 
     def failures(self, table: str) -> dict[str, Failure]:
-        """Return why segments of a table are in the ERROR state."""
+        """Return the failures of a table's segments in the ERROR state."""
         return self._failures.of(table)
 
     def stale_segments(self, table: str) -> list[str]:
@@ -148,7 +148,7 @@ class ServerInstance:
 
     @property
     def host_name(self) -> str:
-        """The machine that this instance runs on, as its record says; empty until it has one."""
+        """The host of this instance, according to its record; empty until it has one."""
         if not self._host_name:
             found = self._registry.get_instance(self.id)
             self._host_name = "" if found is None else found.host
@@ -156,36 +156,36 @@ class ServerInstance:
 
     @property
     def deep_store(self) -> "DeepStore | None":
-        """Where copies of segments are; None where this server does not reach it."""
+        """The deep store; None if this server cannot access it."""
         return self._loader.sources.store
 
     @property
     def folder(self) -> Path:
-        """Where the segments are."""
+        """The folder of the segments."""
         return self._loader.root
 
     def disk_usage(self) -> tuple[Path, int, int]:
-        """Return the folder, the bytes of the disk on which it is, and how many of them are in use."""
+        """Return the folder, the size of its disk in bytes, and the bytes in use."""
         folder = next(path for path in (self.folder, *self.folder.parents) if path.exists())
         usage = shutil.disk_usage(folder)
         return folder, usage.total, usage.used
 
     def layout_of(self, table: str) -> TableLayout | None:
-        """Return how a typed table is stored now, None when it is gone."""
+        """Return the current storage layout of a typed table, None if it does not exist."""
         return self._loader.layout_of(table)
 
     def hidden_segments(self, table: str) -> Collection[str]:
-        """Return the segments of a typed table that replacements hide at this moment."""
+        """Return the segments of a typed table that are currently hidden by replacements."""
         return self._registry.get_lineage(table).hidden_segments()
 
     def recheck(self, table: str) -> None:
-        """Compare all checksums of a table soon: what is damaged is no longer served, and fetched again where possible."""
+        """Schedule a verification of a table's checksums: damaged segments are withdrawn, and fetched again if possible."""
         self._work.note_suspect(table)
 
-    # life
+    # lifecycle
 
     def start(self) -> None:
-        """Load what is assigned, announce the instance, and follow changes."""
+        """Load the assigned segments, announce the instance, and follow changes."""
         store = self._registry.store
         self._cancels = [
             store.watch(paths.IDEAL_STATES, self._on_ideal_state),
@@ -208,7 +208,7 @@ class ServerInstance:
         self._ready = True
 
     def _load_first(self, table: str) -> None:
-        """Load what is assigned of a table, and only then remove what no longer is: where nobody can tell, all stays."""
+        """Load the assigned segments of a table, and only then remove the others; if the assignment is unknown, keep all."""
         self._reconcile(table, None)
         if table in self._resting:
             return
@@ -217,7 +217,7 @@ class ServerInstance:
         self._loader.remove_strays(table, used, self._failures.of(table))
 
     def stop(self) -> None:
-        """Stop following changes; what is loaded stays readable for queries that run."""
+        """Stop following changes; loaded segments stay readable for running queries."""
         for cancel in self._cancels:
             cancel()
         self._work.stop()
@@ -230,11 +230,11 @@ class ServerInstance:
         self.upserts.close()
 
     def _transitions_of(self, table: str) -> "ConsumingTransitions | None":
-        """Return what brings the consumers of a typed table in line with its ideal state; None where there are none."""
+        """Return the component that reconciles the consumers of a typed table; None if it has none."""
         return self._made_transitions() if table_type_of(table) is TableType.REALTIME else None
 
     def _made_transitions(self) -> "ConsumingTransitions | None":
-        """Return the same of any table, made now and imported now: a process without streams has no use for it."""
+        """Return the component that reconciles consumers, creating and importing it on first use."""
         if self._consuming is None:
             return None
         with self._transitions_lock:
@@ -251,7 +251,7 @@ class ServerInstance:
                     self._transitions.start()
             return self._transitions
 
-    # notifications: they only note what to look at
+    # notifications: they only queue work
 
     def _on_ideal_state(self, path: str) -> None:
         if path == paths.IDEAL_STATES:
@@ -276,7 +276,7 @@ class ServerInstance:
             transitions.note(table)
 
     def _on_consumed(self, table: str, segment: str) -> None:
-        """A consumer has left: the segment is now loaded like any other, unless what it built is there already."""
+        """Handle the end of a consumer: load its segment like any other, unless its build is already served."""
         self._work.note_segment(table, segment)
 
     def _on_message(self, path: str) -> None:
@@ -292,7 +292,7 @@ class ServerInstance:
                 self._guarded("all tables", partial(self._look_again, work))
             for table in sorted({*work.tables, *work.changed}):
                 self._guarded(table, partial(self._reconcile, table, work.changed.get(table, set())))
-                self._note_table(table)  # consumers that could not start are tried again with the rest
+                self._note_table(table)  # consumers that could not start are retried with the rest
             for table in sorted(work.suspects):
                 self._guarded(table, partial(self._recheck, table))
             if work.messages:
@@ -301,7 +301,7 @@ class ServerInstance:
                 self._guarded(f"the reload of {work.reload.table}", partial(self._reload, work.reload))
 
     def _begin_session(self) -> None:
-        """Announce the instance again, and forget what it reported in the session that ended."""
+        """Announce the instance again, and discard the states reported in the former session."""
         self._states.forget()
         try:
             self._announce()
@@ -313,7 +313,7 @@ class ServerInstance:
         announce(self._registry.store, self.id)
 
     def _look_again(self, work: PendingWork) -> None:
-        """Compare every record of every table with what is loaded."""
+        """Queue a comparison of all records of all tables with the loaded segments."""
         for table in {*self._registry.assigned_tables(), *self._tables}:
             work.tables.add(table)
             work.note_segments(table, *self._registry.segment_names(table))
@@ -323,11 +323,11 @@ class ServerInstance:
             action()
         except GamayError as error:
             _log.error("%s: %s failed: %s", self.id, what, error)
-        except Exception:  # noqa: BLE001 - one table's broken record must not keep the others from being served
+        except Exception:  # noqa: BLE001 - a broken record of one table must not affect the others
             _log.exception("%s: %s failed", self.id, what)
 
     def _reconcile(self, table: str, changed: set[str] | None) -> None:
-        """Load, swap and drop what differs from the ideal state; `changed` None compares every record."""
+        """Load, swap and drop segments that differ from the ideal state; `changed` None compares every record."""
         ideal = self._registry.get_ideal_state(table)
         if ideal is None or self._is_another(ideal):
             self._drop(table)
@@ -353,7 +353,7 @@ class ServerInstance:
             if not record.complete or (segment in loaded and loaded[segment].crc == record.crc):
                 continue
             if segment in consumed:
-                continue  # its consumer keeps its rows, or leaves
+                continue  # its consumer keeps its rows, or ends
             if (
                 segment not in loaded
                 and self._failures.has(table, segment)
@@ -371,15 +371,15 @@ class ServerInstance:
         self._resting.discard(table)
 
     def _rest(self, table: str) -> None:
-        """Let go of a table that is switched off; its files stay, so that it comes back as after a start of the server.
+        """Unload a disabled table; its files are kept, so that it is loaded later as after a restart of the server.
 
-        Which rows of a key are valid cannot be told of segments alone where keys expire, so snapshots must not go with what
-        is in memory; and what is in memory must not outlive the consumers that go on from the snapshots.
+        If keys expire, valid docs cannot be derived from segments alone, so the snapshots must be kept; and the state in
+        memory must be dropped together with the consumers, which continue from the snapshots.
         """
         with self._without_transitions():
             ideal, data = self._registry.get_ideal_state(table), self._data_of(table)
             if ideal is None or ideal.enabled:
-                return  # it was switched on again meanwhile
+                return  # it was enabled again meanwhile
             if self._transitions is not None:
                 self._transitions.end(table)
             self._resting.add(table)
@@ -389,16 +389,16 @@ class ServerInstance:
         self._states.report(table)
 
     def _without_transitions(self) -> AbstractContextManager[object]:
-        """Return what holds off the consumers that are to begin or end."""
+        """Return a context that blocks starts and ends of consumers."""
         return nullcontext() if self._transitions is None else self._transitions.applying
 
     def _is_another(self, ideal: Assignment) -> bool:
-        """Whether a table was deleted and made anew while this server did not look."""
+        """Whether a table was deleted and created again unnoticed by this server."""
         known = self._created.get(ideal.resource, "")
         return bool(known and ideal.created) and known != ideal.created
 
     def _drop(self, table: str) -> None:
-        """Let go of a table that is gone, with its files; consumers of one that has its name now begin again later."""
+        """Remove a deleted table with its files; consumers of a new table with its name are started again later."""
         with self._without_transitions():
             ideal = self._registry.get_ideal_state(table)
             if ideal is not None and not self._is_another(ideal):
@@ -418,7 +418,7 @@ class ServerInstance:
         return self._tables.setdefault(table, TableData(table))
 
     def _serve(self, table: str, segment: str, folder: Path) -> None:
-        """Let queries see a segment that was built here, in place of the consuming one."""
+        """Replace a consuming segment by the one that was built here."""
         self._swap(self._data_of(table), {segment: self._loader.adopt(table, segment, folder)})
         self._states.report(table)
 
@@ -430,7 +430,7 @@ class ServerInstance:
         force_download: bool = False,
         verify_on_use: bool | None = None,
     ) -> dict[str, LoadedSegment]:
-        """Load segments in parallel; those that fail are noted and tried again later."""
+        """Load segments in parallel; failures are recorded and retried later."""
 
         def load(record: SegmentRecord) -> LoadedSegment | None:
             try:
@@ -457,7 +457,7 @@ class ServerInstance:
             node = store.get(path)
             if node is None:
                 continue
-            # A message that fails is not kept: it would fail again, and all that come after it would wait.
+            # A failing message is dropped: it would fail again, and block all later ones.
             self._guarded(f"message {name}", partial(self._handle_message, node.value))
             store.delete(path)
 
@@ -477,9 +477,9 @@ class ServerInstance:
         self.reload(table, segments, force_download=message.simple.get("forceDownload") == "true")
 
     def reload(self, table: str, segments: Sequence[str], *, force_download: bool = False) -> None:
-        """Have segments loaded again, all of the table's when none is named; the old ones are visible until then.
+        """Schedule a reload of segments, by default all of the table; the old ones stay visible until then.
 
-        Those that could not be loaded are tried again, too. `reload_progress` tells how far it is.
+        Failed segments are retried, too. See `reload_progress`.
         """
         data = self._tables.get(table)
         if data is not None:
@@ -515,7 +515,7 @@ class ServerInstance:
         layout = self._loader.layout_of(data.name)
         try:
             has_keys = layout is not None and self.upserts.of(data.name, layout) is not None
-        except InvalidConfigError as refused:  # a class that cannot be imported: the table would show invalid rows
+        except InvalidConfigError as refused:  # a class cannot be imported: without it the table would show invalid rows
             for name in fresh:
                 self._failures.note(data.name, name, refused)
             fresh, has_keys = {}, False
@@ -531,7 +531,7 @@ class ServerInstance:
                 self._loader.remove(old)
 
     def reload_progress(self, table: str, segments: Sequence[str], since_ms: int) -> tuple[int, Mapping[str, str]]:
-        """Return how many segments were loaded since then, and the reasons of those that failed since then."""
+        """Return how many segments were loaded since a time, and the reasons of those that failed since then."""
         data = self._tables.get(table)
         loaded = data.snapshot() if data else {}
         done = sum(1 for name in segments if name in loaded and loaded[name].loaded_ms >= since_ms)

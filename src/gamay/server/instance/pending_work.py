@@ -1,4 +1,4 @@
-"""What a server's thread is to look at: notifications only note it, failed loads come again after a while."""
+"""Queue of a server's pending work, filled by notifications and by retries of failed loads."""
 
 import heapq
 import threading
@@ -11,7 +11,7 @@ from gamay.base.clock import Clock
 
 @dataclass
 class Reload:
-    """Segments of a table that are to be loaded again, in this order, from the deep store with `force_download`."""
+    """Segments of a table to reload, in this order, from the deep store if `force_download`."""
 
     table: str
     segments: list[str]
@@ -20,11 +20,11 @@ class Reload:
 
 @dataclass
 class PendingWork:
-    """Work that a server has to do, as noted since it last looked.
+    """Work that has accumulated since the last `take`.
 
-    everything: the connection to the metadata store was lost. session: it has begun another session, without what this
-    server reported. changed: segments whose record changed, by table. suspects: tables with a segment that a query found to
-    be damaged. reload: a few segments to be loaded again.
+    everything: the connection to the metadata store was lost. session: the store has started a new session, without the
+    states that this server reported. changed: segments whose record changed, by table. suspects: tables with a segment that
+    a query found to be damaged. reload: a few segments to reload.
     """
 
     everything: bool = False
@@ -36,14 +36,14 @@ class PendingWork:
     reload: Reload | None = None
 
     def note_segments(self, table: str, *segments: str) -> None:
-        """Look at these segments of a table."""
+        """Add segments of a table."""
         self.changed.setdefault(table, set()).update(segments)
 
 
 class WorkQueue:
-    """Gathers work until it is taken, all at once; one thread takes, any may note.
+    """Queue from which all pending work is taken at once; one thread takes, any may add.
 
-    Only of reloads a few segments are given at a time: building indexes takes long, and all else must not wait for it.
+    Only reloads are limited to a few segments at a time, so that other work does not wait for index builds.
     """
 
     def __init__(self, clock: Clock, reloaded_at_once: int) -> None:
@@ -57,58 +57,58 @@ class WorkQueue:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether there is nothing to do any more."""
+        """Whether the queue is stopped."""
         return self._stopped
 
     def note_session(self) -> None:
-        """Announce the server again and look at everything: the store's session is another one."""
+        """Queue a new announcement and a full comparison, because the store's session has changed."""
         with self._wake:
             self._work.session = self._work.everything = True
             self._wake.notify_all()
 
     def announce_later(self) -> None:
-        """Announce the server again as soon as there is something else to do: the store wakes it when it is back."""
+        """Queue a new announcement without waking the thread, which the store does when it is back."""
         with self._wake:
             self._work.session = True
 
     def note_everything(self) -> None:
-        """Look at all tables and messages."""
+        """Queue all tables and messages."""
         with self._wake:
             self._work.everything = self._work.messages = True
             self._wake.notify_all()
 
     def note_table(self, table: str) -> None:
-        """Look at the table's ideal state."""
+        """Queue a table's ideal state."""
         with self._wake:
             self._work.tables.add(table)
             self._wake.notify_all()
 
     def note_segment(self, table: str, segment: str) -> None:
-        """Look at a segment's record."""
+        """Queue a segment's record."""
         with self._wake:
             self._work.note_segments(table, segment)
             self._wake.notify_all()
 
     def note_messages(self) -> None:
-        """Look at the server's messages."""
+        """Queue the server's messages."""
         with self._wake:
             self._work.messages = True
             self._wake.notify_all()
 
     def note_suspect(self, table: str) -> None:
-        """Compare the checksums of a table."""
+        """Queue the verification of a table's checksums."""
         with self._wake:
             self._work.suspects.add(table)
             self._wake.notify_all()
 
     def retry(self, table: str, segment: str, delay_s: float) -> None:
-        """Look at a segment again after a while."""
+        """Queue a segment after a delay."""
         with self._wake:
             heapq.heappush(self._retries, (self._clock.monotonic_s() + delay_s, table, segment))
             self._wake.notify_all()
 
     def note_reload(self, table: str, segments: Sequence[str], *, force_download: bool) -> None:
-        """Load segments again, after those that are to be already."""
+        """Queue a reload of segments, after the reloads queued before."""
         with self._wake:
             self._reloads.append(Reload(table, list(segments), force_download))
             self._wake.notify_all()
@@ -123,13 +123,13 @@ class WorkQueue:
         return Reload(first.table, some, first.force_download)
 
     def stop(self) -> None:
-        """Give no more work away."""
+        """Stop the queue."""
         with self._wake:
             self._stopped = True
             self._wake.notify_all()
 
     def take(self) -> PendingWork | None:
-        """Wait for something to do and take all of it, but of reloads the next few segments; None after `stop`."""
+        """Wait for work and take all of it, but only the next few segments of reloads; None after `stop`."""
         with self._wake:
             while True:
                 if self._stopped:

@@ -1,4 +1,4 @@
-"""A server's current states: what of each table's ideal state is here, written for the cluster to see."""
+"""A server's current states: the state of each assigned segment, written to the metadata store."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from gamay.server.loading.table import TableData
 
 
 class CurrentStates:
-    """Writes them where they have changed; may be called from any thread. data_of: what queries see of a typed table."""
+    """Writer of changed current states. Thread-safe. data_of: returns the visible data of a typed table."""
 
     def __init__(
         self, instance_id: str, registry: Registry, data_of: Callable[[str], TableData], failures: SegmentFailures
@@ -23,11 +23,11 @@ class CurrentStates:
         self._written: dict[str, dict[str, str]] = {}
 
     def forget(self) -> None:
-        """Note that nothing is written any more: the session that it was written in has ended."""
+        """Discard the record of written states, because their session has ended."""
         self._written.clear()
 
     def report(self, table: str, *, anew: bool = False) -> None:
-        """Write the table's current state, if it is another than before. anew: in any case, what was written is gone."""
+        """Write the table's current state if it has changed. anew: in any case, because the written state is lost."""
         with self._lock:
             if anew:
                 self._written.pop(table, None)
@@ -42,7 +42,7 @@ class CurrentStates:
                 self._written[table] = states
 
     def _states(self, table: str, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Return the states of the segments that are here; a committed one is CONSUMING until it should be ONLINE."""
+        """Return the states of the present segments; a committed one is CONSUMING until it should be ONLINE."""
         contents = self._data_of(table).contents()
         states: dict[str, str] = {}
         for segment, state in sorted(wanted.items()):

@@ -1,4 +1,4 @@
-"""Brings the consumers of a server in line with the ideal states, on a thread that no download holds up."""
+"""Reconciliation of a server's consumers with the ideal states, on a thread that is not blocked by downloads."""
 
 import logging
 import threading
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumingTransitions:
-    """Starts consumers, tells them that their segments are ONLINE, and stops them.
+    """Controller of consumers: starts them, informs them that their segments are ONLINE, and stops them.
 
-    data_of: what queries see of a typed table. report: writes the table's current state. failed: notes that a segment is
-    in the ERROR state, and has it tried again; begun: notes that it is not any more. resting: the typed tables that are
-    switched off, or were and are not loaded again yet.
+    data_of: returns the visible data of a typed table. report: writes the table's current state. failed: records that a
+    segment is in the ERROR state, and schedules a retry; begun: clears the error. resting: the typed tables that are
+    disabled, or were and are not loaded again yet.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class ConsumingTransitions:
         self._resting = resting
         self._wake = threading.Condition()
         self.applying = threading.Lock()
-        """Held while consumers of a table begin and end; who forgets a table takes it."""
+        """Held while consumers of a table start and end, and while a table is removed."""
         self._tables: set[str] = set()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="server-consuming", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow what `note` tells."""
+        """Start processing the tables queued by `note`."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -70,7 +70,7 @@ class ConsumingTransitions:
         self.manager.close()
 
     def note(self, table: str) -> None:
-        """Look at a table soon."""
+        """Queue a table."""
         with self._wake:
             self._tables.add(table)
             self._wake.notify_all()
@@ -85,17 +85,17 @@ class ConsumingTransitions:
             for table in sorted(tables):
                 try:
                     self.apply(table)
-                except Exception:  # noqa: BLE001 - one table's broken record must not keep others from being consumed
-                    _log.exception("%s: the consumers of %s cannot be brought in line", self._server, table)
+                except Exception:  # noqa: BLE001 - a broken record of one table must not affect others
+                    _log.exception("%s: the consumers of %s cannot be reconciled", self._server, table)
 
     def apply(self, table: str) -> None:
-        """Bring the consumers of a typed table in line with its ideal state."""
+        """Reconcile the consumers of a typed table with its ideal state."""
         if table_type_of(table) is TableType.REALTIME:
             with self.applying:
                 self._apply(table)
 
     def end(self, table: str) -> None:
-        """End all consumers of a table whose keys are forgotten with them; `applying` is held."""
+        """Stop all consumers of a table whose key state is dropped with them; `applying` must be held."""
         data = self._data_of(table)
         for segment in self.manager.consumers(table):
             self.manager.stop(data, segment)
@@ -103,18 +103,19 @@ class ConsumingTransitions:
             self.manager.drop_prefetch(table, segment)
 
     def drop(self, table: str) -> None:
-        """End all consumers of a table and forget it; `applying` is held."""
+        """Stop all consumers of a table and remove its state; `applying` must be held."""
         self.end(table)
         self.manager.forget(table)
 
     def _apply(self, table: str) -> None:
-        # Asked before the ideal state is read: who is to consume there nevertheless was OFFLINE in between, if only briefly.
+        # Read before the ideal state: a segment that is CONSUMING in it nevertheless was OFFLINE in between, if only
+        # briefly.
         consumers = self.manager.consumers(table)
         given_up = {name for name, consumer in consumers.items() if consumer.gave_up}
         beyond = {name for name, consumer in consumers.items() if consumer.is_beyond}
         ideal = self._registry.get_ideal_state(table)
         if ideal is not None and (not ideal.enabled or table in self._resting):
-            return  # its consumers end with its keys: begun again, they would find nothing of what their rows had replaced
+            return  # its consumers end with its keys: started again, they would miss the rows that their own have replaced
         states = ideal.segments_of(self._server) if ideal is not None else {}
         self.manager.assign(table, [segment for segment, state in states.items() if state in (CONSUMING, ONLINE)])
         data = self._data_of(table)
@@ -123,20 +124,20 @@ class ConsumingTransitions:
                 self.manager.stop(data, segment)
         for segment in beyond:
             self.manager.stop(data, segment)
-            self.manager.leave(table, segment)  # it may be complete by now, and is to be loaded
+            self.manager.leave(table, segment)  # it may be complete by now, and must be loaded
         consumers = self.manager.consumers(table)
         started = set(states) - set(consumers) - set(data.snapshot())
         for segment in consumers:
             if states.get(segment) not in (CONSUMING, ONLINE):
                 self.manager.stop(data, segment)
             elif states[segment] == ONLINE:
-                # Before its successor begins: the rows that a consumer has beyond the end are the successor's first ones.
+                # Before its successor starts: a consumer's rows beyond the end are the successor's first ones.
                 self._end(data, segment)
         for segment in sorted(started):
             if states[segment] in (CONSUMING, ONLINE):
                 self._begin(data, segment, states[segment])
         for segment in self.manager.prefetched_behind(table):
-            if states.get(segment) != CONSUMING:  # its end is decided, and nothing follows here
+            if states.get(segment) != CONSUMING:  # its end is decided, and its successor is not consumed here
                 self.manager.drop_prefetch(table, segment)
         if consumers or CONSUMING in states.values():
             self._report(table)
@@ -151,7 +152,7 @@ class ConsumingTransitions:
             record = self._registry.get_segment(data.name, segment)
             layout = self._layout_of(data.name)
             if record is None or record.complete or layout is None:
-                return  # what is complete is loaded like any other segment
+                return  # a complete segment is loaded like any other
             if state == ONLINE and not record.end_offset:
                 return
             self.manager.start(data, record, layout, self._before(data.name, record))
@@ -161,7 +162,7 @@ class ConsumingTransitions:
             self._begun(data.name, segment)
 
     def _before(self, table: str, record: SegmentRecord) -> str | None:
-        """Return the segment consumed here that ends where the one of `record` begins."""
+        """Return the predecessor of a record's segment if it is consumed here."""
         name = LlcName.must_parse(record.name)
         known = [LlcName.must_parse(segment) for segment in self.manager.consumers(table)]
         before = max((n for n in known if n.partition == name.partition and n.sequence < name.sequence), default=None)
@@ -169,7 +170,7 @@ class ConsumingTransitions:
         return found.name if found is not None and found.end_offset == record.start_offset else None
 
     def _readable(self, table: str, segment: str) -> SegmentRecord | None:
-        """Return a record, None also where it is damaged: others must go on, and a change of it is looked at again."""
+        """Return a record, None also if it is damaged: it must not block others, and its repair triggers a new attempt."""
         try:
             return self._registry.get_segment(table, segment)
         except CorruptRecordError as error:

@@ -1,4 +1,4 @@
-"""Bringing what is loaded in line with the ideal states: fetching, checking, opening, swapping, reporting.
+"""Loading of segments: fetching, verifying, opening and swapping.
 
-Start at `instance`.
+Start at `loader`.
 """

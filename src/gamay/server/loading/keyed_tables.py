@@ -1,4 +1,4 @@
-"""Making the keys of a table from its config: imported when the first table comes whose rows have keys."""
+"""Creation of a table's primary keys from its config; imported with the first table that has keys."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from gamay.upsert.tables.table import TableUpsert
 
 
 def keyed_table(layout: TableLayout, folder: Path, clock: Clock, defaults: ServerDefaults, host: Host) -> KeyedTable | None:
-    """Return the keys of a table, None when it has no use for them. Raises InvalidConfigError.
+    """Return the keys of a table, None if it does not need them. Raises InvalidConfigError.
 
-    folder: for its snapshots. host: what its server does for it.
+    folder: for its snapshots. host: the interface to its server.
     """
     settings = UpsertSettings.of(layout.config, layout.schema, defaults)
     dedup = DedupSettings.of(layout.config, layout.schema, defaults)
@@ -29,5 +29,5 @@ def keyed_table(layout: TableLayout, folder: Path, clock: Clock, defaults: Serve
 
 
 def upsert_of(keys: KeyedTable) -> TableUpsert | None:
-    """Return the keys of a table whose rows replace each other, None for those that only drop repeated ones."""
+    """Return the keys of an upsert table, None for a dedup table."""
     return keys if isinstance(keys, TableUpsert) else None

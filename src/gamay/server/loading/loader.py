@@ -1,4 +1,4 @@
-"""Fetching a segment, checking it, and opening it."""
+"""Fetching, verifying and opening of segments."""
 
 import logging
 import shutil
@@ -25,10 +25,10 @@ _TEMPORARY = ".tmp-"
 
 @dataclass(frozen=True, slots=True)
 class SegmentLoader:
-    """Keeps a server's copies under `root/<typed table>/<segment>__<crc>/`.
+    """Loader of a server's copies, which are in `root/<typed table>/<segment>__<crc>/`.
 
-    sources: where copies come from. layout_of: tells how the segments of a typed table should be stored, None when the
-    table is gone. A copy whose indexes had to be built anew lies in
+    sources: for downloads. layout_of: returns the storage layout of a typed table, None if the
+    table does not exist. A copy with rebuilt indexes is in
     `<segment>__<crc>__<fingerprint of the layout>/`.
     """
 
@@ -42,12 +42,12 @@ class SegmentLoader:
     def load(
         self, table: str, record: SegmentRecord, *, force_download: bool = False, verify_on_use: bool | None = None
     ) -> LoadedSegment:
-        """Return the segment, ready for queries: from the copy on disk when it is sound, else downloaded.
+        """Return the segment, ready for queries: from an intact copy on disk, else downloaded.
 
-        verify_on_use: whether the checksums of a copy that is here already are compared when a query first reads a column,
-        not now; by default what the loader was made with. What is downloaded is always compared at once.
-        Its indexes are brought in line with the table config; where that fails, they stay as they were.
-        Raises CorruptSegmentError when the download is not what the record says, NotFoundError, DiskFullError, OSError.
+        verify_on_use: verify the checksums of an existing copy when a query first reads a column,
+        not now; the default is the loader's. Downloads are always verified immediately.
+        Indexes are updated to the table config; if that fails, they are left unchanged.
+        Raises CorruptSegmentError if the download does not match the record, NotFoundError, DiskFullError, OSError.
         """
         lazy = self.verify_on_use if verify_on_use is None else verify_on_use
         layout = self._layout(table, record)
@@ -59,7 +59,7 @@ class SegmentLoader:
                     return found
                 found.segment.close()
             except CorruptSegmentError as error:
-                _log.warning("the copy of segment %s of %s is damaged, it is made again: %s", record.name, table, error)
+                _log.warning("the copy of segment %s of %s is damaged, it is rebuilt: %s", record.name, table, error)
         loaded = self._load_as_pushed(table, record, layout, force_download, lazy)
         if layout is None or rebuilt is None:
             return loaded
@@ -68,13 +68,13 @@ class SegmentLoader:
     def _in_line(
         self, table: str, loaded: LoadedSegment, layout: TableLayout, rebuilt: Path, record: SegmentRecord
     ) -> LoadedSegment:
-        """Return a segment with the indexes and star-trees of its table; where they cannot be built, as it is."""
+        """Return a segment with the indexes and star-trees of its table; unchanged if they cannot be built."""
         if layout.matches(loaded.segment.info) and _has_extras(layout, loaded):
             return loaded
         try:
             return self._rebuild(loaded, layout, rebuilt, record)
         except (InvalidConfigError, DiskFullError) as error:
-            _log.error("segment %s of %s keeps its indexes, they cannot be built anew: %s", record.name, table, error)
+            _log.error("segment %s of %s keeps its indexes, they cannot be rebuilt: %s", record.name, table, error)
             return loaded
 
     def _layout(self, table: str, record: SegmentRecord) -> TableLayout | None:
@@ -85,7 +85,7 @@ class SegmentLoader:
         self, table: str, record: SegmentRecord, layout: TableLayout | None, force_download: bool, lazy: bool
     ) -> LoadedSegment:
         folder = self._folder(table, record)
-        if folder.exists() and not force_download:  # first: whom to fetch it from may be away
+        if folder.exists() and not force_download:  # first: the source to download from may be down
             try:
                 return self._open(folder, record, layout, owned=True, lazy=lazy)
             except CorruptSegmentError as error:
@@ -94,10 +94,10 @@ class SegmentLoader:
         if in_place is not None:
             return self._open(in_place, record, layout, owned=False, lazy=lazy)
         self._download(table, folder, record)
-        return self._open(folder, record, layout, owned=True, lazy=True)  # compared in `_download`
+        return self._open(folder, record, layout, owned=True, lazy=True)  # verified in `_download`
 
     def adopt(self, table: str, name: str, folder: Path) -> LoadedSegment:
-        """Return a segment that was built on this server, having moved its folder among the copies, with its star-trees.
+        """Move a segment that was built on this server, with its star-trees, into the folder of copies, and return it.
 
         Raises CorruptSegmentError, OSError.
         """
@@ -109,7 +109,7 @@ class SegmentLoader:
         built = self._open(final, record, layout, owned=True)
         if layout is None or not layout.matches(
             built.segment.info
-        ):  # other indexes are wanted since: a reload has them built
+        ):  # the config has changed since: a reload builds the indexes
             return built
         return self._in_line(table, built, layout, self._folder(table, record, layout.fingerprint()), record)
 
@@ -119,9 +119,9 @@ class SegmentLoader:
             shutil.rmtree(loaded.folder, ignore_errors=True)
 
     def remove_strays(self, table: str, kept: set[Path], failed: Container[str] = ()) -> None:
-        """Remove folders of a table that no loaded segment uses, and what interrupted downloads left.
+        """Remove folders of a table that no loaded segment uses, and remains of interrupted downloads.
 
-        failed: segments that could not be loaded now; their copies stay, for the cause may be another.
+        failed: segments that could not be loaded; their copies are kept, as these may not be the cause.
         """
         folder = self.root / table
         if not folder.is_dir():
@@ -145,7 +145,7 @@ class SegmentLoader:
                 fresh = scratch / "segment"
                 shutil.rmtree(fresh, ignore_errors=True)
                 unpack(archive, fresh)
-                # Checked before it takes the place of what may still be a sound copy.
+                # Verified before it replaces a copy that may be intact.
                 self._open(fresh, record, None, owned=True).segment.close()
                 return fresh
 
@@ -159,7 +159,7 @@ class SegmentLoader:
 
     @contextmanager
     def _scratch(self, folder: Path, record: SegmentRecord) -> Iterator[Path]:
-        """Give a folder beside `folder`, the copy to be made; it is gone afterwards. Raises DiskFullError."""
+        """Yield a temporary folder next to `folder`, the copy to be created. Raises DiskFullError."""
         scratch = folder.parent / f"{_TEMPORARY}{self.ids.new()}"
         with full_disk_explained(f"cannot make a copy of segment '{record.name}'", folder.parent):
             scratch.mkdir(parents=True)
@@ -183,7 +183,7 @@ class SegmentLoader:
     ) -> LoadedSegment:
         in_memory = layout is not None and layout.in_memory
         segment = open_segment(folder, verify_on_use=lazy, in_memory=in_memory, own_indexes=rebuilt)
-        # Other indexes make another CRC; the folder's name says from which copy they were built.
+        # Rebuilt indexes change the CRC; the folder's name contains the CRC of the original copy.
         if segment.name != record.name or (segment.info.crc != record.crc and not rebuilt):
             segment.close()
             raise CorruptSegmentError(
@@ -194,12 +194,12 @@ class SegmentLoader:
 
 
 def _has_extras(layout: TableLayout, loaded: LoadedSegment) -> bool:
-    """Whether a segment has what lies beside its columns, undamaged: star-trees and secondary indexes."""
+    """Whether a segment has intact star-trees and secondary indexes according to its layout."""
     return layout.matches_star_trees(loaded.segment, verify=True) and layout.matches_indexes(loaded.segment)
 
 
 def _segments_of(folder: Path) -> tuple[str, str]:
-    """Return the segments that a copy may be of, by its name: `<segment>__<crc>` or `<segment>__<crc>__<fingerprint>`."""
+    """Return the possible segments of a copy, by its name: `<segment>__<crc>` or `<segment>__<crc>__<fingerprint>`."""
     name = folder.name.rpartition("__")[0]
     return name, name.rpartition("__")[0]
 

@@ -1,4 +1,4 @@
-"""Where a server gets a segment from: the deep store, a controller that reaches it, or another server that has it."""
+"""Sources of segments: the deep store, a controller that can access it, or another server that has the segment."""
 
 import itertools
 import logging
@@ -25,7 +25,7 @@ _PEER = "another server, "
 
 
 class Members(Protocol):
-    """Who else may have a segment; URLs of HTTP interfaces, in the order in which they are to be asked."""
+    """Other members of the cluster that may have a segment, as URLs of HTTP interfaces, in the order to try them."""
 
     def controllers(self) -> Sequence[str]:
         """Return the controllers that are alive."""
@@ -38,7 +38,7 @@ class Members(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoMembers:
-    """Members of a cluster that nobody knows: there are none to ask."""
+    """Implementation without members."""
 
     def controllers(self) -> Sequence[str]:
         return ()
@@ -48,7 +48,7 @@ class NoMembers:
 
 
 class ClusterMembers:
-    """Members as their records tell. own_id: of this server. shuffle: puts peers in an order of chance."""
+    """Members according to the cluster's records. own_id: of this server. shuffle: randomises the order of peers."""
 
     def __init__(self, registry: Registry, own_id: str, shuffle: Callable[[list[str]], None]) -> None:
         self._registry = registry
@@ -75,9 +75,9 @@ class ClusterMembers:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSources:
-    """Fetches the copies of segments.
+    """Fetching of copies of segments.
 
-    store: the deep store, None where this server does not reach it: controllers do. headers: of what members are asked.
+    store: the deep store, None if this server cannot access it, but controllers can. headers: of requests to members.
     """
 
     store: DeepStore | None = None
@@ -85,10 +85,10 @@ class SegmentSources:
     members: Members = field(default_factory=NoMembers)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     peer_failures: "Counter[str]" = field(default_factory=Counter)
-    """How often another server did not give a segment, by typed table."""
+    """The number of failed downloads from other servers, by typed table."""
 
     def in_place(self, record: SegmentRecord) -> Path | None:
-        """Return the folder of a segment that can be opened where it is, None when it must be fetched."""
+        """Return the folder of a segment that can be opened in place, None if it must be fetched."""
         url = record.download_url
         return self.store.in_place(url) if self.store is not None and self.store.owns(url) else None
 
@@ -97,9 +97,9 @@ class SegmentSources:
     ) -> T:
         """Return what `accept` returns for the archive from the first source whose archive it accepts.
 
-        accept: raises CorruptSegmentError for one that is not it. peers: whether the table's servers may be asked.
-        Raises CorruptSegmentError when that is what all sources gave, NotFoundError when nobody has the segment,
-        DiskFullError, OSError: the text names all sources and what was wrong with each.
+        accept: raises CorruptSegmentError for a wrong one. peers: whether the table's servers may be asked.
+        Raises CorruptSegmentError if the archives of all sources are wrong, NotFoundError if no source has the segment,
+        DiskFullError, OSError: the message names all sources with their errors.
         """
         failures: list[tuple[str, Exception]] = []
         for name, get in self._candidates(table, record, peers):
@@ -110,7 +110,7 @@ class SegmentSources:
             except (GamayError, OSError) as error:
                 if isinstance(error, OSError) and error.errno in NO_ROOM:
                     raise
-                _log.warning("segment %s of %s cannot be had from %s: %s", record.name, table, name, error)
+                _log.warning("segment %s of %s cannot be fetched from %s: %s", record.name, table, name, error)
                 failures.append((name, error))
                 self.peer_failures[table] += name.startswith(_PEER)
         text = "; ".join(f"{name}: {error}" for name, error in failures) or "no controller and no other server is alive"

@@ -1,4 +1,4 @@
-"""The loaded segments of one table, as an immutable snapshot that queries hold on to."""
+"""The loaded segments of one table, as an immutable snapshot for queries."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ class LoadedSegment:
     """A segment in memory.
 
     folder: where its files are. owned: whether they are this server's copy, to be removed when it is dropped. docs: the
-    valid rows, where rows replace each other.
+    valid docs, in an upsert table.
     """
 
     segment: ImmutableSegment
@@ -35,11 +35,11 @@ class LoadedSegment:
 
 
 class ConsumingSegment:
-    """A segment that still grows: each query takes the rows that there are when it begins.
+    """A segment that still grows: each query uses the rows present at its start.
 
-    freshness_ms: when the last row was written to the stream or, where the stream does not say that, indexed; milliseconds.
-    docs: the valid rows, where rows replace each other. start: where its rows begin. end: where they end, None while
-    more are taken.
+    freshness_ms: when the last row was written to the stream or, if unknown, indexed, in milliseconds.
+    docs: the valid docs, in an upsert table. start: the offset of its first row. end: that after its last row, None while
+    it is consuming.
     """
 
     def __init__(
@@ -59,15 +59,15 @@ class ConsumingSegment:
         self._end = end
 
     def freeze(self) -> tuple[Segment, int]:
-        """Return the rows of this moment, for good, and how fresh they are at least."""
-        freshness_ms = self._freshness_ms()  # first: rows that come between the two only make them fresher
+        """Return an immutable view of the present rows, and a lower bound of their freshness."""
+        freshness_ms = self._freshness_ms()  # first: rows that arrive between the two calls only increase the freshness
         return self._view(), freshness_ms
 
     def freeze_to_end(self) -> "tuple[Segment, int, Offset | None]":
-        """Return what `freeze` does, and where these rows end: None where more may have come meanwhile."""
+        """Return what `freeze` returns, and the end of these rows: None if more may have arrived meanwhile."""
         end = self._end()
         view, freshness_ms = self.freeze()
-        # Asked twice: before that all rows were there, after it that there are none behind them.
+        # Read twice: before, to know that all rows are present; after, to know that there are no later ones.
         return view, freshness_ms, end if end is not None and end == self._end() else None
 
 
@@ -75,8 +75,8 @@ class ConsumingSegment:
 class Contents:
     """The segments of a table at one moment, by name; no name is in both of the first two.
 
-    following: segment -> the one that begins where it ends, of the last ones of each partition. ahead: segment -> rows that
-    are behind its end, while the segment that will have them has not begun.
+    following: segment -> its successor, for the last ones of each partition. ahead: segment -> prefetched rows
+    after its end, while its successor has not started.
     """
 
     loaded: Mapping[str, LoadedSegment]
@@ -85,17 +85,17 @@ class Contents:
     ahead: Mapping[str, ConsumingSegment] = field(default_factory=dict)
 
     def all_docs(self) -> list[SegmentDocs]:
-        """Return the valid rows of every segment that has some."""
+        """Return the valid docs of every segment that has them."""
         found = [*(s.docs for s in self.loaded.values()), *(s.docs for s in self.consuming.values())]
         return [docs for docs in found if docs is not None]
 
 
 class TableData:
-    """What queries see of a table.
+    """The visible data of a table.
 
-    A query takes `contents` once and keeps it: the mappings never change, and Python's reference counts keep the memory
+    A query reads `contents` once and keeps it: the mappings never change, and Python's reference counts keep the memory
     maps of segments alive that were swapped or dropped meanwhile (removing a mapped file frees it only when it is unmapped).
-    So a query sees one consistent set of segments, and nothing is unmapped under its feet.
+    So a query sees one consistent set of segments, and nothing is unmapped during its execution.
     """
 
     def __init__(self, name: str) -> None:
@@ -104,11 +104,11 @@ class TableData:
         self._contents = Contents({}, {})
 
     def contents(self) -> Contents:
-        """Return all segments as they are at this moment, for good; those that consume are to be frozen."""
+        """Return an immutable snapshot of all segments; consuming ones have to be frozen."""
         return self._contents
 
     def snapshot(self) -> Mapping[str, LoadedSegment]:
-        """Return the loaded segments by name, as they are at this moment, for good."""
+        """Return an immutable snapshot of the loaded segments by name."""
         return self._contents.loaded
 
     def pack(self, segment: str, archive: Path) -> None:
@@ -119,9 +119,9 @@ class TableData:
         pack(loaded.folder, archive)
 
     def swap(self, added: Mapping[str, LoadedSegment], removed: Iterable[str] = ()) -> list[LoadedSegment]:
-        """Add or replace loaded segments and remove others, in one step; return those that are no longer visible.
+        """Add or replace loaded segments and remove others atomically; return those that are no longer visible.
 
-        A loaded segment takes the place of a consuming one of its name.
+        A loaded segment replaces a consuming one of its name.
         """
         with self._lock:
             loaded, consuming = self._contents.loaded, self._contents.consuming
@@ -135,9 +135,9 @@ class TableData:
         return gone
 
     def add_consuming(self, segment: ConsumingSegment, after: str | None = None) -> None:
-        """Show a segment that consumes, unless there is a loaded one of its name already.
+        """Publish a consuming segment, unless a loaded one of its name exists.
 
-        after: the segment that ends where this one begins; what was shown as ahead of that is no longer.
+        after: its predecessor, whose prefetched rows are hidden.
         """
         with self._lock:
             contents = self._contents
@@ -145,7 +145,7 @@ class TableData:
                 return
             following, ahead = contents.following, contents.ahead
             if after is not None:
-                # a broker may not know of the last few yet
+                # a broker may not know the last few yet
                 recent = {name: then for name, then in following.items() if then == after or _differs(name, after)}
                 following = {**recent, after: segment.name}
                 ahead = {name: rows for name, rows in ahead.items() if name != after}
@@ -153,19 +153,19 @@ class TableData:
             self._contents = Contents(contents.loaded, consuming, following, ahead)
 
     def show_prefetched(self, segment: str, rows: ConsumingSegment) -> None:
-        """Show rows behind the end of a segment, until they are hidden or the segment that has them begins."""
+        """Publish prefetched rows after the end of a segment, until they are hidden or the successor starts."""
         with self._lock:
             self._contents = replace(self._contents, ahead={**self._contents.ahead, segment: rows})
 
     def hide_prefetched(self, segment: str) -> None:
-        """Show no longer what was ahead of a segment."""
+        """Hide the prefetched rows after a segment."""
         with self._lock:
             if segment in self._contents.ahead:
                 ahead = {name: rows for name, rows in self._contents.ahead.items() if name != segment}
                 self._contents = replace(self._contents, ahead=ahead)
 
     def remove_consuming(self, names: Iterable[str]) -> None:
-        """Show segments no longer that consumed."""
+        """Hide consuming segments."""
         with self._lock:
             gone = frozenset(names)
             still = {name: segment for name, segment in self._contents.consuming.items() if name not in gone}

@@ -1,5 +1,4 @@
-"""The tables of a server whose rows replace each other, or that drop repeated ones: every segment that comes or goes passes
-through here."""
+"""The upsert and dedup tables of a server; all additions and removals of their segments use this module."""
 
 import contextlib
 import logging
@@ -36,11 +35,11 @@ _SCRATCH = ".scratch"
 
 
 class UpsertTables:
-    """Keeps the primary keys of each table that has some.
+    """The primary keys of all upsert and dedup tables.
 
-    folder: for snapshots; store: the deep store, where they are kept, too, None where it is out of reach. A table's settings
-    are read when its first segment comes; a server that is to follow a change of them must be started again, as the change
-    would choose other rows.
+    folder: for snapshots; store: the deep store for shared snapshots, None if not accessible. A table's settings
+    are read with its first segment; a change takes effect only after a restart of the server, as it would change which rows
+    are valid.
     """
 
     def __init__(
@@ -57,14 +56,14 @@ class UpsertTables:
         self._tables: dict[str, KeyedTable | None] = {}
 
     def of(self, table: str, layout: TableLayout | None) -> KeyedTable | None:
-        """Return the keys of a typed table, None when it has no use for them. Raises InvalidConfigError."""
+        """Return the keys of a typed table, None if it does not need them. Raises InvalidConfigError."""
         with self._lock:
             if table not in self._tables and layout is not None:
                 self._tables[table] = self._new(table, layout)
             return self._tables.get(table)
 
     def upsert(self, table: str) -> "TableUpsert | None":
-        """Return the keys of a typed table whose rows replace each other, None for others."""
+        """Return the keys of a typed upsert table, None for others."""
         found = self._tables.get(table)
         if found is None:
             return None
@@ -75,7 +74,7 @@ class UpsertTables:
     def _new(self, table: str, layout: TableLayout) -> KeyedTable | None:
         if not layout.config.has_keys:
             return None
-        from gamay.server.loading.keyed_tables import keyed_table  # a process without such tables has no use for it
+        from gamay.server.loading.keyed_tables import keyed_table  # not needed in a process without such tables
         from gamay.upsert.persist.host import Host
 
         shared = None if self._store is None else SharedSnapshots(self._store, table, self._folder / _SCRATCH)
@@ -83,7 +82,7 @@ class UpsertTables:
         return keyed_table(layout, self._folder / table, self._clock, self._defaults, host)
 
     def _do_later(self, job: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # closed: the next start does without
+        with contextlib.suppress(RuntimeError):  # closed: the next start works without the snapshot
             self._later.submit(job).add_done_callback(_tell)
 
     def _first_unsealed(self, table: str, partition_id: int) -> int | None:
@@ -95,29 +94,29 @@ class UpsertTables:
         return min((number for number in numbers if number is not None), default=None)
 
     def close(self) -> None:
-        """Store what is to be stored yet, and nothing more."""
+        """Finish the pending writes, and reject new ones."""
         self._later.shutdown()
 
     def _protects(self) -> bool:
         return CONSUMING_SEGMENT_CONSISTENCY.text(self._registry.cluster_config()).upper() == "PROTECTED"
 
     def rest(self, table: str) -> None:
-        """Forget the keys of a table whose segments are not loaded any more, and keep what is stored of them."""
+        """Drop the keys of an unloaded table from memory, and keep their stored state."""
         with self._lock:
             self._tables.pop(table, None)
 
     def forget(self, table: str) -> None:
-        """Remove everything of a table that is gone."""
+        """Remove all state of a deleted table."""
         self.rest(table)
         SnapshotFolder(self._folder / table).remove_all()
 
     def swap(
         self, data: TableData, layout: TableLayout, fresh: Mapping[str, LoadedSegment], dropped: Iterable[str]
     ) -> tuple[list[LoadedSegment], dict[str, GamayError]]:
-        """Do what `TableData.swap` does, segment by segment, and make rows valid or invalid in the same step.
+        """Swap segments like `TableData.swap`, one by one, atomically with the changes of their valid docs.
 
-        Returns the segments that are no longer visible, and why some could not be taken. Segments with a snapshot come
-        first; partitions are loaded side by side.
+        Return the segments that are no longer visible, and the errors of those that could not be added. Segments with a
+        snapshot come first; partitions are loaded in parallel.
         """
         keys = self.of(data.name, layout)
         assert keys is not None

@@ -1,1 +1,1 @@
-"""What a server measures."""
+"""Metrics of a server."""

@@ -1,4 +1,4 @@
-"""What a server measures of consumption, under the names that alerts for Pinot know."""
+"""Metrics of consumption, with Pinot's names."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _PREFIX = "pinot_server_"
 
 
 def measure_consumption(table: str, consumers: ConsumerManager) -> Iterator[Measured]:
-    """Yield what is known of a typed table's partitions: their consumers now, and what was counted since the start."""
+    """Yield the metrics of a typed table's partitions: the state of consumers, and counters since the start."""
     for consumer in consumers.consumers(table).values():
         yield from _consumer(table, consumer.status())
     for partition, counts in sorted(consumers.counts(table).items()):
@@ -21,7 +21,7 @@ def measure_consumption(table: str, consumers: ConsumerManager) -> Iterator[Meas
 
 
 def measure_builds(consumers: ConsumerManager) -> Iterator[Measured]:
-    """Yield how many consuming segments are built now."""
+    """Yield the number of consuming segments being built."""
     yield Measured(f"{_PREFIX}llcSimultaneousSegmentBuilds", consumers.num_building, "Segments of streams built now")
 
 
@@ -86,7 +86,7 @@ def _counters(of: dict[str, str], counts: PartitionCounts) -> Iterator[Measured]
 
 
 def _answers(counts: PartitionCounts) -> list[tuple[Status, int]]:
-    # a copy: the consumer goes on
+    # a copy, as the consumer modifies it concurrently
     return sorted(counts.answers.copy().items(), key=lambda item: item[0].value)
 
 

@@ -1,4 +1,4 @@
-"""What a server measures."""
+"""Metrics of a server."""
 
 from collections.abc import Iterator
 
@@ -24,12 +24,12 @@ _SERIES = (
 
 
 def server_history(instance: ServerInstance, clock: Clock) -> MetricsHistory:
-    """Return the memory of a server's numbers, still empty."""
+    """Return an empty history of a server's metrics."""
     return MetricsHistory([lambda: measure_server(instance)], _SERIES, clock)
 
 
 def measure_server(instance: ServerInstance) -> Iterator[Measured]:
-    """Yield what the server has loaded, what it failed to load, and what it was asked."""
+    """Yield the metrics of loaded segments, failures and queries."""
     yield from measure_store("server", instance.store)
     _, total, used = instance.disk_usage()
     yield Measured("pinot_server_diskTotalBytes", total, "Bytes of the disk where the segments are")

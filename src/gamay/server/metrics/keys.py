@@ -1,4 +1,4 @@
-"""What a server measures of tables with primary keys, under the names that alerts for Pinot know."""
+"""Metrics of tables with primary keys, with Pinot's names."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _PREFIX = "pinot_server_"
 
 
 def measure_keys(labels: dict[str, str], keys: KeyedTable | None) -> Iterator[Measured]:
-    """Yield what is known of each partition of a table; labels: of the table. Nothing for tables without primary keys."""
+    """Yield the metrics of each partition of a table; labels: of the table. Nothing for tables without primary keys."""
     if isinstance(keys, TableUpsert):
         for partition_id, partition in sorted(keys.partitions().items()):
             yield from _upsert({**labels, "partition": str(partition_id)}, partition)

@@ -1,1 +1,1 @@
-"""How many hosts a table needs that consumes a stream, told from a sample."""
+"""Estimate of the hosts that a consuming table needs, from a sample."""

@@ -1,12 +1,13 @@
-"""How many distinct values a column will have at other numbers of values, and how often each will occur.
+"""Extrapolation of the number of distinct values of a column, and of their frequencies, to other numbers of values.
 
-Where it is known how many there are, rows draw them at random: the coupon collector's problem. Where only a sample is, the
-number of unseen values follows from how many occur once, twice and so on in it. The rates at which rare values occur are
-taken to follow a gamma distribution, so that the new values among t times as many more are an integral in closed form
+If the cardinality is known, values are modelled as random draws: the coupon collector's problem. If only a sample is known,
+the number of unseen values is estimated from how many occur once, twice and so on in it. The rates of rare values are
+assumed to follow a gamma distribution, so that the new values among t times as many more are an integral in closed form
 (Fisher, Corbet and Williams 1943; Efron and Thisted, "Estimating the number of unseen species", Biometrika 63, 1976).
-Its two parameters are those most likely for the values that occur at most ten times: frequent values tell nothing of unseen
-ones (Chao and Lee 1992). One family so covers values drawn evenly, where it is the inverted coupon collector, and long
-tails, where Chao1 is too low, being a lower bound.
+Its two parameters are those most likely for the values that occur at most ten times: frequent values have no information
+on unseen
+ones (Chao and Lee 1992). So one family covers uniformly drawn values, where it is the inverted coupon collector, and long
+tails, where Chao1, a lower bound, is too low.
 """
 
 import math
@@ -18,7 +19,7 @@ import numpy as np
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 _RARE_MAX = 10
-# more new values in the second half than random order brings, by so much and by so many standard deviations
+# drift: excess of new values in the second half over random order, as a share and in standard deviations
 _DRIFT_SHARE, _DRIFT_DEVIATIONS = 0.1, 3.0
 
 
@@ -26,17 +27,18 @@ class Distinct(Protocol):
     """Distinct values of a column by the number of its values."""
 
     def at(self, num_values: int) -> float:
-        """Return how many distinct values so many values have."""
+        """Return the expected number of distinct values among `num_values`."""
         ...
 
     def occurrences(self, num_values: int) -> tuple[Floats, Floats]:
-        """Return float64 [k] and [k]: how often a distinct value occurs among so many, and how many occur that often."""
+        """Return float64 [k] and [k]: frequencies of distinct values among `num_values`, and the number of values with
+        each."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Values drawn at random from so many."""
+    """Values drawn at random from a known number of distinct ones."""
 
     cardinality: int
 
@@ -51,10 +53,10 @@ class Drawn:
 
 
 class Sampled:
-    """Values of which a sample is known: how often each of its distinct values occurs in it, int64 [cardinality].
+    """Values known from a sample. counts: frequency of each distinct value in it, int64 [cardinality].
 
-    new_in_half: how many values the half of the rows that came last brought, where values come in an order, as those of
-    a time do; then they go on coming at that rate. None for values in random order.
+    new_in_half: the number of new values in the second half of the rows, if values arrive in an order, like
+    times; new values then continue at that rate. None for values in random order.
     """
 
     def __init__(self, counts: "np.ndarray[Any, np.dtype[np.int64]]", new_in_half: float | None = None) -> None:
@@ -66,7 +68,7 @@ class Sampled:
 
     def at(self, num_values: int) -> float:
         known = float(self._entries.sum())
-        if num_values < self._size:  # rarefaction: those of which at least one value is left
+        if num_values < self._size:  # rarefaction: the distinct values that still occur in a smaller sample
             share = num_values / self._size
             return float((self._entries * -np.expm1(self._counts * math.log1p(-share))).sum())
         more = num_values / self._size - 1
@@ -75,7 +77,7 @@ class Sampled:
         return min(float(num_values), known + self._once * _unseen(self._rate, self._spread, more))
 
     def occurrences(self, num_values: int) -> tuple[Floats, Floats]:
-        # the values that occur once take as large a share of all as those that are new will (Good 1953)
+        # the share of values that occur once estimates the share of new ones (Good 1953)
         scale, known = num_values / self._size, float(self._entries.sum())
         new = self.at(num_values) - known
         if new <= 0:
@@ -90,7 +92,8 @@ class Sampled:
 
 
 def sampled(ids: "np.ndarray[Any, np.dtype[Any]]", cardinality: int, *, in_order: bool) -> Sampled:
-    """Return what a sample tells. ids: of its values, below `cardinality`. in_order: as they came, so that a drift shows."""
+    """Return the model of a sample. ids: of its values, below `cardinality`. in_order: in order of arrival, to detect
+    drift."""
     counts = np.bincount(ids, minlength=cardinality)
     if not in_order or len(ids) < 2:
         return Sampled(counts)
@@ -103,7 +106,7 @@ def sampled(ids: "np.ndarray[Any, np.dtype[Any]]", cardinality: int, *, in_order
 
 
 def _most_likely(numbers: "np.ndarray[Any, np.dtype[np.int64]]") -> tuple[float, float]:
-    """Return (rate, spread) for which the numbers of values that occur once, twice, … are most likely.
+    """Return the maximum-likelihood (rate, spread) for the numbers of values that occur once, twice, …
 
     The values that occur k times are expected to be (rate + (k - 2) * spread) / k times as many as those that occur k - 1
     times; spread 0 is a Poisson distribution of that rate.

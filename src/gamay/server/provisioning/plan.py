@@ -1,10 +1,10 @@
-"""How many hosts a table needs that consumes a stream, and how long its segments should consume: told from a sample.
+"""Plan of the hosts that a consuming table needs, and of the duration of its segments, from a sample.
 
-Of each column the sample tells how many distinct values there will be (`gamay.server.provisioning.distinct`), how wide they
-are, how many a row has and how many are null; the size of each buffer follows by the format's own formula
-(`gamay.segment.sizes`, `gamay.segment.mutable.sizes`). Values in raw form are written as they will be, half of the sample
-and all of it, and go on along the line through both. Where metrics are aggregated on the way, rows are merged: then whole
-segments are measured so.
+For each column the sample determines the number of distinct values (`gamay.server.provisioning.distinct`), their width,
+the values per row and the nulls; the size of each buffer follows from a formula of the format
+(`gamay.segment.sizes`, `gamay.segment.mutable.sizes`). Raw values are actually encoded, for half of the sample
+and all of it, and their size is extrapolated linearly. If metrics are aggregated, rows are merged, and whole
+segments are measured in this way.
 """
 
 import io
@@ -41,16 +41,16 @@ from gamay.segment.write.folder_writer import SegmentPlan
 from gamay.segment.write.timestamp_index import TimestampPlan, truncated_array
 from gamay.server.provisioning.distinct import Distinct, Drawn, sampled
 
-# hours that completed segments stay on consuming hosts, by how often others are pushed for them
+# hours that completed segments stay on consuming hosts, by the push frequency
 RETENTION_HOURS = {"hourly": 24, "daily": 72, "weekly": 240, "monthly": 816}
 _BATCH_ROWS = 5_000
-# a segment of so many rows tells the size of the metadata, which hardly depends on them
+# rows of the segment with which the metadata's size is measured, which hardly depends on them
 _METADATA_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Bytes of something at two numbers of rows or values, `half` and `whole`, and on the line through them elsewhere."""
+    """Linear extrapolation of bytes, measured at two numbers of rows or values, `half` and `whole`."""
 
     half: int
     whole: int
@@ -64,23 +64,24 @@ class Line:
 
 
 class Sample(Protocol):
-    """What the rows of a sample tell. rows: how many they are."""
+    """Size model from a sample. rows: the number of rows in it."""
 
     @property
     def rows(self) -> int: ...
 
     def consuming_bytes(self, rows: int) -> int:
-        """Return the memory of a consuming segment that reaches so many rows."""
+        """Return the memory of a consuming segment that grows to `rows` rows."""
         ...
 
     def sealed_bytes(self, rows: int) -> int:
-        """Return the size of the segment that is built of so many rows."""
+        """Return the size of the segment that is built from `rows` rows."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSample:
-    """Whole segments of half of the rows and of all, for tables that merge rows: there is no formula for them."""
+    """Model measured with whole segments of half of the rows and of all, for tables that merge rows, which have no
+    formula."""
 
     rows: int
     consuming: Line
@@ -95,7 +96,7 @@ class MeasuredSample:
 
 @dataclass(frozen=True, slots=True)
 class SampledColumn:
-    """What a column of a sample tells; `ColumnShape` says what the parts are."""
+    """Model of one column of a sample; see `ColumnShape` for the fields."""
 
     plan: ColumnPlan
     distinct: Distinct
@@ -108,7 +109,7 @@ class SampledColumn:
     run_docs: float
 
     def shape(self, rows: int) -> ColumnShape:
-        """Return what is expected of so many rows."""
+        """Return the expected shape of the column with `rows` rows."""
         num_values = max(1, round(rows * self.values_per_row))
         occurrences, entries = self.distinct.occurrences(num_values)
         return ColumnShape(
@@ -128,7 +129,7 @@ class SampledColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsSample:
-    """Columns that are each predicted on their own. metadata_bytes: of the file beside them.
+    """Model that predicts each column separately. metadata_bytes: of the metadata file.
 
     timestamps: columns that timestamp indexes derive.
     """
@@ -160,7 +161,7 @@ class ColumnsSample:
 def measure(
     schema: Schema, config: TableConfig, rows: pa.Table, folder: Path, cardinalities: Mapping[str, int] | None = None
 ) -> Sample:
-    """Learn from a sample, with scratch files below `folder`. rows: conformed. cardinalities: of columns, where known.
+    """Build a model from a sample, with scratch files in `folder`. rows: in the schema's types. cardinalities: known ones.
 
     Raises InvalidConfigError without rows, and for cardinalities of columns that the schema does not have.
     """
@@ -194,7 +195,7 @@ def _truncated(rows: pa.Table, derived: TimestampPlan) -> pa.ChunkedArray:
 
 
 def _in_order_of_time(config: TableConfig, rows: pa.Table) -> "pa.Table | None":
-    """Return the rows about as they came; None when their order does not tell. Sealing orders them by the sorted column."""
+    """Return the rows in approximate order of arrival; None if unknown, as sealing orders them by the sorted column."""
     if config.sorted_column is None or config.sorted_column == config.time_column:
         return rows
     return rows.sort_by(config.time_column) if config.time_column in rows.column_names else None
@@ -234,7 +235,7 @@ def _sampled_column(
 
 
 def _stored(plan: ColumnPlan, column: pa.ChunkedArray) -> tuple[Stored, int]:
-    """Return values in stored form, and how many rows had none."""
+    """Return values in stored form, and the number of null rows."""
     data_type = plan.spec.data_type
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
@@ -250,7 +251,7 @@ def _mean_bytes(stored: Stored) -> float:
 
 
 def _run_docs(ids: Ids) -> float:
-    """Return how much longer runs of equal ids are than in random order."""
+    """Return the factor by which runs of equal ids are longer than in random order."""
     if len(ids) < 2:
         return 1.0
     shares = np.bincount(ids) / len(ids)
@@ -283,7 +284,7 @@ def _measured(schema: Schema, config: TableConfig, rows: pa.Table, folder: Path)
 
 
 def _consumed(schema: Schema, config: TableConfig, rows: pa.Table, folder: Path) -> tuple[int, int, int]:
-    """Return what a consuming segment of the rows reserves, and the bytes of the sealed one: metadata, and columns."""
+    """Return the bytes reserved by a consuming segment of the rows, and those of the sealed one: metadata, and columns."""
     segment = MutableSegment("sample", schema, config, folder, Sizing(rows.num_rows))
     try:
         for batch in rows.combine_chunks().to_batches(_BATCH_ROWS):
@@ -297,7 +298,8 @@ def _consumed(schema: Schema, config: TableConfig, rows: pa.Table, folder: Path)
 
 
 def sample_of_segment(path: Path, schema: Schema) -> pa.Table:
-    """Return the rows of a completed segment's folder, conformed. Raises CorruptSegmentError, InvalidConfigError."""
+    """Return the rows of a completed segment's folder in the schema's types. Raises CorruptSegmentError,
+    InvalidConfigError."""
     segment = open_segment(path)
     try:
         target = conformed_schema(schema)
@@ -317,7 +319,7 @@ def _batches(segment: ImmutableSegment, target: pa.Schema, starts: Sequence[int]
 
 
 def _values(column: ImmutableColumn, start: int, stop: int) -> pa.Array:
-    """Return rows of a column, null where they had no value."""
+    """Return rows of a column, with nulls."""
     values = to_arrow(column.with_forward().values(start, stop), stop - start)
     nulls = column.null_docs
     if nulls is None:
@@ -330,9 +332,9 @@ def _values(column: ImmutableColumn, start: int, stop: int) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What comes in, and where it goes. rate: rows a second of each partition. retention_hours: of completed segments.
+    """The load of a table. rate: rows per second of each partition. retention_hours: of completed segments.
 
-    host_bytes: of memory that a host may use; where more is needed, it is not possible.
+    host_bytes: the memory limit of a host, beyond which a configuration is impossible.
     """
 
     partitions: int
@@ -344,7 +346,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One way to run a table. active_bytes: of consuming segments and those that are queried, all of them, on a host.
+    """Result for one configuration. active_bytes: of all consuming and queried segments on a host.
 
     consuming_bytes: of the consuming ones. segment_bytes: of a completed one. segments: on a host. fits: in its memory.
     """
@@ -357,7 +359,7 @@ class Cell:
 
 
 def plan(sample: Sample, load: Load, num_hosts: int, hours: int) -> Cell:
-    """Return what each host holds when so many share the table, and segments consume for so many hours."""
+    """Return the result for a number of hosts, and segments that consume for `hours` hours."""
     rows = max(1, round(load.rate * hours * 3600))
     partitions = math.ceil(load.partitions * load.replicas / num_hosts)
     completed = max(0, math.ceil(load.retention_hours / hours) - 1)

@@ -1,4 +1,4 @@
-"""Rows made up from a schema that says how its data look: `cardinality`, `averageLength`, `numValuesPerEntry` of columns."""
+"""Generated rows for a schema with characteristics: `cardinality`, `averageLength`, `numValuesPerEntry` of columns."""
 
 import math
 from collections.abc import Mapping
@@ -34,14 +34,14 @@ def split_characteristics(document: Mapping[str, Any]) -> tuple[dict[str, Any], 
         if specs:
             plain[key] = specs
     if columns := [name for name, own in found.items() if "cardinality" not in own]:
-        raise InvalidConfigError(f"the schema says no 'cardinality' of {', '.join(columns)}; each column needs one")
+        raise InvalidConfigError(f"the schema has no 'cardinality' of {', '.join(columns)}; each column needs one")
     return plain, found
 
 
 def made_up_rows(
     schema: Schema, characteristics: Mapping[str, Mapping[str, int]], num_rows: int, now_ms: int, seed: int = 1
 ) -> pa.Table:
-    """Return conformed rows whose columns look as they should: values are drawn at random from as many as there are."""
+    """Return rows with the given characteristics: values are drawn at random from `cardinality` distinct ones."""
     chance = new_rng(seed)
     target = conformed_schema(schema)
     columns = []
@@ -57,7 +57,7 @@ def made_up_rows(
 
 
 def _value(spec: FieldSpec, number: int, length: int, now_ms: int) -> Any:
-    """Return the value of a column that stands for a number from 0."""
+    """Return the value number `number` of a column, from 0."""
     if spec.format is not None:
         return spec.format.from_millis(now_ms - now_ms % _HOUR_MS + number)
     kind = spec.data_type

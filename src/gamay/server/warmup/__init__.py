@@ -1,1 +1,1 @@
-"""Compiling what queries and upserts run before a user waits for it."""
+"""Compilation of the kernels of queries and upserts before a user waits for it."""

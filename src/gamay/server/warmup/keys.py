@@ -1,4 +1,4 @@
-"""Compiles what tables with primary keys need: two batches into a consuming segment, which is asked, and then sealed."""
+"""Compilation of the kernels for tables with primary keys: two batches are consumed, queried and sealed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ from gamay.upsert.spi import SegmentSource
 from gamay.upsert.tables.table import TableUpsert
 
 _ROWS = 1000
-_KEYS = 750  # of each batch, half of them also of the one before; together so many that the index grows
+_KEYS = 750  # keys per batch, half of them shared with the previous one; enough to make the index grow
 _LIMIT_MS = 600_000
 _UNIX_MS = 1_767_225_600_000
 
@@ -73,7 +73,7 @@ _QUERIES = (
 
 
 def warm_up_keys(folder: Path, pool: WorkPool, clock: Clock, is_wanted: Callable[[], bool]) -> None:
-    """Let rows replace each other in tables of each kind, as long as `is_wanted` says so, and ask for those that count."""
+    """Replace rows in tables of each kind, and query the valid ones, while `is_wanted` returns True."""
     for number, (key, upsert) in enumerate(_TABLES):
         if not is_wanted():
             return

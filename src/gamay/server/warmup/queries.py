@@ -1,7 +1,8 @@
-"""Compiles what queries need before a user waits for it: small queries on generated segments, one for each kind of work.
+"""Compilation of the kernels of queries before a user waits for it, by small queries on generated segments.
 
-Kernels are compiled for the types that they meet, so the generated columns cover the widths of dictionary ids (1, 2 and 4
-bytes), the raw number types, text and multi-value columns. What the cache on disk holds already is only loaded.
+Kernels are compiled for the types of their arguments, so the generated columns cover the widths of dictionary ids (1, 2
+and 4
+bytes), the raw number types, text and multi-value columns. Kernels in the cache on disk are only loaded.
 """
 
 import tempfile
@@ -39,8 +40,8 @@ from gamay.segment.write.secondary_indexes import add_indexes
 from gamay.server.warmup.keys import warm_up_keys
 from gamay.sql.parser import parse_query
 
-_ROWS = 70_000  # more than 65,536 different values need ids of 4 bytes
-_SEGMENTS = 2  # more than one, so that what they give is merged
+_ROWS = 70_000  # more than 65,536 distinct values need ids of 4 bytes
+_SEGMENTS = 2  # more than one, so that results are merged
 _MESSAGES = 100
 _LIMIT_MS = 600_000
 
@@ -146,10 +147,10 @@ def warm_up(
     is_wanted: Callable[[], bool] = lambda: True,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> float:
-    """Run every warm-up query once, as long as `is_wanted` says so; return the seconds that it took.
+    """Run every warm-up query once, while `is_wanted` returns True; return the seconds that it took.
 
-    over_wire: merge what comes from two servers in other processes, as a broker does: such arrays cannot be written to, and
-    kernels are compiled for them anew. tell: is told how many kinds of work are done, and how many there are.
+    over_wire: merge results as received from two other processes, like a broker: their arrays are read-only, for which
+    kernels are compiled separately. tell: called with the numbers of finished and of all steps.
     """
     started_s = clock.monotonic_s()
     schema = Schema.from_json(_SCHEMA).value
@@ -177,7 +178,7 @@ def warm_up(
                 found = [execute(bound, part, pool, Deadline.after_ms(_LIMIT_MS, clock)) for part in parts]
                 reduce(bound, [_sent(bound, result, clock) for result in found] if over_wire else found)
             tell(2 + len(_QUERIES), total)
-            if not over_wire and is_wanted():  # a broker reads no trees
+            if not over_wire and is_wanted():  # a broker does not read star-trees
                 sealed.append(_with_star_tree(rows, schema, Path(folder), clock))
                 for sql in _TREE_QUERIES:
                     execute(bind(parse_query(sql), schema), sealed[-1:], pool, Deadline.after_ms(_LIMIT_MS, clock))
@@ -185,7 +186,7 @@ def warm_up(
             for segment in sealed:
                 segment.close()
             consuming.close()
-        if not over_wire:  # a broker holds no keys
+        if not over_wire:  # a broker has no keys
             tell(3 + len(_QUERIES), total)
             warm_up_keys(Path(folder), pool, clock, is_wanted)
         tell(total, total)
@@ -193,7 +194,7 @@ def warm_up(
 
 
 def _with_star_tree(rows: pa.RecordBatch, schema: Schema, folder: Path, clock: Clock) -> ImmutableSegment:
-    """Return a segment of these rows that has a star-tree and a secondary index."""
+    """Return a segment of the rows with a star-tree and a secondary index."""
     config = TableConfig.from_json(_TREES).value
     builder = SegmentBuilder(schema, config, "warmup_tree", folder, clock=clock)
     builder.append(rows)
@@ -204,7 +205,7 @@ def _with_star_tree(rows: pa.RecordBatch, schema: Schema, folder: Path, clock: C
 
 
 def _decode(rows: pa.RecordBatch, fields: InputFields) -> None:
-    """Decode some rows as JSON messages, as consumers do."""
+    """Decode some rows as JSON messages, like consumers."""
     texts = [orjson.dumps(row, default=str) for row in rows.slice(0, _MESSAGES).to_pylist()]
     messages = MessageBatch(
         pa.array(texts, pa.binary()), pa.array(range(_MESSAGES)), np.zeros(_MESSAGES, np.int64), IntegerOffset(_MESSAGES)
@@ -214,7 +215,7 @@ def _decode(rows: pa.RecordBatch, fields: InputFields) -> None:
 
 
 def _sent(bound: BoundQuery, result: ServerResult, clock: Clock) -> ServerResult:
-    """Return a result as it comes from another process."""
+    """Return a result as received from another process."""
     return receive([memoryview(bytearray(buffer)) for buffer in encode_result(bound, result, ())]).result(bound, clock)
 
 
