@@ -1,4 +1,4 @@
-"""A schema from data: for tables that are created without one."""
+"""Inference of a schema from data, for tables that are created without one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from gamay.model.types import DataType, FieldRole
 
 SAMPLE_ROWS = 200_000
 _ANY_LENGTH = 2**31 - 1
-# how whole numbers write times, in the order in which they are tried: few numbers are times in several of them
+# formats of integer times, in the order of attempts: few numbers are plausible times in several of them
 _NUMBER_FORMATS = (
     "SIMPLE_DATE_FORMAT|yyyy", "1:DAYS:EPOCH", "1:HOURS:EPOCH", "SIMPLE_DATE_FORMAT|yyyyMMdd", "1:MINUTES:EPOCH",
     "1:SECONDS:EPOCH", "1:MILLISECONDS:EPOCH", "1:MICROSECONDS:EPOCH", "1:NANOSECONDS:EPOCH",
@@ -32,15 +32,15 @@ _NUMBER_FORMATS = (
 def infer_schema(
     name: str, arrow_schema: pa.Schema, time_column: str | None = None, sample: pa.ChunkedArray | None = None
 ) -> Schema:
-    """Return a schema for data of that Arrow schema, with nulls kept apart from values for every column.
+    """Return a schema for data with an Arrow schema, with null storage for every column.
 
-    Single-value numbers become metrics, because a metric's missing value counts as 0 in sums where a dimension's is the
-    lowest number there is. Timestamps and dates become TIMESTAMP date-time columns, lists multi-value columns, structs and
-    maps JSON text, everything else dimensions; texts and bytes of any length are kept whole. What has a name that no column
-    can have goes into a column of the name that `column_name` gives it.
-    time_column: becomes a date-time column; sample: its first values, which tell how numbers and texts write their times.
-    Raises InvalidConfigError for a name that is empty, or becomes that of another column, for a type that no column has, and
-    for a time column whose format cannot be told.
+    Single-value numbers become metrics, because a metric's missing value is 0 in sums, while a dimension's is the
+    type's lowest number. Timestamps and dates become TIMESTAMP date-time columns, lists multi-value columns, structs and
+    maps JSON text, everything else dimensions; texts and bytes are not truncated. Fields with an invalid column name
+    are renamed by `column_name`.
+    time_column: becomes a date-time column; sample: its first values, from which its format is inferred.
+    Raises InvalidConfigError for an empty or duplicate column name, for an unsupported type, and
+    for a time column of unknown format.
     """
     sources = sources_of(arrow_schema.names)
     if time_column is not None and time_column not in sources:
@@ -56,7 +56,7 @@ def infer_schema(
 
 
 def column_name(name: str) -> str:
-    """Return the name of the column for what has a name in the data: without spaces, and `$` before it, which none has.
+    """Return the column name for a field of the data: without spaces and leading `$`, which are invalid.
 
     >>> column_name("Unit  price "), column_name("$docId"), column_name("city")
     ('Unit_price', 'docId', 'city')
@@ -65,9 +65,9 @@ def column_name(name: str) -> str:
 
 
 def sources_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the names of the data by those of their columns, in order.
+    """Return the fields of the data by column name, in order.
 
-    Raises InvalidConfigError for a name that is empty, and for two that become one.
+    Raises InvalidConfigError for an empty name, and for two fields with the same column name.
     """
     found: dict[str, str] = {}
     for name in names:
@@ -81,7 +81,7 @@ def sources_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def check_kept(name: str, kind: pa.DataType) -> None:
-    """Raise InvalidConfigError for a type whose values a column would not keep as what they are."""
+    """Raise InvalidConfigError for a type whose values a column could not store faithfully."""
     element = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
     if pa.types.is_duration(element):
         right = "make it a number, as with .dt.total_seconds() of pandas"
@@ -97,7 +97,7 @@ def check_kept(name: str, kind: pa.DataType) -> None:
 
 
 def _time_field(spec: FieldSpec, kind: pa.DataType, sample: pa.ChunkedArray | None) -> FieldSpec:
-    """Return the field of a time column. Raises InvalidConfigError where its values are no times."""
+    """Return the field of a time column. Raises InvalidConfigError if its values are not times."""
     if spec.role is FieldRole.DATE_TIME:
         return spec
     values = pa.array([]) if sample is None else pc.drop_null(sample)
@@ -120,7 +120,7 @@ def _time_field(spec: FieldSpec, kind: pa.DataType, sample: pa.ChunkedArray | No
 
 
 def _format_of_numbers(least: int, most: int) -> str | None:
-    """Return the first format in which both are times in 1971 to 2071."""
+    """Return the first format in which both numbers are times in 1971 to 2071."""
     for text in _NUMBER_FORMATS:
         time_format = DateTimeFormat.parse(text)
         try:
@@ -132,7 +132,7 @@ def _format_of_numbers(least: int, most: int) -> str | None:
 
 
 def _format_of_texts(values: pa.ChunkedArray) -> str | None:
-    """Return the format that all texts have: TIMESTAMP for those that a TIMESTAMP column takes."""
+    """Return the common format of all texts: TIMESTAMP if a TIMESTAMP column accepts them."""
     if pc.all(pc.match_substring_regex(values, r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$")).as_py():
         return TIMESTAMP_FORMAT.text
     if pc.all(pc.match_substring_regex(values, r"^\d{8}$")).as_py():
@@ -167,11 +167,11 @@ def infer_file_schema(
     config: Mapping[str, Any] | None = None,
     time_column: str | None = None,
 ) -> Schema:
-    """Return a schema for a file from its first rows (`SAMPLE_ROWS`). time_column: as of `infer_schema`.
+    """Return a schema for a file from its first rows (`SAMPLE_ROWS`). time_column: as for `infer_schema`.
 
-    CSV text is taken for numbers (without leading zeros), booleans, dates or timestamps where every value of a column looks
-    like one.
-    Raises RecordError or InvalidConfigError when the file cannot be read.
+    CSV text is interpreted as numbers (without leading zeros), booleans, dates or timestamps if every value of a column
+    looks like one.
+    Raises RecordError or InvalidConfigError if the file cannot be read.
     """
     if data_format.lower() == "csv":
         found = _csv_types(path_or_uri, config or {})
@@ -191,7 +191,7 @@ def infer_file_schema(
 def _first_values(
     path_or_uri: str, data_format: str, config: Mapping[str, Any] | None, column: str | None, types: pa.Schema
 ) -> pa.ChunkedArray | None:
-    """Return the values of a column in the first batch of a file, with the type that it was found to have."""
+    """Return the values of a column in the first batch of a file, in its inferred type."""
     source = None if column is None else sources_of(types.names).get(column)
     if source is None:
         return None
@@ -202,7 +202,7 @@ def _first_values(
 
 
 def _common(known: pa.DataType | None, found: pa.DataType) -> pa.DataType:
-    """Return the type that holds the values of both: JSON files may show another type with every batch."""
+    """Return the common type of both: JSON files may have a different type in every batch."""
     if known is None or known == found or pa.types.is_null(known):
         return found
     if pa.types.is_null(found):
@@ -228,7 +228,7 @@ def _csv_types(uri: str, config: Mapping[str, Any]) -> pa.Schema:
 
 
 def _looks_like(column: pa.Array) -> pa.DataType:
-    """Return the type that Arrow's CSV reader would give the values of a text column."""
+    """Return the type that Arrow's CSV reader would infer for a text column."""
     if not pa.types.is_string(column.type) or column.null_count == len(column):
         return pa.null() if column.null_count == len(column) else column.type
     sink = pa.BufferOutputStream()

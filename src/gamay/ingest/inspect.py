@@ -1,4 +1,4 @@
-"""What is in a file or a topic, before there is a table for it: a schema, and what each column has, from the first rows."""
+"""Inspection of a file or a topic before the creation of a table: a schema, and column statistics from the first rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -22,7 +22,7 @@ from gamay.model.types import DataType
 ROWS_MAX = 20_000
 """So many of the first rows of a file are looked at for what columns have; for types more, see `infer_file_schema`."""
 
-_MESSAGES_MAX = 1000  # of each partition that is looked at
+_MESSAGES_MAX = 1000  # per inspected partition
 _PARTITIONS_MAX = 8
 _BYTES_MAX = 1 << 20
 _FETCH_MS = 1000
@@ -38,8 +38,8 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found. columns: what the rows that were looked at have of each field, as JSON; undecodable: messages that
-    are no records, the first reasons.
+    """Result of an inspection. columns: statistics of each field over the inspected rows, as JSON; undecodable: the first
+    reasons why messages are not records.
     """
 
     schema: Schema
@@ -62,7 +62,7 @@ class Inspection:
 def inspect_file(
     name: str, path: str, data_format: str, config: Mapping[str, Any] | None = None, time_column: str | None = None
 ) -> Inspection:
-    """Look at a file. name: of the schema; the other arguments and the errors are those of `infer_file_schema`."""
+    """Inspect a file. name: of the schema; the other arguments and the errors are those of `infer_file_schema`."""
     schema = infer_file_schema(name, path, data_format, config, time_column)
     batches, rows, is_all = [], 0, True
     for batch in open_reader(path, data_format, config, continue_on_error=True):
@@ -77,9 +77,9 @@ def inspect_file(
 
 
 def inspect_topic(name: str, config: StreamConfig, context: StreamContext, time_column: str | None = None) -> Inspection:
-    """Look at the first messages of some partitions of a topic.
+    """Inspect the first messages of some partitions of a topic.
 
-    Raises InvalidConfigError for a config that cannot be used, and where there are no messages that are records, and the
+    Raises InvalidConfigError for an unusable config, and if no message is a record, and the
     errors of `gamay.ingest.stream.spi`.
     """
     batches, reasons = [], []
@@ -115,7 +115,7 @@ def _columns(schema: Schema, batches: list[pa.RecordBatch]) -> Iterator[dict[str
 
 
 def _facts(field: FieldSpec, parts: list[pa.Array], total: int) -> dict[str, Any]:
-    """Return what the values of a field are, as far as they can be compared."""
+    """Return statistics of a field's values, as far as they are comparable."""
     known = [part.drop_null() for part in parts]
     found: dict[str, Any] = {"numNulls": total - sum(map(len, known))}
     values = _comparable(field, [part for part in known if len(part)])
@@ -133,7 +133,7 @@ def _facts(field: FieldSpec, parts: list[pa.Array], total: int) -> dict[str, Any
 
 
 def _comparable(field: FieldSpec, parts: list[pa.Array]) -> pa.ChunkedArray | None:
-    """Return values of one plain type, numbers for a column of numbers; None where there are none."""
+    """Return values of a single plain type, numbers for a numeric column; None if there are none."""
     plain = [part.storage if isinstance(part, pa.ExtensionArray) else part for part in parts]
     if not plain or not field.single_value or any(pa.types.is_nested(part.type) for part in plain):
         return None
@@ -141,7 +141,7 @@ def _comparable(field: FieldSpec, parts: list[pa.Array]) -> pa.ChunkedArray | No
         try:
             return pa.chunked_array([pc.cast(part, wanted, safe=False) for part in plain])
         except pa.ArrowException:
-            pass  # a text that only looks like a number to whoever reads it exactly
+            pass  # a text that is a number only for an exact parser
     if len({str(part.type) for part in plain}) > 1:
         plain = [pc.cast(part, pa.string()) for part in plain]
     return pa.chunked_array(plain)

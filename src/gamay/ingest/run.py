@@ -1,4 +1,4 @@
-"""A reader and a pipeline together."""
+"""The combination of a reader and a pipeline."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,8 @@ from gamay.ingest.transform.pipeline import Pipeline
 
 
 def conformed_batches(reader: RecordReader, pipeline: Pipeline) -> Iterator[pa.RecordBatch]:
-    """Yield the conformed batches of a file, each of at least one row; raises RecordError naming file and position."""
+    """Yield the batches of a file in the schema's types, each of at least one row; raises RecordError naming file and
+    position."""
     first_row = 0
     for batch in reader:
         if not first_row:

@@ -92,7 +92,7 @@ def test_a_gap_is_listed_even_without_messages() -> None:
 
 
 def test_a_bad_message_can_end_consumption() -> None:
-    with pytest.raises(PermanentStreamError, match="the message at offset 11 is no row of the table"):
+    with pytest.raises(PermanentStreamError, match="the message at offset 11 cannot become a row"):
         intake(stop=True).take(messages('{"n": 1}', "{"))
 
 

@@ -1,1 +1,1 @@
-"""Values of any Arrow type as values of a column's type."""
+"""Conversion of values of any Arrow type to a column's type."""

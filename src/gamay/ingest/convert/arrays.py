@@ -1,4 +1,4 @@
-"""Arrow arrays in a few forms: odd encodings undone, conversions that tell which values they could not do."""
+"""Normalisation of Arrow arrays' encodings, and conversions that report the values that failed."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -19,7 +19,7 @@ _ROW_ERRORS = (pa.ArrowException, ArithmeticError, ValueError, QueryError)
 
 
 def is_json_text(data_type: pa.DataType) -> bool:
-    """Whether a column holds JSON text of nested values (as the JSON reader makes it)."""
+    """Whether a column has JSON text of nested values (as produced by the JSON reader)."""
     return isinstance(data_type, pa.JsonType)
 
 
@@ -46,17 +46,17 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def rows_of_values(lists: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the row of each value that `pyarrow.compute.list_flatten` gives: int64, ascending.
+    """Return the row of each value of `pyarrow.compute.list_flatten`: int64, ascending.
 
-    A null may have values behind it, which are not among them, but are for `list_parent_indices`.
+    Unlike `list_parent_indices`, this excludes the hidden values of null lists.
     """
     return np.repeat(np.arange(len(lists)), np.asarray(pc.list_value_length(lists).fill_null(0)))
 
 
 def convert_each(array: pa.Array, cast: Cast, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
-    """Apply a cast that raises when it cannot convert some value; return the result and which values failed.
+    """Apply a cast that raises if it cannot convert some value; return the result and a mask of the failed values.
 
-    Failed values are null in the result; the mask is None when there are none.
+    Failed values are null in the result; the mask is None if there are none.
     """
     return compute_each(len(array), lambda start, stop: cast(array.slice(start, stop - start)), target)
 
@@ -64,7 +64,7 @@ def convert_each(array: pa.Array, cast: Cast, target: pa.DataType) -> tuple[pa.A
 def compute_each(num_rows: int, compute: Compute, target: pa.DataType) -> tuple[pa.Array, Mask | None]:
     """Compute rows that may fail one by one: like `convert_each`, for `compute(start, stop)`.
 
-    It is asked for ever smaller ranges around the rows that fail, so it must work on any range.
+    It is called for ever smaller ranges around failing rows, so it must work on any range.
     """
     try:
         return compute(0, num_rows), None

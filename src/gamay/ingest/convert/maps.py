@@ -1,4 +1,4 @@
-"""Maps to the text that columns of type MAP hold: a JSON object with its keys in order and its values in the column's type.
+"""Conversion of maps to the text of MAP columns: a JSON object with ordered keys and values in the column's type.
 
 | values of type         | are written as                                                     |
 | ---------------------- | ------------------------------------------------------------------ |
@@ -10,7 +10,7 @@
 | STRING, BYTES, UUID    | texts: BYTES in hexadecimal, UUID in groups                        |
 | JSON                   | the value itself                                                   |
 
-A key without a value, or with null, is left out; of equal keys the last one counts. Equal maps have equal texts.
+A key without a value, or with null, is omitted; of equal keys the last one wins. Equal maps have equal texts.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ class _Entries(NamedTuple):
 def to_map_text(array: pa.Array, field: FieldSpec, convert: Convert) -> tuple[pa.Array, Mask | None]:
     """Return maps, structs, or JSON text of objects as the text of a MAP column, and which rows failed (null in the result).
 
-    array: as `plain` gives it. convert: brings values to the type of a column, here of the map's keys and values.
+    array: as returned by `plain`. convert: converts values to the type of a column, here of the map's keys and values.
     """
     present = np.asarray(pc.is_valid(array))
     failed = np.zeros(len(array), np.bool_)
@@ -60,11 +60,11 @@ def to_map_text(array: pa.Array, field: FieldSpec, convert: Convert) -> tuple[pa
 
 
 def to_lists(array: pa.Array, value_type: DataType) -> tuple[pa.Array, pa.Array, Mask | None]:
-    """Return the keys of maps in order, their values as lists beside them, and which rows hold no map (null in both lists).
+    """Return the ordered keys of maps and their values as two lists, and which rows are not maps (null in both lists).
 
-    array: as `plain` gives it, of the forms that `to_map_text` takes. value_type: of the column that the values fill.
+    array: as returned by `plain`, in a form that `to_map_text` accepts. value_type: of the column for the values.
     """
-    if pa.types.is_struct(array.type):  # the members may have types of their own, lists have one
+    if pa.types.is_struct(array.type):  # members may have different types, lists have a single one
         array = nested_to_json(array)
     present = np.asarray(pc.is_valid(array))
     failed = np.zeros(len(array), np.bool_)
@@ -78,7 +78,7 @@ def to_lists(array: pa.Array, value_type: DataType) -> tuple[pa.Array, pa.Array,
 
 
 def _entries(array: pa.Array, value_type: DataType, present: Mask, failed: Mask) -> list[_Entries]:
-    """Return what maps hold; sets which rows hold none after all (present), and which something else (failed)."""
+    """Return the entries of maps; update which rows have none after all (present), and which are not maps (failed)."""
     kind = array.type
     if pa.types.is_string(kind):
         return [_of_texts(array, value_type, present, failed)]
@@ -91,7 +91,7 @@ def _entries(array: pa.Array, value_type: DataType, present: Mask, failed: Mask)
 
 
 def _of_texts(array: pa.Array, value_type: DataType, present: Mask, failed: Mask) -> _Entries:
-    """Return what is in JSON objects; `null` is no map, what is no object fails."""
+    """Return the entries of JSON objects; `null` is a missing map, other non-objects fail."""
     rows: list[int] = []
     keys: list[str] = []
     values: list[Any] = []
@@ -118,7 +118,7 @@ def _of_texts(array: pa.Array, value_type: DataType, present: Mask, failed: Mask
 
 
 def _is_list_of_entries(kind: pa.DataType) -> bool:
-    """Whether a type is what some writers make of maps: lists of structs of a key and a value."""
+    """Whether a type is a form of maps of some writers: lists of structs of a key and a value."""
     return pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and [f.name for f in kind.value_type] == _MEMBERS
 
 
@@ -150,7 +150,7 @@ def _taken(entries: _Entries, places: Int64s) -> _Entries:
 
 
 def _written(entries: _Entries, field: FieldSpec, convert: Convert, failed: Mask) -> _Entries:
-    """Return entries with the JSON text of each value, null where there is none; rows with one that cannot be fail."""
+    """Return entries with the JSON text of each value, null if it is missing; rows with an unconvertible value fail."""
     keys, bad_keys = convert(entries.keys, field.child_fields["key"])
     values, bad_values = convert(entries.values, field.child_fields["value"])
     for bad in (bad_keys, bad_values):
@@ -165,7 +165,7 @@ def _written(entries: _Entries, field: FieldSpec, convert: Convert, failed: Mask
 
 
 def _value_texts(values: pa.Array, kind: DataType) -> pa.Array:
-    """Return values of a conformed type, without nulls, as they are written in JSON."""
+    """Return the JSON text of values of a column's type, without nulls."""
     if kind in _TEXTS:
         return _quoted(values)
     if kind in _BINARY:
@@ -204,7 +204,7 @@ def _joined(parts: list[_Entries], num_rows: int) -> pa.Array:
 
 
 def _in_order(parts: list[_Entries]) -> _Entries:
-    """Return the entries that count, by row and key."""
+    """Return the effective entries, ordered by row and key."""
     if not parts:
         return _Entries(np.empty(0, np.int64), pa.array([], pa.string()), pa.array([], pa.string()))
     rows = np.concatenate([part.rows for part in parts])
@@ -214,7 +214,7 @@ def _in_order(parts: list[_Entries]) -> _Entries:
     rank = np.empty(len(codes.dictionary), np.int64)
     rank[np.asarray(pc.sort_indices(codes.dictionary))] = np.arange(len(rank))
     ranks = rank[np.asarray(codes.indices)] if len(rank) else np.empty(0, np.int64)
-    order = np.lexsort((ranks, rows))  # stable: equal keys of a row stay in the order in which they came
+    order = np.lexsort((ranks, rows))  # stable: equal keys of a row keep their order
     is_last = np.ones(len(order), np.bool_)
     is_last[:-1] = (np.diff(rows[order]) != 0) | (np.diff(ranks[order]) != 0)
     order = order[is_last & np.asarray(pc.is_valid(values))[order]]

@@ -1,4 +1,4 @@
-"""From decoded records (dicts) to columns, for formats that have no columnar decoder."""
+"""Conversion of decoded records (dicts) to columns, for formats without a columnar decoder."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _PLAIN_TYPES = (str, int, float, bool, bytes, Decimal, datetime, date, type(None
 
 
 def json_text(value: Any) -> str:
-    """Return the JSON text of a value; what JSON has no form for becomes text (Decimal, bytes as hex, dates as ISO)."""
+    """Return the JSON text of a value; other types become text (Decimal, bytes as hex, dates as ISO)."""
     try:
         return orjson.dumps(value, default=_json_default, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:  # an integer beyond 64 bits, or text with a lone surrogate
@@ -32,7 +32,7 @@ def _json_default(value: Any) -> Any:
 
 
 def read_json(text: bytes) -> Any:
-    """Read JSON with every digit of its numbers; raises ValueError, in the words of orjson."""
+    """Parse JSON with all digits of its numbers; raises ValueError with orjson's message."""
     read = orjson.loads(text)
     return _EXACT.decode(text.decode()) if _LONG_NUMBER.search(text) else read
 
@@ -42,7 +42,7 @@ def _fraction(text: str) -> Any:
     return number if len(text) < _EXACT_CHARS or Decimal(repr(number)) == Decimal(text) else Decimal(text)
 
 
-_EXACT_CHARS = 17  # a number of fewer is a double, or an integer of 64 bits, without a loss
+_EXACT_CHARS = 17  # shorter numbers fit a double or a 64-bit integer without loss
 _LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % _EXACT_CHARS)
 _EXACT = json.JSONDecoder(parse_float=_fraction)
 
@@ -61,15 +61,15 @@ def _no_columns(num_rows: int) -> pa.RecordBatch:
 def values_to_array(values: list[Any]) -> pa.Array:
     """Return values of one column as an Arrow array of the narrowest type that holds them exactly.
 
-    Objects, lists that hold objects or lists, and lists of mixed values or beside others, and numbers beside true and
-    false become JSON text; what else has no common type becomes text.
+    Objects, nested lists, lists of mixed values, lists mixed with other values, and numbers mixed with booleans
+    become JSON text; other mixtures without a common type become text.
     """
     kinds = {type(v) for v in values}
     kinds.discard(type(None))
     if dict in kinds or (list in kinds and any(_is_nested(v) for v in values)):
         return _json_array(values)
     if bool in kinds and len(kinds) > 1 and kinds <= {bool, int, float}:
-        return _json_array(values)  # Arrow would make false a 0.0
+        return _json_array(values)  # Arrow would convert false to 0.0
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
@@ -79,9 +79,9 @@ def values_to_array(values: list[Any]) -> pa.Array:
 
 
 def values_as_written(values: list[Any]) -> pa.Array:
-    """Return values of one column so that each can be read again as it was, whatever the others are.
+    """Return values of one column in a lossless form, which does not depend on the other values.
 
-    Texts, numbers and the like of one type are an array of that type; lists, objects and mixtures are JSON text.
+    Scalars of one type are an array of that type; lists, objects and mixtures are JSON text.
     """
     kinds = {type(v) for v in values}
     kinds.discard(type(None))
@@ -117,9 +117,9 @@ def _text(value: Any) -> str:
 
 
 def plain_value(value: Any, special: Callable[[Any], Any]) -> Any:
-    """Return a value of a library that reads documents, with plain types all through.
+    """Return a value of a document library converted to plain types, recursively.
 
-    special: what stands for a value that no record has; it may be one that is made plain in turn.
+    special: converts a value of the library's own types; the result is converted in turn.
     """
     if type(value) in _PLAIN_TYPES:
         return value

@@ -51,7 +51,7 @@ def _has_maps(kind: pa.DataType) -> bool:
 
 
 def without_quotes(array: pa.Array, *, only_of_json: bool = False) -> pa.Array:
-    """Return JSON text with what is a mere JSON string as its characters; only_of_json: where these are JSON in turn."""
+    """Return JSON text with JSON strings replaced by their content; only_of_json: only if the content is JSON itself."""
     quoted = pc.starts_with(array, '"').fill_null(False)
     if not pc.any(quoted, min_count=0).as_py():
         return array
@@ -72,13 +72,13 @@ def _is_json(text: str) -> bool:
 
 
 def to_json_text(array: pa.Array, is_json: bool) -> pa.Array:
-    """Return values as JSON text. Text must be JSON already, unless the reader says that it is (`is_json`)."""
+    """Return values as JSON text. Text must be valid JSON, which is not checked if `is_json`."""
     if not pa.types.is_string(array.type):
         return to_text(array)
     if is_json:
         return array
     present = [text.encode() for text in array.to_pylist() if text is not None]
-    # valid one by one exactly when they are valid as the elements of one array, and as many
+    # all are valid if and only if they parse as the elements of one array of the same length
     parsed = orjson.loads(b"[" + b",".join(present) + b"]")
     if len(parsed) != len(present):
         raise ValueError("not a JSON value")
@@ -86,7 +86,7 @@ def to_json_text(array: pa.Array, is_json: bool) -> pa.Array:
 
 
 def to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return numbers that are written as text."""
+    """Parse numbers in text."""
     try:
         return array.cast(target)
     except pa.ArrowInvalid:
@@ -144,7 +144,7 @@ _UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a
 
 
 def to_uuid(array: pa.Array) -> pa.Array:
-    """Return 16 bytes each, from 16 bytes or the usual text."""
+    """Return UUIDs as 16 bytes, from 16 bytes or the canonical text."""
     if pa.types.is_string(array.type):
         array = pc.utf8_trim_whitespace(array)
         if not pc.all(pc.match_substring_regex(array, _UUID), min_count=0).as_py():

@@ -55,7 +55,7 @@ def _to_millis(array: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         if kind.unit in ("us", "ns"):
             array = pc.floor_temporal(array, unit="millisecond")
-        # an instant is stored in UTC whatever zone it is shown in
+        # an instant is stored in UTC regardless of its display zone
         return array.cast(pa.timestamp("ms", kind.tz)).cast(pa.int64()).cast(_MILLIS)
     if pa.types.is_date(kind):
         return array.cast(_MILLIS)
@@ -63,7 +63,7 @@ def _to_millis(array: pa.Array) -> pa.Array:
 
 
 def to_number(array: pa.Array, field: FieldSpec, target: pa.DataType) -> pa.Array:
-    """Return times as the numbers that the column's format writes; without a format: milliseconds, dates in INT as days."""
+    """Return times as numbers in the column's format; without a format: milliseconds, dates in INT as days."""
     if field.format is None and pa.types.is_date(array.type) and field.data_type is DataType.INT:
         return array.cast(pa.date32()).cast(target)
     millis = _to_millis(array).cast(pa.int64())
@@ -90,7 +90,7 @@ def _printed(millis: pa.Array, field: FieldSpec) -> pa.Array:
 
 
 def millis_of_column(array: pa.Array, field: FieldSpec) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Return the times of a conformed date-time column in milliseconds; null and what is no time become the lowest int64."""
+    """Return the times of a date-time column in milliseconds; null and invalid times become the lowest int64."""
     if array.type == _MILLIS:
         return np.asarray(array.cast(pa.int64()).fill_null(np.iinfo(np.int64).min))
     encoded = array.dictionary_encode()

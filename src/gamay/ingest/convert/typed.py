@@ -1,4 +1,4 @@
-"""Decoded values (numbers, texts, lists, objects) as a column of a known type, each value by itself."""
+"""Conversion of decoded values (numbers, texts, lists, objects) to a column of a known type, each value independently."""
 
 import math
 from decimal import Decimal
@@ -20,7 +20,7 @@ _FRACTIONS = (DataType.FLOAT, DataType.DOUBLE)
 
 
 def typed_column(values: list[Any], target: DataType | None, *, multi_value: bool) -> pa.Array:
-    """Return values as a column whose conversion to `target` depends on each value alone; None: to no known type."""
+    """Return values as a column whose conversion to `target` depends on each value alone; None: the type is unknown."""
     if target is None:
         return values_to_array(values)
     return lists_column(values, target) if multi_value else _singles(values, target)
@@ -76,16 +76,16 @@ def _only_item(values: list[Any]) -> Any:
 
 
 def _text(value: Any, target: DataType) -> str | None:
-    """Return a value as the pipeline writes one that has a column of its own type."""
+    """Return the text of a value as the pipeline would produce it from a column of the value's type."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, dict | list | bool) or target is DataType.JSON:
         try:
             return orjson.dumps(value).decode()
-        except TypeError:  # keys that are no text, or values that JSON has no form for
+        except TypeError:  # keys that are not text, or values that JSON cannot represent
             return json_text(value)
     if target is DataType.FLOAT and FLOAT_MAX < abs(value) < math.inf:
-        return f"{value} is beyond the range"  # a number fails here, where text would become infinite
+        return f"{value} is beyond the range"  # as a number it fails; as text it would become infinite
     if isinstance(value, float):
         return str(to_text(pa.array([value]))[0].as_py())
     if isinstance(value, Decimal):

@@ -1,6 +1,6 @@
-"""Values of any Arrow type to the type that a column has in a conformed batch.
+"""Conversion of values of any Arrow type to a column's type.
 
-Nothing is rounded, wrapped or cut on the way: a value that the type cannot hold fails, and the caller is told which.
+Nothing is rounded, wrapped or truncated: a value out of the type's range fails, and is reported to the caller.
 NaN counts as null; negative zero becomes zero.
 """
 
@@ -20,7 +20,7 @@ from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 
 _DECIMAL = pa.decimal128(38, 18)
-# of these, JSON text of objects, or of more than one value, is nothing
+# for these types, JSON text of objects, or of more than one value, is invalid
 _OF_NUMBERS = frozenset(
     {
         DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataType.BIG_DECIMAL, DataType.BOOLEAN,
@@ -30,9 +30,9 @@ _OF_NUMBERS = frozenset(
 
 
 def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None = None) -> tuple[pa.Array, Mask | None]:
-    """Return the values in the column's conformed type, and which rows failed (None when none did; null in the result).
+    """Return the values in the column's type, and which rows failed (None if none did; null in the result).
 
-    multi_value_delimiter: cuts the text of a multi-value column into its values.
+    multi_value_delimiter: splits the text of a multi-value column into its values.
     """
     array_is_json = is_json_text(array.type)
     array = plain(array)
@@ -50,7 +50,7 @@ def convert(array: pa.Array, field: FieldSpec, multi_value_delimiter: str | None
 
 
 def _read(texts_of_values: pa.Array) -> list[Any]:
-    """Return the values that JSON texts stand for, None for null."""
+    """Parse JSON texts, None for null."""
     return [None if text is None else read_json(text.encode()) for text in texts_of_values.to_pylist()]
 
 
@@ -74,7 +74,7 @@ def _to_lists(array: pa.Array, field: FieldSpec, delimiter: str | None) -> tuple
 
 
 def _from_lists(array: pa.Array, field: FieldSpec) -> tuple[pa.Array, Mask | None]:
-    """Lists on a single-value column: one value each, or none."""
+    """Convert lists in a single-value column: each must have at most one value."""
     lengths = np.asarray(pc.list_value_length(array).fill_null(0))
     too_long = lengths > 1
     if too_long.any():
@@ -143,7 +143,7 @@ def _to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _text_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Text as it is, then without spaces and plus sign, then in any notation of a whole number (`517.0`, `1e3`)."""
+    """Parse integers: first unchanged, then without spaces and plus sign, then in any notation (`517.0`, `1e3`)."""
     try:
         return array.cast(target)
     except pa.ArrowInvalid:
@@ -153,7 +153,7 @@ def _text_to_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
     except pa.ArrowInvalid:
         # Decimals are exact where doubles would round a fraction away; a cast that loses digits raises.
         result = array.cast(_DECIMAL).cast(pa.decimal128(_DECIMAL.precision, 0)).cast(target)
-        # Arrow 26 takes some negative exponents that are out of range, as in 1.25E-43, for 0
+        # Arrow 26 parses some out-of-range negative exponents, as in 1.25E-43, as 0
         lost = pc.and_(pc.equal(result, 0), pc.match_substring_regex(array, r"^[^eE]*[1-9]"))
         if pc.any(lost).as_py():
             raise ValueError("not a whole number") from None

@@ -1,1 +1,1 @@
-"""Batch job specs, and how their segments are named."""
+"""Batch job specs, and the naming of their segments."""

@@ -1,4 +1,4 @@
-"""How segments of batch jobs are named."""
+"""Segment name generators of batch jobs."""
 
 import re
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _ILLEGAL = re.compile(r'[\\/:*?"<>|\s]')
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """What a name can be made of.
+    """Inputs of a name generator.
 
-    min_time, max_time: lowest and highest value of the time column as stored; min_time_ms, max_time_ms: the same in
-    milliseconds since 1970. None without time column or rows. input_uri: the file that the segment is made from.
-    sequence_id: None for a segment that is made alone.
+    min_time, max_time: lowest and highest value of the time column as stored; min_time_ms, max_time_ms: these in
+    milliseconds since 1970. None without time column or rows. input_uri: the segment's input file.
+    sequence_id: None for the only segment of a job.
     """
 
     sequence_id: int | None
@@ -46,16 +46,16 @@ class SegmentFacts:
     def of(
         cls, sequence_id: int | None, input_uri: str, raw: tuple[object, object], millis: tuple[int | None, int | None]
     ) -> "SegmentFacts":
-        """Return what is known of a built segment. raw: its times as stored, of any type of column."""
+        """Return the facts of a built segment. raw: its times as stored, of any type of column."""
         low, high = (value if isinstance(value, (int, str)) or value is None else str(value) for value in raw)
         return cls(sequence_id, input_uri, low, high, *millis)
 
 
 class SegmentNameGenerator(Protocol):
-    """Names segments."""
+    """Generator of segment names."""
 
     def name(self, facts: SegmentFacts) -> str:
-        """Return the name; raises InvalidConfigError when it cannot be a segment's name."""
+        """Return the name; raises InvalidConfigError if it is not a valid segment name."""
         ...
 
 
@@ -71,9 +71,9 @@ def segment_name_generator(
 ) -> SegmentNameGenerator:
     """Return the generator of a type and its configs.
 
-    kind: one of `TYPES` in any case, or None to infer it: fixed where a name is given, normalizedDate where the time column
-    is text in a date pattern, uploadedRealtime where a partition is given, else simple.
-    table_name: the default prefix; None takes the typed table name, as jobs do.
+    kind: one of `TYPES` in any case, or None to infer it: fixed if a name is given, normalizedDate if the time column
+    is text in a date pattern, uploadedRealtime if a partition is given, else simple.
+    table_name: the default prefix; None uses the typed table name, as jobs do.
     """
     for key in configs:
         if key not in KEYS:
@@ -183,7 +183,7 @@ class _NormalizedDate:
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """The name that was given; only for jobs that make one segment."""
+    """The given name; only for jobs that create one segment."""
 
     given: str
 

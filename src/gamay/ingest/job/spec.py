@@ -1,4 +1,4 @@
-"""Batch ingestion job specs: YAML or JSON, and the older properties file. Unknown keys are refused."""
+"""Batch ingestion job specs: YAML or JSON, and the older properties file. Unknown keys are rejected."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -63,9 +63,9 @@ NO_EFFECT: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class ExecutionFrameworkSpec:
-    """Where the job runs. It is PySpark whatever the names say; they are accepted so that existing specs work.
+    """The execution framework of the job. It is always PySpark; names are accepted so that existing specs work.
 
-    extra_configs: `rowsPerSegment`, `partitionAndSort`, `sortColumn`, `bytesPerTask`, `spark.*` are understood, others
+    extra_configs: `rowsPerSegment`, `partitionAndSort`, `sortColumn`, `bytesPerTask`, `spark.*` are supported, others
     belong to other frameworks (`stagingDir`, …).
     """
 
@@ -79,7 +79,7 @@ class ExecutionFrameworkSpec:
 
 @dataclass(frozen=True)
 class PinotFsSpec:
-    """A file system: understood by its scheme; class names are accepted and not needed."""
+    """A file system, identified by its scheme; class names are accepted and ignored."""
 
     scheme: str = key("scheme", TEXT, REQUIRED)
     class_name: str | None = key("className", TEXT)
@@ -98,7 +98,7 @@ class RecordReaderSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """The table, and where its schema and config are when not at the controller."""
+    """The table, and the locations of its schema and config, by default the controller."""
 
     table_name: str = key("tableName", TEXT, REQUIRED)
     schema_uri: str | None = key("schemaURI", TEXT)
@@ -107,7 +107,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class SegmentNameGeneratorSpec:
-    """How segments are named; see `gamay.ingest.job.segment_names`."""
+    """The naming of segments; see `gamay.ingest.job.segment_names`."""
 
     type: str | None = key("type", TEXT)
     configs: Mapping[str, str] = key("configs", TEXT_MAP, EMPTY_MAP)
@@ -122,7 +122,7 @@ class PinotClusterSpec:
 
 @dataclass(frozen=True)
 class PushJobSpec:
-    """How segments are pushed. push_retry_interval_ms is multiplied by five after every attempt."""
+    """The pushing of segments. push_retry_interval_ms is multiplied by five after every attempt."""
 
     push_attempts: int = key("pushAttempts", INTEGER, 1)
     push_parallelism: int = key("pushParallelism", INTEGER, 1)
@@ -138,7 +138,7 @@ class PushJobSpec:
 
 @dataclass(frozen=True)
 class TlsSpec:
-    """Certificates for HTTPS controllers; stores are PEM files. Timeouts in milliseconds."""
+    """Certificates for HTTPS controllers, as PEM files. Timeouts in milliseconds."""
 
     key_store_type: str | None = key("keyStoreType", TEXT)
     key_store_path: str | None = key("keyStorePath", TEXT)
@@ -181,7 +181,7 @@ class JobSpec:
 
     @classmethod
     def from_document(cls, document: Any) -> "JobSpec":
-        """Read a job spec (a dict); raises InvalidConfigError with every problem, unknown keys among them."""
+        """Read a job spec (a dict); raises InvalidConfigError with all problems, including unknown keys."""
         parsed = read_document(cls, document, "the job spec")
         problems = [_unknown(at, parsed.suggestions.get(at)) for at in parsed.unrecognized]
         raise_problems("the job spec", problems + _missing(parsed.value))
@@ -208,7 +208,7 @@ class JobSpec:
 
     @property
     def push_mode(self) -> str | None:
-        """How the job pushes segments: `tar`, `uri`, `metadata`, or None when it does not."""
+        """The push mode of the job: `tar`, `uri`, `metadata`, or None if it does not push."""
         for mode in ("tar", "uri", "metadata"):
             if self.job_type.lower().endswith(f"{mode}push"):
                 return mode
@@ -249,8 +249,8 @@ def load_job_spec(
 ) -> JobSpec:
     """Read a job file: YAML or JSON with `${name}` templates, or a `.properties` file of the older kind.
 
-    values: for `${name}`, above the environment (None: the process's), above `property_file`.
-    job_type: what a `.properties` job does; it names none itself. Raises InvalidConfigError or NotFoundError.
+    values: for `${name}`, overriding the environment (None: the process's), which overrides `property_file`.
+    job_type: the type of a `.properties` job, which does not contain it. Raises InvalidConfigError or NotFoundError.
     """
     text = _read(path)
     if str(path).endswith(".properties"):
@@ -285,8 +285,8 @@ _PROPERTIES = (
 def job_spec_from_properties(properties: Mapping[str, str], job_type: str | None = None) -> JobSpec:
     """Return the job of an older properties file (`path.to.input`, …, `push.to.hosts`).
 
-    Files are read by their extension, `.avro` where they have none that is known. Without `job_type` segments are created,
-    and pushed when hosts are named. Raises InvalidConfigError for unknown and missing keys.
+    The format of files is that of their extension, Avro if it is unknown. Without `job_type` segments are created,
+    and pushed if hosts are given. Raises InvalidConfigError for unknown and missing keys.
     """
     for name in properties:
         if name not in _PROPERTIES:

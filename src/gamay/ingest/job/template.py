@@ -24,7 +24,7 @@ def render(text: str, variables: Mapping[str, str]) -> str:
             return f"${{{found[2]}}}"
         name = found[2].strip()
         if name not in variables:
-            # the names known are not listed: the environment's are among them
+            # known names are not listed, since they include the environment
             raise InvalidConfigError(
                 f"the job spec uses ${{{name}}}, which has no value; give it as --value {name}=..., in the property file "
                 f"or in the environment.{nearest(name, variables)}"
@@ -37,9 +37,9 @@ def render(text: str, variables: Mapping[str, str]) -> str:
 def template_variables(
     values: Mapping[str, str], properties: Mapping[str, str], environment: Mapping[str, str], clock: Clock
 ) -> dict[str, str]:
-    """Return what `${name}` stands for: given values first, then the environment, then the property file.
+    """Return the values of `${name}`: given values first, then the environment, then the property file.
 
-    `today` and `yesterday` (UTC, yyyy-MM-dd) are there unless something else has that name.
+    `today` and `yesterday` (UTC, yyyy-MM-dd) are predefined unless overridden.
     """
     today = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     dates = {"today": f"{today:%Y-%m-%d}", "yesterday": f"{today - timedelta(days=1):%Y-%m-%d}"}

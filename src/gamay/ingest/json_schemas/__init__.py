@@ -1,4 +1,4 @@
-"""JSON Schemas of table configs, schemas, job specs and role configs: files that editors read, and what they are made of.
+"""JSON Schemas of table configs, schemas, job specs and role configs, as files for editors.
 
 `tools/gen_reference.py` writes the files from the declarations (`gamay.model.json_schema`, `gamay.roles.json_schema`);
 controllers serve them at `/jsonSchemas`, `gamay admin json-schema` prints them.

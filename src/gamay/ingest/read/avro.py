@@ -14,7 +14,7 @@ from gamay.ingest.read.records import BadRecord, ErrorLog, FileReader
 from gamay.ingest.read.sources import open_bytes
 
 _BATCH_ROWS = 16_384
-_MARKER_BYTES = 16  # behind the header and each block
+_MARKER_BYTES = 16  # after the header and each block
 _SEARCH_BYTES = 1 << 20
 _TIME_TYPES = {
     "timestamp-millis": pa.timestamp("ms"),
@@ -29,10 +29,10 @@ _TIME_TYPES = {
 
 
 class AvroReader(FileReader):
-    """Reads an Avro file; see `gamay.ingest.read.records.RecordReader`.
+    """Reader of an Avro file; see `gamay.ingest.read.records.RecordReader`.
 
-    Timestamps, dates, decimals and UUIDs come as what they mean; with `raw_times` times stay the numbers they are stored as.
-    What follows a damaged block cannot be read: it is one error that names the first record lost.
+    Logical types (timestamps, dates, decimals, UUIDs) are converted; with `raw_times` times stay stored numbers.
+    Data after a damaged block cannot be read: it is one error that names the first lost record.
     """
 
     def __init__(self, uri: str, log: ErrorLog, *, raw_times: bool = False) -> None:
@@ -67,7 +67,7 @@ class AvroReader(FileReader):
 
 
 def _blocks(stream: BinaryIO, part: ByteRange) -> BinaryIO:
-    """Return a stream of the header and of the blocks that begin in a part, of one that stands behind the header."""
+    """Return a stream of the header and of the blocks that start in a part. stream: positioned after the header."""
     first = stream.tell()
     stream.seek(0)
     header = stream.read(first)
@@ -76,7 +76,7 @@ def _blocks(stream: BinaryIO, part: ByteRange) -> BinaryIO:
 
 
 def _behind_marker(stream: BinaryIO, marker: bytes, offset: int) -> int:
-    """Return the end of the first marker that ends at an offset or behind it, the end of the file without one."""
+    """Return the end of the first marker that ends at or after an offset, or the end of the file."""
     at = offset - _MARKER_BYTES
     stream.seek(at)
     kept = b""
@@ -97,7 +97,7 @@ def _field_names(schema: Any, file: str) -> list[str]:
 
 
 def _column(records: list[dict[str, Any]], name: str, time_type: pa.DataType | None) -> pa.Array:
-    """Return a field's values; times as the numbers in which they are stored where `time_type` tells their unit."""
+    """Return a field's values; times as stored numbers if `time_type` has their unit."""
     values = values_to_array([record.get(name) for record in records])
     if time_type is None:
         return values

@@ -1,4 +1,4 @@
-"""Files of BSON documents one after another, as `mongodump` writes them; plain or gzipped."""
+"""Files of concatenated BSON documents, as written by `mongodump`; plain or gzipped."""
 
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -17,10 +17,10 @@ _DOCUMENT_BYTES_MIN = 5
 
 
 class BsonReader(FileReader):
-    """Reads a BSON file; see `gamay.ingest.read.records.RecordReader`.
+    """Reader of a BSON file; see `gamay.ingest.read.records.RecordReader`.
 
-    A document that cannot be read is left out by itself. Where one's size is wrong, what follows cannot be found: it is one
-    error that names the first record lost.
+    An unreadable document is skipped. After a wrong size, later documents cannot be found: that is one
+    error that names the first lost record.
     """
 
     def __init__(self, uri: str, log: ErrorLog) -> None:

@@ -11,9 +11,9 @@ from gamay.ingest.convert.objects import plain_value
 
 
 def bson_reader(what: str) -> Callable[[bytes], dict[str, Any]]:
-    """Return what reads one document, which raises an error of the library's for bytes that are none.
+    """Return a parser of one document, which raises the library's errors for invalid bytes.
 
-    what: who needs it, for the InvalidConfigError that is raised without the library.
+    what: the feature that needs it, for the InvalidConfigError that is raised without the library.
     """
     try:
         import bson
@@ -30,7 +30,7 @@ def bson_reader(what: str) -> Callable[[bytes], dict[str, Any]]:
 
 
 def _special(value: Any) -> Any:
-    """Return what stands for a value of the library's own types."""
+    """Convert a value of the library's own types."""
     from bson import Binary, DBRef, Decimal128, Int64, MaxKey, MinKey, Regex, Timestamp
     from bson.binary import UUID_SUBTYPE
     from bson.datetime_ms import DatetimeMS

@@ -1,4 +1,4 @@
-"""Parquet, ORC and Arrow files: columns already."""
+"""Readers of the columnar formats Parquet, ORC and Arrow."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeAlias
@@ -14,9 +14,9 @@ Batches: TypeAlias = Callable[[BinaryIO, ByteRange | None], Iterator[pa.RecordBa
 
 
 class ColumnarReader(FileReader):
-    """Reads a file through one of Arrow's readers; see `gamay.ingest.read.records.RecordReader`.
+    """Reader of a file by one of Arrow's readers; see `gamay.ingest.read.records.RecordReader`.
 
-    What follows a damaged part cannot be read: it is one error that names the first record lost.
+    Data after a damaged part cannot be read: it is one error that names the first lost record.
     """
 
     def __init__(self, uri: str, log: ErrorLog, what: str, batches: Batches) -> None:
@@ -36,7 +36,7 @@ class ColumnarReader(FileReader):
         try:
             batch = next(batches, None)
             if batch is not None:
-                _ = batch.schema.names  # which are text only when somebody asks
+                _ = batch.schema.names  # decodes the names, which raises if they are not UTF-8
             return batch
         except (pa.ArrowException, OSError, ValueError) as error:
             if rows_before == 0:
@@ -53,7 +53,7 @@ def _sliced(batches: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose buffers hold what they should: those of a damaged file would be read beyond their ends.
+    """Validate a batch's buffers and return it: those of a damaged file would be read out of bounds.
 
     Raises ArrowInvalid.
     """
@@ -76,7 +76,7 @@ def parquet_reader(uri: str, log: ErrorLog) -> ColumnarReader:
 
 
 def row_group_starts(uri: str) -> list[int]:
-    """Return where each row group of a Parquet file begins. Raises NotFoundError, and RecordError for another file."""
+    """Return the offset of each row group of a Parquet file. Raises NotFoundError, and RecordError for another file."""
     import pyarrow.parquet as pq
 
     with open_raw(uri) as stream:

@@ -26,13 +26,13 @@ _EXACT_ROWS = 8_192
 
 
 class _NeedsExactParserError(Exception):
-    """The file holds something that the columnar parser would read differently."""
+    """The file has content that the columnar parser would read differently."""
 
 
 class CsvReader(FileReader):
-    """Reads a CSV file; see `gamay.ingest.read.records.RecordReader`.
+    """Reader of a CSV file; see `gamay.ingest.read.records.RecordReader`.
 
-    Raises InvalidConfigError for a header that cannot be right.
+    Raises InvalidConfigError for an invalid header.
     """
 
     def __init__(self, uri: str, csv_format: CsvFormat, log: ErrorLog) -> None:
@@ -68,7 +68,7 @@ class CsvReader(FileReader):
     # -- header
 
     def _header(self, stream: BinaryIO) -> tuple[tuple[str, ...], int, int]:
-        """Return the column names, and where the data starts: byte and line."""
+        """Return the column names, and the byte and line where the data starts."""
         if stream.read(3) != b"\xef\xbb\xbf":  # a byte order mark
             stream.seek(0)
         if self._format.header is not None and not self._format.skip_header:
@@ -114,7 +114,7 @@ class CsvReader(FileReader):
                     yield from self._finished(held, watched)
                 held = batch
             if held is not None and watched.quotes % 2:
-                # a quote that is never closed takes the rest of the file into its value: only the last row can be that one
+                # an unclosed quote extends the value to the end of the file, so only the last row can have it
                 yield from self._finished(held.slice(0, held.num_rows - 1), watched)
                 raise _NeedsExactParserError
             if held is not None:
@@ -145,13 +145,13 @@ class CsvReader(FileReader):
 
     def _on_invalid_row(self, row: Any) -> str:
         if self._format.ignore_extra_values and row.actual_columns > row.expected_columns:
-            return "error"  # the exact parser goes on, which can take a part of a record
+            return "error"  # continue with the exact parser, which can read a part of a record
         reason = _wrong_number(row.actual_columns, row.expected_columns, repr(row.text[:100]))
         self._invalid_rows.append((row.number, reason))
         return "skip"
 
     def _log_invalid_rows(self, rows: int) -> None:
-        """Log the rows with a wrong number of values that stand before row `rows` of the good ones."""
+        """Log the rows with a wrong number of values that precede row `rows` of the valid ones."""
         while self._invalid_rows and (before := self._invalid_rows[0][0] - 1 - self._bad) <= rows:
             number, reason = self._invalid_rows.popleft()
             self._bad += 1
@@ -244,7 +244,7 @@ def _trimmed(column: pa.Array) -> pa.Array:
 
 
 class _WatchedStream:
-    """What the columnar parser reads from; looks for what that parser would not read as the format means it."""
+    """The input stream of the columnar parser; detects content that the parser would not read according to the format."""
 
     closed = False
 
@@ -256,14 +256,14 @@ class _WatchedStream:
         self._is_edge = np.zeros(256, np.bool_)
         self._is_edge[[ord(csv_format.delimiter), ord("\n"), ord("\r")]] = True
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._splits_character = False  # the blocks so far end within one
+        self._splits_character = False  # the blocks so far end within a character
         self._ahead = b""
         self._last = b"\n"
         self.quotes = 0
         self.has_spaces = False
 
     def has_content(self) -> bool:
-        """Whether there is anything to read but line ends."""
+        """Whether there is any content except line ends."""
         while not self._ahead.strip(b"\r\n"):
             block = self._stream.read(1 << 16)
             if not block:
@@ -290,7 +290,7 @@ class _WatchedStream:
         return block
 
     def _check_text(self, block: bytes) -> None:
-        """Raise for bytes that are no UTF-8: of such rows Arrow can tell nobody what is wrong with them."""
+        """Raise for bytes that are not UTF-8, for which Arrow cannot report the rows."""
         if block.isascii() and not self._splits_character:
             return
         try:
@@ -300,7 +300,7 @@ class _WatchedStream:
         self._splits_character = bool(self._decoder.getstate()[0])
 
     def _look_for_spaces(self, block: bytes) -> None:
-        """Look for spaces around values: tell of them, or raise where only the exact parser sees what they belong to."""
+        """Detect spaces around values; raise if only the exact parser can interpret them."""
         has_quotes = self._quote is not None and self._quote in block
         has_tabs = self._tabs_are_spaces and b"\t" in block
         if (self.has_spaces and not has_quotes) or not (has_tabs or b" " in block):
@@ -309,8 +309,8 @@ class _WatchedStream:
         spaces = np.flatnonzero((text == ord(" ")) | (text == ord("\t")) if has_tabs else text == ord(" "))
         beside = np.concatenate([text[spaces[spaces > 0] - 1], text[spaces[spaces < len(text) - 1] + 1]])
         if self._quote is not None and has_quotes and (beside == self._quote[0]).any():
-            raise _NeedsExactParserError  # spaces within quotes stay, those around them go
+            raise _NeedsExactParserError  # spaces within quotes are kept, those around them removed
         self.has_spaces = self.has_spaces or bool(self._is_edge[beside].any())
 
     def close(self) -> None:
-        """The stream is closed by whoever opened it."""
+        """Do nothing: the stream is closed by its owner."""

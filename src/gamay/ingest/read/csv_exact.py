@@ -1,7 +1,7 @@
-"""CSV records one by one: escapes, comments, spaces around quotes, and what to do after a broken record.
+"""Record-by-record CSV parser: escapes, comments, spaces around quotes, and recovery after a malformed record.
 
-Slower than the columnar parser of `gamay.ingest.read.csv` but exact; it is used for formats that the other cannot
-express, and to find and leave out the broken record where the other fails.
+Slower than the columnar parser of `gamay.ingest.read.csv` but exact; it is used for formats that the columnar one does not
+support, and to find and skip the malformed record if that fails.
 """
 
 import re
@@ -18,7 +18,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "\n": "\n", "
 
 
 class ByteLines(Protocol):
-    """A binary stream, as far as it is needed here."""
+    """The part of a binary stream that is used."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -28,15 +28,15 @@ class ByteLines(Protocol):
 
 
 class MalformedRecordError(Exception):
-    """A record that is not well-formed; it is left out, and reading goes on with the next line."""
+    """A malformed record; it is skipped, and reading continues with the next line."""
 
 
 class IncompleteError(Exception):
-    """The record goes on in the next line."""
+    """The record continues in the next line."""
 
 
 class FieldSplitter:
-    """Cuts the text of one record into its fields; empty fields and the format's null text are None."""
+    """Splitter of the text of one record into its fields; empty fields and the format's null text are None."""
 
     def __init__(self, csv_format: CsvFormat) -> None:
         self._format = csv_format
@@ -56,7 +56,7 @@ class FieldSplitter:
         self._special = "".join(c for c in (csv_format.quote, csv_format.escape) if c)
 
     def split(self, text: str) -> Fields:
-        """Return the fields; raises MalformedRecordError, or IncompleteError when the text ends within a quoted field."""
+        """Return the fields; raises MalformedRecordError, or IncompleteError if the text ends within a quoted field."""
         if not any(c in text for c in self._special):
             return [self._value(field) for field in text.split(self._format.delimiter)]
         fields: Fields = []
@@ -85,7 +85,7 @@ class FieldSplitter:
         plain = self._plain.match(text, at)
         assert plain is not None
         end = plain.end()
-        if end < len(text) and text[end] != self._format.delimiter:  # an escape character that ends the text
+        if end < len(text) and text[end] != self._format.delimiter:  # an escape character at the end of the text
             raise IncompleteError
         return self._value(plain[0]), end
 
@@ -106,9 +106,9 @@ class FieldSplitter:
 
 
 class ExactParser:
-    """Iterates the records of a stream as (line number from `first_line`, fields or MalformedRecordError).
+    """Iterator over the records of a stream as (line number from `first_line`, fields or MalformedRecordError).
 
-    line: of the next record; bytes_taken: up to there from where the stream stood.
+    line: of the next record; bytes_taken: from the stream's initial position up to it.
     """
 
     def __init__(self, stream: ByteLines, csv_format: CsvFormat, first_line: int = 1) -> None:
@@ -155,7 +155,7 @@ class ExactParser:
             raise
 
     def _take_until_complete(self, taken: list[bytes], size: int) -> bool:
-        """Add lines up to one that may complete the record; return False at the end of the file or of patience."""
+        """Add lines up to one that may complete the record; return False at the end of the file or at the size limit."""
         while size < RECORD_BYTES_MAX and (line := self._next_line()) is not None:
             taken.append(line)
             size += len(line)
@@ -182,7 +182,7 @@ class ExactParser:
 
 
 def _split_lines(stream: ByteLines, separator: bytes) -> Iterator[bytes]:
-    """Yield the records, with their ends, of a file whose record separator is one of its own."""
+    """Yield the records, with their separators, of a file with a custom record separator."""
     rest = b""
     while block := stream.read(1 << 20):
         *lines, rest = (rest + block).split(separator)

@@ -10,11 +10,11 @@ from gamay.base.errors import InvalidConfigError, nearest
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    """How a delimited text file is written. None for a character means that there is none.
+    """Format of a delimited text file. None for a character means that there is none.
 
     An empty value is null, quoted or not; so is `null_text`.
     header: column names when the file's first line is not a header (or is to be skipped).
-    ignore_extra_values: of a record with more values than the header the first ones are taken; else it is a bad record.
+    ignore_extra_values: drop the extra values of a record with more values than the header; else it is a bad record.
     """
 
     delimiter: str = ","
@@ -60,8 +60,8 @@ KEYS = (
 def parse_csv_format(config: Mapping[str, Any]) -> CsvFormat:
     """Return the format that a reader config describes.
 
-    A named `fileFormat` brings its own delimiter, quote and escape characters; keys that are given override it. So TDF alone
-    reads tabs. Raises InvalidConfigError for unknown keys, formats and malformed values.
+    A named `fileFormat` has its own delimiter, quote and escape characters, which explicit keys override. Raises
+    InvalidConfigError for unknown keys, formats and malformed values.
     """
     for key in config:
         if key not in KEYS:
@@ -125,7 +125,7 @@ def _names(config: Mapping[str, Any], delimiter: str) -> dict[str, Any]:
 
 
 def _as_months(pattern: str) -> str:
-    """The documented default of old, `mm-dd-yyyy`, means months, though `mm` are minutes: without hours there are none."""
+    """Replace `mm` (minutes) by months in a pattern without hours, such as the formerly documented default `mm-dd-yyyy`."""
     return pattern if "M" in pattern or "H" in pattern or "h" in pattern else pattern.replace("m", "M")
 
 

@@ -1,7 +1,7 @@
-"""JSON files: one object a line, objects one after another, or one array of objects.
+"""JSON files: one object per line, concatenated objects, or one array of objects.
 
-Lines are decoded a few megabytes at a time, by Arrow where the records are flat and by orjson where they are not. Other
-layouts go through `gamay.ingest.read.json_stream`. Nested objects come out as text of Arrow's JSON type, as they were
+Lines are decoded a few megabytes at a time, by Arrow if the records are flat, else by orjson. Other
+layouts are read by `gamay.ingest.read.json_stream`. Nested objects become text of Arrow's JSON type, as
 written.
 """
 
@@ -29,7 +29,7 @@ _LONG_INTEGER = re.compile(rb"(?<![\d.])\d{19}")
 
 
 class JsonReader(FileReader):
-    """Reads a JSON file; see `gamay.ingest.read.records.RecordReader`."""
+    """Reader of a JSON file; see `gamay.ingest.read.records.RecordReader`."""
 
     def __init__(self, uri: str, log: ErrorLog) -> None:
         super().__init__(uri, log, "line")
@@ -54,7 +54,7 @@ class JsonReader(FileReader):
         except (OSError, EOFError) as error:
             raise RecordError(f"{self.file}: cannot be read beyond {self.position(self._rows)}: {error}") from error
 
-    # -- one object a line
+    # -- one object per line
 
     def _restricted(self, stream: BinaryIO, start: int) -> BinaryIO:
         if self._part is None:
@@ -65,7 +65,7 @@ class JsonReader(FileReader):
     def _lines(self, stream: BinaryIO) -> Iterator[pa.RecordBatch]:
         line = 1
         while block := stream.read(BLOCK_BYTES):
-            block += stream.readline()  # up to the end of the line that the block cut
+            block += stream.readline()  # complete the last line of the block
             yield self._decode(block, line)
             line += block.count(b"\n")
 
@@ -87,7 +87,7 @@ class JsonReader(FileReader):
         return records_to_batch(self._decode_lines(lines, first_line))
 
     def _decode_flat(self, block: bytes) -> pa.RecordBatch | None:
-        """Return the records if Arrow reads them exactly as they are written, None otherwise."""
+        """Return the records if Arrow reads them exactly as written, else None."""
         batch = self._arrow_decode(block)
         if batch is not None and (dates := text_like_times(batch.schema)):
             self._text_fields.update(dates)
@@ -111,8 +111,8 @@ class JsonReader(FileReader):
                 read_options=pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
                 parse_options=pa_json.ParseOptions(explicit_schema=hints),
             )
-            _ = table.column_names  # which Arrow does not look at
-            table.validate()  # lists that begin with null lose it
+            _ = table.column_names  # Arrow does not validate the names
+            table.validate()  # lists that start with null would lose it
         except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
         batches = table.combine_chunks().to_batches()
@@ -167,7 +167,7 @@ def is_one_object_a_line(uri: str) -> bool:
 
 
 def _begins_with_a_line(stream: BinaryIO) -> bool:
-    """Whether the first line that is not blank is one whole object."""
+    """Whether the first line that is not blank is a complete object."""
     while line := stream.readline(BLOCK_BYTES):
         if line.strip():
             try:
@@ -178,13 +178,13 @@ def _begins_with_a_line(stream: BinaryIO) -> bool:
 
 
 def _loads(text: bytes) -> Any:
-    """Read JSON with every digit of its integers, which orjson makes doubles where they do not fit 64 bits."""
+    """Parse JSON with all digits of integers, which orjson converts to doubles if they exceed 64 bits."""
     read = orjson.loads(text)
     return json.loads(text) if _LONG_INTEGER.search(text) else read
 
 
 def text_like_times(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the fields that Arrow took for times because their text looks like one, with types that read them as text."""
+    """Return the fields that Arrow inferred as times from their text, with types to read them as text instead."""
     found = {}
     for field in schema:
         if pa.types.is_timestamp(field.type):
@@ -195,7 +195,7 @@ def text_like_times(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def _doubles_are_exact(column: pa.Array) -> bool:
-    """Whether no value is so large that it may have been an integer that a double cannot hold."""
+    """Whether no value is so large that it may have been an integer beyond the precision of doubles."""
     extremes = pc.min_max(column).as_py()
     low, high = extremes["min"], extremes["max"]
     return low is None or (low > -_EXACT_DOUBLES_BELOW and high < _EXACT_DOUBLES_BELOW)

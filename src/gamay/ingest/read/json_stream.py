@@ -1,4 +1,4 @@
-"""JSON objects that are not one a line: pretty-printed, one after another, or elements of one array."""
+"""Parser of JSON objects that are not one per line: pretty-printed, concatenated, or elements of one array."""
 
 import codecs
 import json
@@ -13,15 +13,15 @@ _SPACE = " \t\r\n"
 
 
 class MalformedJsonError(Exception):
-    """Text that is not an object; it is left out up to the next line that begins with one."""
+    """Text that is not an object; it is skipped up to the next line that starts with one."""
 
 
 class _Text:
-    """The part of the text that is not consumed yet, and its line number."""
+    """The unconsumed part of the text, and its line number."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        # undecodable bytes become lone surrogates, which are found again when the record is complete
+        # undecodable bytes become lone surrogates, which are detected when the record is complete
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self.text = ""
         self.at = 0
@@ -55,7 +55,7 @@ class _Text:
 
 
 def iterate_objects(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | MalformedJsonError]]:
-    """Yield (line number from 1, object) for each object of the stream, broken ones as MalformedJsonError."""
+    """Yield (line number from 1, object) for each object of the stream, with MalformedJsonError for malformed ones."""
     text = _Text(stream)
     separators = _SPACE
     if text.skip(_SPACE) == "[":
@@ -93,7 +93,7 @@ def _next_value(text: _Text, decode: Any) -> tuple[Any, int]:
             is_cut = error.pos >= len(text.text) - 16 or error.msg.startswith("Unterminated string")
             if not is_cut or len(text.text) - text.at > RECORD_CHARS_MAX:
                 raise MalformedJsonError(f"not valid JSON: {error.msg}") from error
-            # read on until there is twice as much, so that a long record is not decoded again for each block
+            # double the text before the next attempt, so that a long record is not decoded again for each block
             grown_to = max(grown_to * 2, len(text.text) - text.at + 1)
             while len(text.text) - text.at < grown_to:
                 if not text.more():
@@ -111,7 +111,7 @@ def _last_value(text: _Text, decode: Any) -> tuple[Any, int]:
 
 
 def _resynchronise(text: _Text) -> None:
-    """Go to the next line that begins with an object, or to the end."""
+    """Skip to the next line that starts with an object, or to the end."""
     while True:
         found = text.text.find("\n", text.at)
         while found >= 0:

@@ -1,6 +1,6 @@
-"""Parts of files: ranges of bytes that are read each for itself, and together give the rows of the whole file.
+"""Parts of files: byte ranges that are read independently, and together have the rows of the whole file.
 
-A row belongs to the part in which it begins: a line, a block of Avro, a row group of Parquet.
+A row belongs to the part in which its unit starts: a line, a block of Avro, a row group of Parquet.
 """
 
 import io
@@ -23,10 +23,10 @@ class ByteRange:
 
 
 class Window(io.RawIOBase):
-    """A range of another stream, as a stream; the other one must not be read meanwhile."""
+    """A range of another stream, as a stream; the underlying stream must not be read concurrently."""
 
     def __init__(self, stream: BinaryIO, part: ByteRange, prefix: bytes = b"") -> None:
-        """prefix: what comes before the range."""
+        """prefix: bytes inserted before the range."""
         self._stream = stream
         self._part = part
         self._prefix = prefix
@@ -61,12 +61,12 @@ class Window(io.RawIOBase):
 
 
 def window(stream: BinaryIO, part: ByteRange, prefix: bytes = b"") -> BinaryIO:
-    """Return a buffered stream of a range of another one, behind a prefix."""
+    """Return a buffered stream of a prefix and a range of another stream."""
     return io.BufferedReader(Window(stream, part, prefix), READ_BYTES)
 
 
 def whole_lines(stream: BinaryIO, part: ByteRange) -> ByteRange:
-    """Return the range of the lines that begin in a part."""
+    """Return the range of the lines that start in a part."""
     return ByteRange(_line_start(stream, part.start), _line_start(stream, part.end))
 
 
@@ -79,7 +79,7 @@ def _line_start(stream: BinaryIO, offset: int) -> int:
 
 
 def even_parts(size: int, bytes_max: int) -> list[ByteRange]:
-    """Return ranges of equal size, of at most `bytes_max`, that make a file of `size` bytes.
+    """Return ranges of equal size, of at most `bytes_max`, that cover a file of `size` bytes.
 
     >>> even_parts(10, 4)
     [ByteRange(start=0, end=3), ByteRange(start=3, end=6), ByteRange(start=6, end=10)]
@@ -90,7 +90,8 @@ def even_parts(size: int, bytes_max: int) -> list[ByteRange]:
 
 
 def row_group_parts(starts: Sequence[int], size: int, bytes_max: int) -> list[ByteRange]:
-    """Return ranges of whole row groups, of at most `bytes_max` where one is not larger. starts: where each begins."""
+    """Return ranges of whole row groups, of at most `bytes_max` unless a single one is larger. starts: the offset of
+    each."""
     cuts = [0]
     for start, end in zip(starts[1:], [*starts[2:], size], strict=True):
         if end - cuts[-1] > bytes_max:
@@ -99,16 +100,16 @@ def row_group_parts(starts: Sequence[int], size: int, bytes_max: int) -> list[By
 
 
 def is_gzipped(uri: str) -> bool:
-    """Whether a file is gzipped, so that it can be read from its start only. Raises NotFoundError."""
+    """Whether a file is gzipped, so that it can only be read from its start. Raises NotFoundError."""
     with open_raw(uri) as stream:
         return stream.read(2) == GZIP_MAGIC
 
 
 def lines_are_records(uri: str, part: ByteRange, delimiter: str, quote: str) -> bool:
-    """Whether each line that begins in a part of a CSV file is a record, provided that a record begins there.
+    """Whether each line that starts in a part of a CSV file is a record, provided that a record starts there.
 
-    So says this only of lines in which quotes stand around whole values, or double within these: of a file all of whose
-    parts are so no record has a line end within. Others may all the same have none.
+    It is True only if all quotes enclose whole values, or are doubled within these: if that holds for all parts of a file,
+    no record contains a line end. The converse need not hold.
     """
     with open_raw(uri) as stream:
         lines = window(stream, whole_lines(stream, part))
@@ -126,7 +127,7 @@ def _quotes_are_regular(block: bytes, delimiter: int, quote: int) -> bool:
     text = np.frombuffer(block, np.uint8)
     quotes = np.flatnonzero(text == quote)
     lines = np.searchsorted(np.flatnonzero(text == ord("\n")), quotes)
-    number = np.arange(len(quotes)) - np.searchsorted(lines, lines)  # of a quote in its line
+    number = np.arange(len(quotes)) - np.searchsorted(lines, lines)  # number of each quote in its line
     is_last = np.append(lines[1:] != lines[:-1], True)
     if (number[is_last] % 2 == 0).any():
         return False

@@ -1,4 +1,4 @@
-"""Opens a reader for a file by the name of its format."""
+"""Registry of readers by the name of the format."""
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
@@ -83,7 +83,7 @@ _SUFFIXES = {
 
 
 def data_formats() -> tuple[str, ...]:
-    """Return the names of the formats that can be read."""
+    """Return the names of the supported formats."""
     return tuple(_FACTORIES)
 
 
@@ -102,9 +102,10 @@ def open_reader(
 ) -> RecordReader:
     """Return a reader of one file; nothing is read before it is iterated.
 
-    data_format: as in `data_formats`, in any case. config: the keys of `recordReaderSpec.configs`; unknown ones are refused.
-    continue_on_error: leave bad records out and list them in `errors`; otherwise the first one raises RecordError.
-    part: the part of a file that `split` made; None for all of it.
+    data_format: as in `data_formats`, in any case. config: the keys of `recordReaderSpec.configs`; unknown ones are
+    rejected.
+    continue_on_error: skip bad records and list them in `errors`; otherwise the first one raises RecordError.
+    part: a part of a file from `split`; None for all of it.
     Raises InvalidConfigError for an unknown format or key.
     """
     factory = _FACTORIES.get(data_format.lower())
@@ -121,9 +122,9 @@ def open_reader(
 
 
 def split(uri: str, data_format: str, config: Mapping[str, Any], size: int, bytes_max: int) -> list[ByteRange]:
-    """Return parts of a file, of about `bytes_max` at most, that are read each for itself; one where it cannot be split.
+    """Return independently readable parts of a file, of about `bytes_max` at most; a single one if it cannot be split.
 
-    Of CSV with quotes each part must be `has_record_lines`, else the file is to be read as a whole. size: its bytes.
+    For CSV with quotes, each part must pass `has_record_lines`, else the file must be read as a whole. size: its bytes.
     Raises NotFoundError, RecordError for a damaged file, and InvalidConfigError as `open_reader`.
     """
     factory = _FACTORIES.get(data_format.lower())
@@ -150,7 +151,7 @@ def split(uri: str, data_format: str, config: Mapping[str, Any], size: int, byte
 
 
 def has_record_lines(uri: str, data_format: str, config: Mapping[str, Any], part: ByteRange) -> bool:
-    """Whether it is certain that each line of a part is a record; always, but of CSV files with quotes."""
+    """Whether each line of a part is certainly a record; always True except for CSV files with quotes."""
     if _FACTORIES.get(data_format.lower()) is not _csv:
         return True
     from gamay.ingest.read.csv_format import parse_csv_format
@@ -160,7 +161,7 @@ def has_record_lines(uri: str, data_format: str, config: Mapping[str, Any], part
 
 
 def format_of(path_or_uri: str) -> str:
-    """Return the format that a file's name tells, `.gz` aside; raises InvalidConfigError when it tells none.
+    """Return the format for a file name's suffix, ignoring `.gz`; raises InvalidConfigError for an unknown one.
 
     >>> format_of("/data/trips.json.gz")
     'json'
@@ -182,7 +183,7 @@ _READER_CLASSES = {
 
 
 def format_of_class(class_name: str | None) -> str | None:
-    """Return the format that one of Pinot's reader classes reads, None for none; raises InvalidConfigError for others."""
+    """Return the format of one of Pinot's reader classes, None for None; raises InvalidConfigError for an unknown class."""
     if class_name is None:
         return None
     data_format = _READER_CLASSES.get(class_name.rpartition(".")[2].lower())

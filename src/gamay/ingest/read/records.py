@@ -1,4 +1,4 @@
-"""What all record readers share: the interface, and how bad records are told of."""
+"""Common parts of record readers: the interface, and the reporting of bad records."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class BadRecord:
 
 @dataclass(slots=True)
 class ErrorLog:
-    """Collects bad records, or raises at the first one when going on was not asked for."""
+    """Log of bad records; raises at the first one unless `continue_on_error`."""
 
     continue_on_error: bool = False
     count: int = 0
@@ -52,13 +52,13 @@ class ErrorLog:
 class RecordReader(Protocol):
     """A file as record batches of at most `BATCH_ROWS` rows; it can be iterated once.
 
-    Columns of batches may differ from batch to batch (JSON). Nested JSON objects come as text of Arrow's JSON type.
+    Columns of batches may differ from batch to batch (JSON). Nested JSON objects are text of Arrow's JSON type.
     """
 
     file: str
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows; raises RecordError for a bad record unless the reader goes on after errors."""
+        """Yield the rows; raises RecordError for a bad record unless the reader continues after errors."""
         ...
 
     @property
@@ -77,17 +77,17 @@ class RecordReader(Protocol):
 
 
 class Positions:
-    """Where yielded rows stand in the file when some of its records were left out. Numbers are counted from 1."""
+    """The positions of yielded rows in a file with skipped records. Numbers start from 1."""
 
     def __init__(self, unit: str = "record", first_number: int = 1) -> None:
         self._jumps = [(0, unit, first_number)]  # (row, unit, its number), ascending by row
 
     def skip(self, row: int, skipped_total: int) -> None:
-        """Tell that from `row` on, record numbers are ahead of rows by `skipped_total`."""
+        """Record that from `row` on, record numbers exceed row numbers by `skipped_total`."""
         self._jumps.append((row, self._jumps[-1][1], 1 + row + skipped_total))
 
     def expect(self, row: int, line: int) -> None:
-        """Tell the line of a row; rows after it are taken to stand on the lines after it."""
+        """Set the line of a row; later rows are assumed to be on the following lines."""
         last_row, unit, number = self._jumps[-1]
         if unit != "line" or number + row - last_row != line:
             self._jumps.append((row, "line", line))
@@ -99,7 +99,7 @@ class Positions:
 
 
 class FileReader:
-    """What the readers of all formats have in common; a RecordReader but for the iteration."""
+    """Base class of readers; a RecordReader without the iteration."""
 
     def __init__(self, uri: str, log: ErrorLog, unit: str = "record") -> None:
         """`unit`: what positions count, as in `Positions`."""
@@ -110,7 +110,7 @@ class FileReader:
         self._positions = Positions(unit)
 
     def restrict(self, part: ByteRange) -> None:
-        """Read only the rows that begin in a part of the file; positions are counted from there."""
+        """Read only the rows that start in a part of the file; positions are counted from there."""
         self._part = part
         if part.start:
             self.file = f"{self._uri}, from byte {part.start} on"

@@ -1,4 +1,4 @@
-"""Where input comes from: local paths and URIs, one file or a folder, plain or gzipped."""
+"""Input sources: local paths and URIs, one file or a folder, plain or gzipped."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ READ_BYTES = 1 << 20
 
 
 def open_raw(uri: str) -> BinaryIO:
-    """Open a file as it is stored; raises NotFoundError when there is none."""
+    """Open a file without decompression; raises NotFoundError if it does not exist."""
     path = local_path(uri)
     try:
         if path is not None:
@@ -32,7 +32,7 @@ def open_raw(uri: str) -> BinaryIO:
 
 
 def open_bytes(uri: str) -> BinaryIO:
-    """Open a file for reading from its start; a gzipped file, known by its first two bytes, is unpacked on the way."""
+    """Open a file for reading from its start; a gzipped file, recognised by its first two bytes, is decompressed."""
     raw = open_raw(uri)
     magic = raw.read(2)
     raw.seek(0)
@@ -95,11 +95,11 @@ def list_files(
     exclude: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Return the files under a folder (or the one file named), sorted; hidden files and empty markers are left out.
+    """Return the files under a folder (or the one file named), sorted; hidden files and empty markers are omitted.
 
     include, exclude: `glob:**/*.csv` or `regex:.*\\.csv` over the whole path. Local results are absolute paths, others URIs.
     options: arguments of the file system.
-    Raises NotFoundError when the input does not exist.
+    Raises NotFoundError if the input does not exist.
     """
     path = local_path(input_uri)
     found = _list_local(path, recursive) if path is not None else _list_remote(input_uri, recursive, options or {})
@@ -109,7 +109,7 @@ def list_files(
 
 
 def absolute_uri(uri: str) -> str:
-    """Return a path or URI as `list_files` spells it."""
+    """Return a path or URI in the form of `list_files`."""
     path = local_path(uri)
     if path is not None:
         return os.path.abspath(path)
@@ -129,7 +129,7 @@ def _list_local(path: Path, recursive: bool) -> list[str]:
 
 def _list_remote(uri: str, recursive: bool, options: Mapping[str, Any]) -> list[str]:
     fs, root = fsspec.core.url_to_fs(uri, **options)
-    fs.invalidate_cache()  # file systems are shared, and remember what they have listed
+    fs.invalidate_cache()  # file systems are shared, and cache their listings
     if fs.isfile(root):
         return [str(fs.unstrip_protocol(root))]
     if not fs.isdir(root):

@@ -1,1 +1,1 @@
-"""Streams: where the rows of realtime tables come from, by partition and offset, and how messages become columns."""
+"""Streams: the sources of realtime tables' rows, by partition and offset, and the decoding of messages to columns."""

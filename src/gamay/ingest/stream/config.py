@@ -51,14 +51,14 @@ _EMPTY_IS_A_VALUE = (_DECODER_PROP + "nullStringValue", _CONSUMER_PROP)
 
 @dataclass(frozen=True, slots=True)
 class FlushThresholds:
-    """When a consuming segment is complete.
+    """Thresholds at which a consuming segment is complete. Exactly one of the first three is set, the others are None.
 
-    rows: for all partitions of the table on one server together, to be divided among them; None unless rows decide.
-    segment_rows: for one segment; None unless they decide. segment_bytes: wanted size of a segment, by which the row limit
-    is tuned from segment to segment, beginning with `initial_rows`; None unless it decides. One of the three is set.
-    variance_fraction: in [0, 0.5), how far a segment's row limit may stray from the computed one, so that not all
-    partitions commit at once. memory_bytes: what the rows of a consuming segment may take on a server, beside the other
-    thresholds; None is as much as they need.
+    rows: for all partitions of the table on one server together, to be divided among them.
+    segment_rows: for one segment. segment_bytes: desired size of a segment, by which the row limit
+    is tuned from segment to segment, starting with `initial_rows`.
+    variance_fraction: in [0, 0.5), the maximum random deviation of a segment's row limit, so that not all
+    partitions commit at the same time. memory_bytes: memory limit of a consuming segment's rows on a server, in addition to
+    the other thresholds; None is unlimited.
     """
 
     rows: int | None = DEFAULT_FLUSH_ROWS
@@ -72,7 +72,7 @@ class FlushThresholds:
 
 @dataclass(frozen=True, slots=True)
 class OffsetAutoReset:
-    """When to jump to the end of the stream at commit: messages behind, or seconds behind; None does not count."""
+    """When to jump to the end of the stream at commit: messages behind, or seconds behind; None disables it."""
 
     offset_threshold: int | None = None
     time_threshold_s: int | None = None
@@ -86,8 +86,8 @@ class StreamConfig:
     decoder_properties: the keys below `decoder.prop.`, without that prefix; so `consumer_properties` below `consumer.prop.`
     (except `auto.offset.reset`). properties: the other keys below `stream.<type>.`, without it, which the plug-in judges.
     client_properties: keys without a prefix that are not of Gamay's: settings of the stream's client library.
-    warnings: sentences about values that are passed over, as Pinot does; their defaults hold.
-    rate limits: messages a second, None for no limit. idle_timeout_ms: None for never.
+    warnings: sentences about invalid values that are ignored, as in Pinot; their defaults apply.
+    rate limits: messages per second, None for no limit. idle_timeout_ms: None for never.
     """
 
     stream_type: str
@@ -133,7 +133,7 @@ class StreamConfig:
 def stream_configs(table: TableConfig) -> tuple[StreamConfig, ...]:
     """Return the topics of a table, in the order in which they are written; empty when it has none.
 
-    Raises InvalidConfigError for bad keys and for topics that do not go together.
+    Raises InvalidConfigError for invalid keys and for incompatible topics.
     """
     stream = table.ingestion.stream
     if stream is not None and table.indexing.stream_configs:
@@ -155,13 +155,13 @@ def stream_configs(table: TableConfig) -> tuple[StreamConfig, ...]:
     return found
 
 
-@lru_cache(256)  # every question of a server to the controller asks for them
+@lru_cache(256)  # needed for every request of a server to the controller
 def _parse(keys: tuple[tuple[str, str], ...], where: str) -> StreamConfig:
     return StreamConfig.parse(dict(keys), where)
 
 
 class _Reader:
-    """Takes keys out of a stream map; what is wrong is gathered, and the default goes on in its place."""
+    """Reader of the keys of a stream map; collects problems, and continues with defaults."""
 
     def __init__(self, keys: Mapping[str, str], where: str) -> None:
         self.keys = dict(keys)
@@ -181,7 +181,7 @@ class _Reader:
         return value
 
     def read_or_warn(self, key: str, convert: Callable[[str], T], default: T) -> T:
-        """Read a value in whose place Pinot takes the default where it is wrong: no reason to refuse a table."""
+        """Read a value with a warning if it is invalid: Pinot then uses the default, so the table must not be rejected."""
         value, problem = self._converted(key, convert, default)
         sentence = f"{self.where}: {key}: {problem}; {default} is taken instead"
         if problem and sentence not in self.warnings:
@@ -210,7 +210,7 @@ class _Reader:
             return default, str(error)
 
     def first(self, *names: str) -> str:
-        """Return the first of the keys that is given, else the last."""
+        """Return the first key that is present, else the last one."""
         return next((name for name in names if self.keys.get(name, "").strip()), names[-1])
 
 
@@ -260,7 +260,7 @@ def _read(cls: type[StreamConfig], reader: _Reader) -> StreamConfig:
 
 
 def _split(reader: _Reader, prefix: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the keys that are left to the plug-in: those below the prefix, and those without one."""
+    """Return the keys for the plug-in: those below the prefix, and those without one."""
     typed: dict[str, str] = {}
     general: dict[str, str] = {}
     for key, value in reader.keys.items():
@@ -289,7 +289,7 @@ def _thresholds(reader: _Reader, rows_key: str, time_key: str) -> FlushThreshold
     segment_rows = reader.read_limit(_SEGMENT_ROWS, _integer)
     size = reader.read_limit(size_key, _size)
     decides = [(rows_key, rows), (_SEGMENT_ROWS, segment_rows), (size_key, size)]
-    # the older pair of keys came with both set: the size counted only when the rows were 0
+    # the older pair of keys was used with both set: the size applied only if the rows were 0
     if size_key == _DESIRED_SIZE and rows > 0:
         decides, size = decides[:2], -1
     given = [key for key, value in decides if value > 0]
@@ -323,7 +323,7 @@ def _auto_reset(reader: _Reader) -> OffsetAutoReset | None:
 
 
 def _consumer_types(text: str) -> tuple[bool, bool]:
-    """Return whether partition-level and whether stream-level consumption is asked for."""
+    """Return whether partition-level and whether stream-level consumption is configured."""
     kinds = {kind.strip().lower() for kind in text.split(",")}
     unknown = kinds - {*_LOW_LEVEL, *_HIGH_LEVEL}
     if unknown:
@@ -386,7 +386,7 @@ def _variance(text: str) -> float:
 
 
 def _duration(text: str) -> int:
-    """Return the milliseconds of a period, or of a plain number as older configs write it."""
+    """Return the milliseconds of a period, or of a plain number as in older configs."""
     millis = _integer(text) if re.fullmatch(r"[+-]?\d+", text) else parse_period(text)
     if millis <= 0:
         raise InvalidConfigError(f"'{text}' must be greater than 0")
