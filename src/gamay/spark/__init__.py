@@ -1,14 +1,14 @@
 """The batch pipeline as functions of a SparkSession, for notebooks, `spark-submit` and the command line.
 
 A job: `gamay.ingest.job.spec.load_job_spec` reads its file and `gamay.spark.jobs.run_job` runs it.
-`gamay.spark.building.segments` has executors turn input files, or a DataFrame, into segment archives
-(`gamay.spark.building.segment_task.build_segment` runs there), and `gamay.spark.building.push.push_segments` hands these to
+`gamay.spark.building.segments` builds segment archives from input files, or a DataFrame, on executors
+(`gamay.spark.building.segment_task.build_segment` runs there), and `gamay.spark.building.push.push_segments` pushes these to
 controllers.
 
-Tables as DataFrames: `gamay.spark.source.register` makes the format `gamay` known, to read and write;
+Tables as DataFrames: `gamay.spark.source.register` registers the format `gamay`, for reading and writing;
 `gamay.spark.read.read_table` reads a table in one call, and `gamay.spark.queries.run.sql` runs a query over tables.
 
-Streams: `gamay.spark.topics.job.repartition` puts messages of one topic where a table's keys belong in another.
+Streams: `gamay.spark.topics.job.repartition` copies messages of one topic to the partitions of a table's keys in another.
 """
 
 import importlib
@@ -31,7 +31,7 @@ _EXPORTS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public functions when they are first asked for, so that executors import only what they run."""
+    """Import the public functions on first use, so that executors import only the modules that they need."""
     if name in _EXPORTS:
         return getattr(importlib.import_module(_EXPORTS[name]), name)
     raise AttributeError(f"module 'gamay.spark' has no attribute '{name}'")

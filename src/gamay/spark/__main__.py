@@ -1,8 +1,9 @@
-"""`python -m gamay.spark JOB`, and what to hand to `spark-submit`: runs a job spec and reports what it did.
+"""`python -m gamay.spark JOB`, also the application for `spark-submit`: runs a job spec and prints a report.
 
-On a cluster, executors need Gamay installed, or packed (`gamay spark pack`) and sent along; master and settings are those of
-the command.
-`spark-submit` asks the first `python3` on the path where Spark is, so activate the environment first:
+On a cluster, executors need Gamay installed, or packed (`gamay spark pack`) and shipped with the job; master and settings
+are those of the command.
+
+`spark-submit` finds Spark by the first `python3` on the path, so activate the environment first:
 
     . .venv/bin/activate
     spark-submit --master spark://host:7077 "$(python -c 'import gamay.spark.__main__ as m; print(m.__file__)')" job.yaml
@@ -20,7 +21,7 @@ from gamay.spark.jobs import run_with_summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the job; return the exit status: 0 when all of it is done."""
+    """Run the job; return the exit status: 0 on complete success."""
     parser = argparse.ArgumentParser(prog="gamay.spark", description="Runs a batch ingestion job on Spark.")
     parser.add_argument("job", help="the job spec: YAML, JSON or .properties")
     parser.add_argument("--values", nargs="*", default=[], metavar="NAME=VALUE", help="for ${NAME} in the job spec")

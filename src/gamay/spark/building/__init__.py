@@ -1,4 +1,4 @@
-"""Segments from files and DataFrames on executors: ranges, sorting, one task each, pushing what a job built.
+"""Building of segments from files and DataFrames on executors: ranges, sorting, segment tasks, and pushing.
 
 Start at `segments`.
 """

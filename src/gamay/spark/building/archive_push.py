@@ -1,4 +1,4 @@
-"""Handing archives to one controller; runs on executors, or in threads of the driver, and knows nothing of Spark."""
+"""Pushing of archives to one controller; runs on executors, or in threads of the driver, independently of Spark."""
 
 import json
 import ssl
@@ -30,8 +30,8 @@ _REFUSALS = {kind.__name__: kind for kind in (InvalidConfigError, NotFoundError,
 class Destination:
     """The table that segments are pushed to.
 
-    replaces: they take the place of all segments of the table, at once. storage: how the archives' file system is reached.
-    custom: entries of the segments' records, by segment.
+    replaces: they atomically replace all segments of the table. storage: access to the archives' file system.
+    custom: entries of the segments' custom maps, by segment.
     """
 
     controllers: tuple[str, ...]
@@ -44,11 +44,11 @@ class Destination:
     custom: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def access(self, uri: str) -> Access:
-        """Return how an archive is reached."""
+        """Return the access parameters of an archive."""
         return Access(options=self.storage.options_of(scheme_of(uri)))
 
     def headers(self, archive: str) -> Mapping[str, str]:
-        """Return the headers that an archive is pushed with."""
+        """Return the headers for pushing an archive."""
         return custom_map_headers(self.custom.get(segment_name_of(archive), {}))
 
     def client(self, controller: str) -> ControllerClient:
@@ -57,7 +57,7 @@ class Destination:
 
 
 def controller_client(controller: str, auth_token: str | None, tls: TlsSpec | None) -> ControllerClient:
-    """Return a client of a controller. Raises NotFoundError for a file of certificates that this machine does not have."""
+    """Return a client of a controller. Raises NotFoundError for a missing file of certificates."""
     if tls is None:
         return ControllerClient(controller, auth_token=auth_token)
     for path in (tls.trust_store_path, tls.key_store_path):
@@ -70,7 +70,7 @@ def controller_client(controller: str, auth_token: str | None, tls: TlsSpec | No
 
 
 def segment_name_of(archive_uri: str) -> str:
-    """Return the name of the segment in an archive, which its file is named after.
+    """Return the segment name of an archive, from its file name.
 
     >>> segment_name_of("/out/2024/trips_OFFLINE_1_2_0.tar.zst")
     'trips_OFFLINE_1_2_0'
@@ -88,13 +88,13 @@ def in_one_request(mode: str, options: PushJobSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pushing:
-    """What became of some archives. attempts: requests made. error: what ended it, None when all were pushed."""
+    """Result of pushing archives. attempts: requests made. error: the failure, None if all were pushed."""
 
     attempts: int
     error: GamayError | None = None
 
     def to_json(self) -> str:
-        """Return the form in which executors send it."""
+        """Return the JSON form that executors send."""
         if self.error is None:
             return json.dumps({"attempts": self.attempts})
         may_pass = isinstance(self.error, ServiceError)
@@ -104,7 +104,7 @@ class Pushing:
 
     @classmethod
     def from_json(cls, text: str) -> "Pushing":
-        """Read what `to_json` wrote; the error is of the kind that tells callers what to do."""
+        """Read the form of `to_json`; the error keeps the type that callers handle."""
         document = json.loads(text)
         told = document.get("error")
         if told is None:
@@ -115,7 +115,7 @@ class Pushing:
 
 
 class ArchivePusher:
-    """Pushes archives to one controller, from any number of threads. attempts: requests made so far."""
+    """Pusher of archives to one controller. Thread-safe. attempts: requests made so far."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class ArchivePusher:
         self.attempts = 0
 
     def push(self, archives: Sequence[str]) -> None:
-        """Push some, one after another, or as the options say in one request.
+        """Push archives one by one or, according to the options, in one request.
 
-        Raises the errors of `HttpService.request`, NotFoundError, and GamayError where an archive cannot be read.
+        Raises the errors of `HttpService.request`, NotFoundError, and GamayError for an unreadable archive.
         """
         if in_one_request(self._mode, self._options):
             self._with_attempts(lambda: self._push_metadata_batch(archives), f"{archives[0]} and those pushed with it")
@@ -146,7 +146,7 @@ class ArchivePusher:
             self._with_attempts(partial(push, archive), archive)
 
     def told(self, archives: Sequence[str]) -> Pushing:
-        """Push some, and return what became of them; the first failure that a user can cause ends it."""
+        """Push archives, and return the result; stops at the first user-caused failure."""
         try:
             self.push(archives)
         except GamayError as error:
@@ -189,7 +189,7 @@ class ArchivePusher:
             )
 
     def _fetched(self, uri: str, scratch: Path) -> Path:
-        """Return a file where it lies, or a copy of it. Raises NotFoundError, OSError."""
+        """Return the path of a local file, or of a downloaded copy. Raises NotFoundError, OSError."""
         local = local_path(uri)
         if local is None:
             local = scratch / uri.rpartition("/")[2]
@@ -203,7 +203,7 @@ class ArchivePusher:
             try:
                 return self._fetched(ARCHIVE.sub(rf"\g<name>{METADATA_SUFFIX}", archive), scratch)
             except NotFoundError:
-                pass  # none was made when the segment was built
+                pass  # it was not written when the segment was built
         return pack_metadata(unpack(self._fetched(archive, scratch), scratch / segment_name_of(archive)))
 
     def _push_metadata_batch(self, archives: Sequence[str]) -> None:
@@ -231,7 +231,7 @@ class ArchivePusher:
         return name, self._download_uri(archive)
 
     def _download_uri(self, archive: str) -> str:
-        """Return where a controller or server finds the archive."""
+        """Return the URI of the archive for controllers and servers."""
         path = local_path(archive)
         uri = archive if path is None else path.absolute().as_uri()
         prefix, suffix = self._options.segment_uri_prefix, self._options.segment_uri_suffix

@@ -1,4 +1,4 @@
-"""Running one Python function for each of some tasks on executors, and telling how far they are."""
+"""Execution of a Python function for each of several tasks on executors, with progress."""
 
 import os
 import threading
@@ -16,12 +16,12 @@ _RESULT = "result string"
 
 
 class LocalEngine:
-    """Threads of this process in place of Spark's executors: for small jobs, which end before Java has started."""
+    """Threads of this process instead of Spark's executors, for small jobs that end before Java has started."""
 
     def run(
         self, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: JobProgress, parallelism: int
     ) -> list[str]:
-        """Return the text that `function` makes of each task; the first failure ends what has not begun, and is raised."""
+        """Return the text that `function` returns for each task; the first failure cancels pending tasks, and is raised."""
         progress.update(what, 0, len(tasks))
         with ThreadPoolExecutor(parallelism or os.cpu_count(), "gamay-build") as pool:
             try:
@@ -38,9 +38,9 @@ class LocalEngine:
 def run_tasks(
     spark: Any, tasks: Sequence[T], function: Callable[[T], str], what: str, progress: JobProgress, parallelism: int = 0
 ) -> list[str]:
-    """Return the text that `function` makes of each task, in their order; each task is a Spark task of its own.
+    """Return the text that `function` returns for each task, in order; each task is a separate Spark task.
 
-    spark: a session, or a `LocalEngine`. parallelism: how many run at once, at most; 0 takes all cores.
+    spark: a session, or a `LocalEngine`. parallelism: maximum number of concurrent tasks; 0 uses all cores.
     """
     if not tasks:
         return []
@@ -48,7 +48,7 @@ def run_tasks(
         return spark.run(tasks, function, what, progress, parallelism)
     groups = min(len(tasks), parallelism) if parallelism else len(tasks)
     shipped = list(tasks)
-    if hasattr(spark, "_jsc"):  # an RDD needs no plan and no code made of it, which costs Java more than all else of a job
+    if hasattr(spark, "_jsc"):  # an RDD avoids query planning and code generation, the main costs of a job in Java
         rdd = spark.sparkContext.parallelize(range(len(tasks)), groups).map(lambda i: function(shipped[i]))
         return collect(spark, rdd, what, progress)
 
@@ -62,9 +62,9 @@ def run_tasks(
 
 
 def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[Any]:
-    """Collect a DataFrame, or an RDD, while telling how many of its tasks are done; a failure is raised as Spark raised it.
+    """Collect a DataFrame or RDD, reporting the number of finished tasks; raises Spark's failures.
 
-    What `progress` raises cancels the job, and is raised.
+    An exception of `progress` cancels the job, and is raised.
     """
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
     if context is None:
@@ -74,7 +74,7 @@ def collect(spark: Any, frame: Any, what: str, progress: JobProgress) -> list[An
 
     def work() -> None:
         try:
-            context.setJobGroup(group, what)  # of the jobs that this thread begins
+            context.setJobGroup(group, what)  # for the jobs that this thread starts
             outcome["rows"] = frame.collect()
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
             outcome["error"] = error

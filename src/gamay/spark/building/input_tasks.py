@@ -1,4 +1,4 @@
-"""Which files, or parts of files, each task reads: large files are split over tasks, small ones share one."""
+"""Assignment of files, or parts of files, to tasks: large files are split, small ones share a task."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +14,15 @@ from gamay.spark.building.segment_task import FileTask
 from gamay.storage.files import size_of
 
 Task: TypeAlias = tuple[FileTask, ...]
-# the same on every cluster: samples, and so the segments of a sorting job, depend on the tasks
+# independent of the cluster: samples, and so the segments of a sorting job, depend on the tasks
 _SPLIT_BYTES, _PACK_BYTES = 64 << 20, 8 << 20
 _LOOKS_AT_ONCE = 16
 
 
 def input_tasks(spark: Any, files: Sequence[FileTask], bytes_max: int | None, progress: JobProgress) -> list[Task]:
-    """Return the tasks of a job. bytes_max: of the input of each, about; None keeps many cores at work.
+    """Return the tasks of a job. bytes_max: approximate input size of each; None uses many cores.
 
-    Files of one task lie in one folder. CSV files with quotes are looked through beforehand, by executors.
+    Files of one task are in the same folder. CSV files with quotes are checked beforehand, by executors.
     """
     with ThreadPoolExecutor(_LOOKS_AT_ONCE, "gamay-sizes") as pool:
         sizes = list(pool.map(_size, files))
@@ -39,9 +39,9 @@ def input_tasks(spark: Any, files: Sequence[FileTask], bytes_max: int | None, pr
 
 
 def packed(pieces: Sequence[tuple[FileTask, int]], bytes_max: int) -> Iterator[Task]:
-    """Yield pieces of input, each with its bytes, put together without going beyond `bytes_max`.
+    """Combine pieces of input, given with their bytes, to tasks of at most `bytes_max`.
 
-    Pieces of different folders, and parts of one file, are never put together.
+    Pieces of different folders, and parts of one file, are never combined.
     """
     folders: dict[str, list[tuple[FileTask, int]]] = {}
     for piece, size in pieces:
@@ -76,13 +76,13 @@ def _size(file: FileTask) -> int:
 def _parts(file: FileTask, size: int, bytes_max: int) -> list[FileTask]:
     try:
         found = split(file.uri, file.data_format, file.reader_config, size, bytes_max)
-    except GamayError:  # the task that reads the file tells of it
+    except GamayError:  # the task that reads the file reports it
         return [file]
     return [file] if len(found) == 1 else [replace(file, part=part) for part in found]
 
 
 def _irregular(spark: Any, parts: Sequence[FileTask], progress: JobProgress) -> set[str]:
-    """Return the files that have parts of which it is not certain that each line is a record."""
+    """Return the files with parts whose lines may not all be records."""
 
     def look(file: FileTask) -> str:
         assert isinstance(file.part, ByteRange)

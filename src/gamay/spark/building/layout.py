@@ -1,4 +1,4 @@
-"""How the rows of a job are spread over segments: by partition, in ranges of a column, in an order."""
+"""Distribution of a job's rows over segments: by partition, in ranges of a column, sorted."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows are spread over segments.
+    """Distribution of rows over segments.
 
-    rows_per_segment: rows that a segment has about. range_column: segments hold ranges of it. sort_column: order within a
-    segment. partition_column: segments hold one partition of it. None where the table names no such column.
+    rows_per_segment: approximate number of rows. range_column: segments have ranges of it. sort_column: order within a
+    segment. partition_column: segments have one partition of it. None if the table has no such column.
     """
 
     rows_per_segment: int
@@ -37,7 +37,7 @@ class Layout:
     def of(
         cls, schema: Schema, table_config: TableConfig, rows_per_segment: int, sort_column: str | None = None
     ) -> "Layout":
-        """Return the layout that a table's config asks for; `sort_column` overrides its sorted column.
+        """Return the layout of a table's config; `sort_column` overrides its sorted column.
 
         Raises InvalidConfigError for a sort column that rows cannot be sorted by.
         """
@@ -52,12 +52,12 @@ class Layout:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """Return the columns that rows of a segment are in order by."""
+        """Return the sort columns of rows within a segment."""
         return tuple(dict.fromkeys(name for name in (self.sort_column, self.range_column) if name))
 
 
 def partitioner(schema: Schema, table_config: TableConfig, column: str | None) -> "Callable[[pa.RecordBatch], pa.Array]":
-    """Return the function that tells the partition of each row of a conformed batch; all 0 without a column."""
+    """Return a function that returns the partition of each row of a batch; all 0 without a column."""
     if column is None:
         return lambda batch: pa.array(np.zeros(batch.num_rows, np.int32))
     spec = schema.field(column)
@@ -74,10 +74,10 @@ def partitioner(schema: Schema, table_config: TableConfig, column: str | None) -
 
 
 class RangeKeys:
-    """The keys by which rows are put into ranges: the values of the layout's range column, in which nulls are defaults.
+    """The keys by which rows are assigned to ranges: the values of the layout's range column, with defaults for nulls.
 
-    Without such a column rows have no keys, and are put by hashes of their values: where a row goes must not depend on
-    chance, for a task may be run again.
+    Without such a column rows have no keys, and are assigned by hashes of their values: the assignment must be
+    deterministic, since a task may run again.
     """
 
     def __init__(self, schema: Schema, layout: Layout) -> None:
@@ -85,14 +85,14 @@ class RangeKeys:
         self._hashed = [spec for spec in schema.stored_fields if spec.single_value]
 
     def keys(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the keys of a conformed batch without nulls; None without a range column."""
+        """Return the keys of a batch without nulls; None without a range column."""
         if self._spec is None:
             return None
         keys = filled(batch.column(self._spec.name), self._spec)
         return keys.cast(pa.int64()) if self._spec.data_type is DataType.TIMESTAMP else keys
 
     def places(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return the keys, or the hashes in their place: numbers of 64 bits, all equally likely."""
+        """Return the keys, or else uniformly distributed 64-bit hashes."""
         keys = self.keys(batch)
         if keys is not None:
             return keys
@@ -104,12 +104,12 @@ class RangeKeys:
 
 
 def filled(column: Any, spec: FieldSpec) -> Any:
-    """Return a conformed column, an Arrow array or chunked one, with the default value for nulls."""
+    """Return a column, an Arrow array or chunked array, with the default value for nulls."""
     return column.fill_null(arrow_scalar(spec.default_null_value, spec.data_type))
 
 
 def _numbers(column: pa.Array, spec: FieldSpec) -> "np.ndarray[Any, np.dtype[np.uint64]]":
-    """Return a number for each value: the same for the same value."""
+    """Return a number for each value, equal for equal values."""
     values = filled(column, spec)
     if pa.types.is_floating(values.type):
         return np.asarray(values.cast(pa.float64()).to_numpy()).view(np.uint64)

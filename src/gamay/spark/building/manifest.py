@@ -1,7 +1,7 @@
-"""What a job has built into its output folder: pushed whole, whatever else lies there.
+"""The manifest of the segments that a job has built: only these are pushed, regardless of other files in the folder.
 
-`<outputDirURI>/<typed table>.manifest.json` is written when a build begins (`"state": "building"`) and when it has ended
-well (`"complete"`, with the segments), so that neither archives of earlier runs nor those of a failed one are pushed.
+`<outputDirURI>/<typed table>.manifest.json` is written at the start of a build (`"state": "building"`) and at its successful
+end (`"complete"`, with the segments), so that neither archives of earlier runs nor those of a failed one are pushed.
 """
 
 import json
@@ -18,7 +18,7 @@ _BUILDING, _COMPLETE = "building", "complete"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The manifest of one table's job. access: how the output folder's file system is reached."""
+    """The manifest of one table's job. access: parameters of the output folder's file system."""
 
     output_dir: str
     table: str
@@ -26,22 +26,22 @@ class Manifest:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """The location of the manifest."""
         return f"{self.output_dir.rstrip('/')}/{self.table}.manifest.json"
 
     def begin(self) -> None:
-        """Note that segments are being built: until `complete`, nothing there is to be pushed."""
+        """Record that segments are being built: until `complete`, nothing may be pushed."""
         self._write({"state": _BUILDING, "segments": []})
 
     def complete(self, segments: Sequence[SegmentReport]) -> None:
-        """Note what was built."""
+        """Record the segments that were built."""
         told = [{"name": s.name, "uri": s.uri, "rows": s.num_docs, "bytes": s.size_bytes} for s in segments]
         self._write({"state": _COMPLETE, "segments": told})
 
     def archives(self) -> list[str] | None:
-        """Return the URIs of what the last job has built; None when there was none.
+        """Return the URIs of the archives of the last job; None if there was none.
 
-        Raises ConflictError when it has not ended well.
+        Raises ConflictError if it has not succeeded.
         """
         with scratch_folder() as scratch:
             try:
@@ -57,7 +57,7 @@ class Manifest:
         return [segment["uri"] for segment in document["segments"]]
 
     def remove(self) -> None:
-        """Remove it."""
+        """Remove the manifest."""
         remove(self.uri, self.access)
 
     def _write(self, document: object) -> None:

@@ -1,17 +1,17 @@
-"""How many bytes of rows a task may hold before it makes a segment of them."""
+"""Limit on the bytes of rows that a task holds before it builds a segment from them."""
 
 import resource
 from pathlib import Path
 
 _UNLIMITED_BYTES = 1 << 30
 _LEAST_BYTES = 16 << 20
-_SHARE = 4  # rows, the largest column in order, the encoded columns, and the archive
+_SHARE = 4  # divisor: the rows, the sorted copy of the largest column, the encoded columns, and the archive
 
 
 def rows_bytes_max() -> int:
-    """Return the limit for this process: a GiB, or less where `spark.executor.pyspark.memory` leaves less.
+    """Return the limit for this process: a GiB, or less if `spark.executor.pyspark.memory` is smaller.
 
-    Spark limits the address space of its Python workers by that setting, in which libraries that are loaded count.
+    Spark limits the address space of its Python workers by that setting, which includes loaded libraries.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:

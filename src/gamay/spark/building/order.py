@@ -1,4 +1,4 @@
-"""Bringing the rows of a segment into order, in memory."""
+"""In-memory sorting of the rows of a segment."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -15,9 +15,9 @@ _BATCH_ROWS = 65_536
 
 
 def in_order(batches: Sequence[pa.RecordBatch], schema: Schema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield conformed rows in the order of some columns, without any as they are; rows that are alike stay as they were.
+    """Yield rows sorted stably by some columns, or unchanged if there are none.
 
-    Nulls stand where their column's default value does. Beside the rows, their largest column is held once more.
+    Nulls are sorted as their column's default value. Memory: the rows, and one copy of their largest column.
     """
     if not columns or not batches:
         yield from batches
@@ -39,10 +39,10 @@ def _contiguous(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _sort_key(column: pa.ChunkedArray, spec: FieldSpec) -> pa.ChunkedArray | pa.Array:
-    """Return what the values of a conformed column are in order by."""
+    """Return the sort keys of a column's values."""
     values = filled(column, spec)
     if spec.data_type is not DataType.BIG_DECIMAL:
         return values
-    texts = values.combine_chunks().dictionary_encode()  # whose order is not that of the numbers
+    texts = values.combine_chunks().dictionary_encode()  # the order of the texts is not that of the numbers
     places = {number: place for place, number in enumerate(sorted({Decimal(t) for t in texts.dictionary.to_pylist()}))}
     return pa.array([places[Decimal(t)] for t in texts.dictionary.to_pylist()], pa.int64()).take(texts.indices)

@@ -1,4 +1,4 @@
-"""How long the phases of a task take."""
+"""Timing of the phases of a task."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Phases:
-    """The time that a task has spent in each of its phases; it belongs to one thread."""
+    """The time that a task has spent in each of its phases. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -18,7 +18,7 @@ class Phases:
 
     @contextmanager
     def within(self, phase: str) -> Iterator[None]:
-        """Add what happens within to a phase."""
+        """Add the time of the block to a phase."""
         begun_s = self._clock.monotonic_s()
         try:
             yield
@@ -26,7 +26,7 @@ class Phases:
             self._spent_s[phase] = self._spent_s.get(phase, 0.0) + self._clock.monotonic_s() - begun_s
 
     def over(self, phase: str, items: Iterator[T]) -> Iterator[T]:
-        """Pass items on, and add to a phase how long each takes to come."""
+        """Yield items, and add the time to produce each to a phase."""
         while True:
             with self.within(phase):
                 item = next(items, None)
@@ -35,7 +35,7 @@ class Phases:
             yield item
 
     def reset(self) -> None:
-        """Forget what was spent, for another segment."""
+        """Reset the times, for another segment."""
         self._spent_s.clear()
 
     def told(self) -> dict[str, Any]:

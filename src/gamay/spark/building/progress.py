@@ -1,4 +1,4 @@
-"""How far a job is: on a terminal and in a notebook as a bar, elsewhere as log lines."""
+"""Progress of a job: bars on a terminal and in a notebook, log lines elsewhere."""
 
 import logging
 import sys
@@ -14,19 +14,19 @@ class JobProgress(Protocol):
     """Display of a job's steps."""
 
     def update(self, what: str, done: int, total: int) -> None:
-        """`done` of `total` parts of a step are done; the last call of a step has done == total."""
+        """Report that `done` of `total` parts of a step are done; the last call of a step has done == total."""
         ...
 
 
 class SilentProgress:
-    """Says nothing."""
+    """Progress without output."""
 
     def update(self, what: str, done: int, total: int) -> None:
         return None
 
 
 class LogProgress:
-    """One log line when a step begins, at every tenth of it, and when it ends."""
+    """Progress as log lines at the start of a step, at every tenth of it, and at its end."""
 
     def __init__(self) -> None:
         self._last: tuple[str, int] = ("", -1)
@@ -40,7 +40,7 @@ class LogProgress:
 
 @contextmanager
 def shown_progress() -> Iterator[JobProgress]:
-    """Yield bars in a notebook, or on standard error when that is a terminal; else what writes log lines."""
+    """Yield bars in a notebook, or on standard error when that is a terminal; else log lines."""
     if _is_notebook():
         yield NotebookProgress()
         return
@@ -69,7 +69,7 @@ class _BarProgress:
 
 
 class NotebookProgress:
-    """A bar for each step in the output of the cell that runs; plain HTML, for which no widgets need be installed."""
+    """A bar for each step in the output of the running cell; plain HTML, which needs no widgets."""
 
     def __init__(self) -> None:
         self._steps: dict[str, tuple[int, int]] = {}

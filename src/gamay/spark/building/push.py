@@ -1,4 +1,4 @@
-"""Handing segment archives to controllers: from executors where that is worth it, else from threads of this process."""
+"""Pushing of segment archives to controllers: from executors if worthwhile, else from threads of this process."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ from gamay.spark.building.report import PushReport
 from gamay.spark.building.target import ARCHIVE, METADATA_SUFFIX
 from gamay.storage.files import size_of
 
-# A job costs some tenths of a second, one of them processor time of the driver, which pushes the metadata of 16 segments in
-# that time by itself, or an archive of 64 MB.
+# A Spark job takes some tenths of a second, including 0.1 s of processor time of the driver, which could itself push the
+# metadata of 16 segments in that time, or an archive of 64 MB.
 FEWEST_FOR_EXECUTORS, BYTES_FOR_EXECUTORS = 32, 64 << 20
 _STEP = "pushing segments"
 
 
 def list_archives(output_dir: str, pattern: str | None = None) -> list[str]:
-    """Return the segment archives below a folder; `pattern` (`glob:…`, `regex:…`) chooses among them."""
+    """Return the segment archives below a folder, optionally filtered by `pattern` (`glob:…`, `regex:…`)."""
     matches = path_matcher(pattern) if pattern else None
     found = [f for f in list_files(output_dir) if ARCHIVE.search(f) and not f.endswith(METADATA_SUFFIX)]
     return [f for f in found if matches is None or matches(f)]
@@ -48,12 +48,12 @@ def push_segments(
 ) -> PushReport:
     """Push segment archives to every controller of the destination.
 
-    spark: a session, whose executors push; None or a `LocalEngine`: threads of this process do, as they do for a session
-    whose executors are this machine, and for few archives. Either way `push_parallelism` archives are pushed at once.
-    mode: `tar` sends each archive, `uri` has the controller fetch it, `metadata` sends its metadata only.
-    Answers of 500 and above, missing ones, and archives that cannot be read are tried again up to `push_attempts` times,
+    spark: a session, whose executors push; None or a `LocalEngine`: threads of this process push, as also for a session
+    with local executors, and for few archives. In all cases `push_parallelism` archives are pushed concurrently.
+    mode: `tar` sends each archive, `uri` has the controller fetch it, `metadata` sends only its metadata.
+    Responses of 500 and above, missing responses, and unreadable archives are retried up to `push_attempts` times,
     after waits that grow fivefold.
-    Raises what the last attempt raised; with `replaces`, the table then shows what it showed before.
+    Raises what the last attempt raised; with `replaces`, the table then keeps its former segments.
     """
     options = options or PushJobSpec()
     if mode not in ("tar", "uri", "metadata"):
@@ -70,11 +70,11 @@ def push_segments(
 
 
 def _is_for_executors(spark: Any, archives: Sequence[str], mode: str, destination: Destination) -> bool:
-    """Return whether executors push: not where they are threads of this machine, nor what is done before a job begins."""
+    """Return whether executors push: not if they are local threads, nor if the driver would finish before a job starts."""
     if spark is None or isinstance(spark, LocalEngine):
         return False
     if not hasattr(spark, "_jsc"):
-        return True  # archives are where the server of Spark Connect is
+        return True  # archives are on the machine of the Spark Connect server
     master = spark.sparkContext.master
     if master == "local" or master.startswith("local["):
         return False
@@ -84,7 +84,7 @@ def _is_for_executors(spark: Any, archives: Sequence[str], mode: str, destinatio
 
 
 class _Push:
-    """One push to one controller."""
+    """State of one push to one controller."""
 
     def __init__(
         self,
@@ -111,20 +111,20 @@ class _Push:
             return
         table, table_type = self._to.table, self._to.table_type
         new = [segment_name_of(archive) for archive in archives]
-        # what was replaced before is still there for a while, and cannot be replaced again
+        # segments that were replaced before still exist for a while, and cannot be replaced again
         old = [name for name in self._client.list_segments(table, table_type, queried_only=True) if name not in new]
-        # given up is what an earlier push of the whole table has left open, and nothing that others write
+        # aborts only unfinished pushes of the whole table, not replacements of other writers
         entry = self._client.start_replace(table, old, new, table_type, of_table=True)
         try:
             self._push_all(archives, spark)
-            # ended once, it may be ended again: an answer may be lost
+            # ending is idempotent, since a response may be lost
             with_attempts(lambda: self._client.end_replace(table, entry, table_type), self._options, self._sleep)
         except BaseException as error:
             if self._gives_up(entry) or not isinstance(error, ServiceError):
-                raise  # else the replacement has ended, and only the answer was lost
+                raise  # else the replacement has ended, and only the response was lost
 
     def _gives_up(self, entry: str) -> bool:
-        """Give a replacement up; return whether it is: not when queries see the new segments."""
+        """Abort a replacement; return False if queries already see the new segments."""
         try:
             self._client.revert_replace(self._to.table, entry, self._to.table_type)
         except ConflictError:
@@ -153,7 +153,7 @@ class _Push:
             self.attempts += pusher.attempts
 
     def _push_from_executors(self, archives: Sequence[str], spark: Any) -> None:
-        """Have each task push a group of archives; a group that Spark runs again changes nothing that it has pushed."""
+        """Push a group of archives in each task; pushing is idempotent, so that Spark may repeat a task."""
         destination, controller, mode, options = self._to, self._controller, self._mode, self._options
 
         def push(group: Sequence[str]) -> str:
@@ -168,7 +168,7 @@ class _Push:
                 raise group.error
 
     def _groups(self, archives: Sequence[str], count: int) -> list[Sequence[str]]:
-        """Return as many groups of archives, each for one task; one, when all are to go in one request."""
+        """Return `count` groups of archives, each for one task; a single one if all are pushed in one request."""
         if in_one_request(self._mode, self._options):
             return [archives]
         return [archives[first::count] for first in range(min(count, len(archives)))]

@@ -1,4 +1,4 @@
-"""Segments of the rows of one range, or of one Spark partition."""
+"""Building of segments from the rows of one range, or of one Spark partition."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
@@ -19,11 +19,11 @@ from gamay.spark.building.target import PROVISIONAL_NAME, SegmentTarget, facts_o
 from gamay.spark.building.travel import Batches
 
 RESULT = "result string"
-_SLACK = 1.5  # how many times the rows that were asked for a segment has at most
+_SLACK = 1.5  # maximum ratio of a segment's rows to the requested number
 
 
 def range_writer(target: SegmentTarget, layout: Layout, num_ranges: int) -> Callable[[Batches], Batches]:
-    """Return the `mapInArrow` function that makes segments of the blobs of ranges, and reports them as JSON."""
+    """Return the `mapInArrow` function that builds segments from the blobs of ranges, and yields their reports as JSON."""
 
     def write(batches: Batches) -> Batches:
         from pyspark import TaskContext
@@ -37,7 +37,7 @@ def range_writer(target: SegmentTarget, layout: Layout, num_ranges: int) -> Call
 
 
 def result(report: SegmentReport) -> pa.RecordBatch:
-    """Return a report in the form in which tasks send it to the driver."""
+    """Return a report in the form that tasks send to the driver."""
     return pa.RecordBatch.from_pydict({"result": pa.array([report.to_json()], pa.string())})
 
 
@@ -47,10 +47,10 @@ def _placed(batch: pa.RecordBatch) -> Iterator[tuple[int, list[pa.RecordBatch]]]
 
 
 class RangeWriter:
-    """Makes the segment of one range of one partition, or several of a range that is larger than was asked for: one that a
-    single key fills, which no range parts, or whose rows memory does not hold.
+    """Writer of the segment of one range of one partition, or of several segments if the range is too large: because a
+    single key, which ranges do not split, fills it, or because its rows exceed the memory.
 
-    first_id: the sequence id of its first segment; each further one's is greater by id_step.
+    first_id: the sequence id of its first segment; those of further ones increase by id_step.
     """
 
     def __init__(self, target: SegmentTarget, layout: Layout, first_id: int, id_step: int) -> None:
@@ -60,16 +60,16 @@ class RangeWriter:
         self._id_step = id_step
         self._schema = target.schema()
         self._config = target.table_config()
-        # ranges come out uneven: a few rows too many are better in this segment than in one of their own
+        # ranges are uneven: a few excess rows are better in this segment than in a separate one
         self._rows_max = ceil(_SLACK * layout.rows_per_segment)
         self._bytes_max = rows_bytes_max()
 
     def write(self, batches: Batches) -> Iterator[SegmentReport]:
-        """Yield the report of each segment of conformed rows; a failure that a user can cause is a report, too."""
+        """Yield the report of each segment of the rows; a user-caused failure also becomes a report."""
         return self.write_placed((place, [batch]) for place, batch in enumerate(batches))
 
     def write_placed(self, blobs: Iterator[tuple[int, list[pa.RecordBatch]]]) -> Iterator[SegmentReport]:
-        """Yield the same for rows with the place in which they come: the same rows make the same segments."""
+        """Yield the reports for rows with sort positions, so that equal rows always make equal segments."""
         try:
             held: list[tuple[int, list[pa.RecordBatch]]] = []
             size = 0
@@ -82,7 +82,7 @@ class RangeWriter:
             yield from self._segments(held)
         except GamayError as error:
             yield SegmentReport(Outcome.FAILED.value, message=str(error))
-        except OSError as error:  # a folder that cannot be written, a full disk
+        except OSError as error:  # an unwritable folder, a full disk
             yield SegmentReport(Outcome.FAILED.value, message=f"cannot build a segment: {error}")
 
     def _segments(self, held: Sequence[tuple[int, list[pa.RecordBatch]]]) -> Iterator[SegmentReport]:

@@ -1,7 +1,7 @@
-"""Where the segments of a job begin: ranges of about as many rows as were asked for, none across two partitions.
+"""Ranges of a job's segments, of about the requested number of rows, none of them across two partitions.
 
-Every task that converts rows counts them by partition and keeps the keys of a few, evenly spaced. The driver puts the
-samples together and cuts each partition into ranges of equal size; the cuts then tell the range of each row.
+Every task that converts rows counts them by partition and samples keys of evenly spaced rows. The driver combines the
+samples and splits each partition into ranges of equal size; the split points determine the range of each row.
 """
 
 import json
@@ -17,25 +17,25 @@ import pyarrow as pa
 
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 Key: TypeAlias = int | float | str | bytes
-SAMPLES_MAX = 1_000_000  # keys that a job keeps in all, for many files
-_TASK_MIN, _TASK_MAX = 200, 20_000  # keys that a task keeps
+SAMPLES_MAX = 1_000_000  # total number of keys that a job samples from many files
+_TASK_MIN, _TASK_MAX = 200, 20_000  # number of keys that a task samples
 
 
 def samples_of_task(num_tasks: int) -> int:
-    """Return how many keys each of so many tasks should keep."""
+    """Return the number of keys that each of `num_tasks` tasks should sample."""
     return min(max(SAMPLES_MAX // num_tasks, _TASK_MIN), _TASK_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one task has seen. counts: its rows by partition. rows: partition and key of every `stride`-th of them."""
+    """Sample of one task. counts: its rows by partition. rows: partition and key of every `stride`-th of them."""
 
     counts: dict[int, int]
     stride: int
     rows: list[tuple[int, Key]]
 
     def to_json(self) -> str:
-        """Return the sample as JSON, the form in which executors send it; keys of bytes in hexadecimal."""
+        """Return the sample as JSON, the form that executors send; keys of bytes in hexadecimal."""
         rows = [[part, {"hex": key.hex()} if isinstance(key, bytes) else key] for part, key in self.rows]
         return json.dumps([list(self.counts.items()), self.stride, rows])
 
@@ -48,7 +48,7 @@ class Sample:
 
 
 class Sampler:
-    """Keeps the keys of evenly spaced rows: at most `size`, and at least half as many when there are that many rows."""
+    """Sampler of the keys of evenly spaced rows: at most `size`, and at least half of that if there are enough rows."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -57,38 +57,38 @@ class Sampler:
         self._rows: list[tuple[int, Key]] = []
 
     def add(self, partitions: "np.ndarray[Any, np.dtype[np.int32]]", keys: pa.Array | None) -> None:
-        """Take rows, in order. partitions: int32[n]. keys: Arrow array of n values without nulls, None for no keys."""
+        """Add rows, in order. partitions: int32[n]. keys: Arrow array of n values without nulls, None for no keys."""
         first = -self._counts.total() % self._stride
         chosen = np.arange(first, len(partitions), self._stride)
         for partition, count in zip(*np.unique(partitions, return_counts=True), strict=True):
             self._counts[int(partition)] += int(count)
         if keys is None:
             return
-        # a NaN has no place among the cuts; Spark puts it behind all numbers
+        # a NaN cannot be a split point; Spark sorts it after all numbers
         sampled = keys.take(pa.array(chosen)).to_pylist()
         self._rows += zip(partitions[chosen].tolist(), sampled, strict=True)
         while len(self._rows) > self._size:
             self._rows, self._stride = self._rows[::2], self._stride * 2
 
     def sample(self) -> Sample:
-        """Return what was kept."""
+        """Return the sample."""
         return Sample(dict(self._counts), self._stride, [(part, key) for part, key in self._rows if key == key])
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Ranges of (partition, key), by where each begins; the first has no lower bound.
+    """Ranges of (partition, key), by their lower bounds; the first is unbounded.
 
-    A key of None stands before all keys: a range that begins with its partition.
+    A key of None precedes all keys: the range starts with its partition.
     """
 
     starts: tuple[tuple[int, Key | None], ...]
 
     @classmethod
     def of(cls, samples: Sequence[Sample], rows_per_range: int) -> "Ranges":
-        """Return ranges that have about so many rows each, and never those of two partitions.
+        """Return ranges of about `rows_per_range` rows each, none of them across two partitions.
 
-        Where no keys were sampled, they are ranges of hash values: numbers of 64 bits, all equally likely.
+        If no keys were sampled, they are ranges of uniformly distributed 64-bit hashes.
         """
         counts: Counter[int] = Counter()
         weighted: dict[int, list[tuple[Any, int]]] = {}
@@ -110,7 +110,7 @@ class Ranges:
     def numbers(self, partitions: "np.ndarray[Any, np.dtype[np.int32]]", keys: pa.Array) -> "Numbers":
         """Return int32 [n]: the number of each row's range, from 0.
 
-        partitions: int32 [n]. keys: Arrow array of n values without nulls; a NaN lies behind all numbers.
+        partitions: int32 [n]. keys: Arrow array of n values without nulls; a NaN sorts after all numbers.
         """
         result = np.zeros(len(partitions), np.int32)
         begun_by = [partition for partition, _ in self.starts]
@@ -123,7 +123,7 @@ class Ranges:
 
 
 def _places(cuts: list[Any], keys: pa.Array) -> "Numbers":
-    """Return how many of the ascending cuts each key does not come before."""
+    """Return the number of ascending split points that are not greater than each key."""
     if pa.types.is_integer(keys.type) or pa.types.is_floating(keys.type):
         values = np.asarray(keys)
         return np.asarray(np.searchsorted(np.array(cuts, values.dtype), values, side="right"), np.int32)
@@ -133,9 +133,9 @@ def _places(cuts: list[Any], keys: pa.Array) -> "Numbers":
 
 
 def _cuts(weighted: list[tuple[Any, int]], wanted: int) -> list[Any]:
-    """Return at most `wanted - 1` ascending keys that cut sorted (key, weight) pairs into parts of equal weight.
+    """Return at most `wanted - 1` ascending keys that split sorted (key, weight) pairs into parts of equal weight.
 
-    Rows of one key are never parted, and no part is empty.
+    Rows of one key are never split, and no part is empty.
     """
     sums = list(accumulate(weight for _, weight in weighted))
     cuts: list[Any] = []

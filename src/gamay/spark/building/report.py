@@ -1,4 +1,4 @@
-"""What a job did: for people, and for whoever pushes the segments."""
+"""Reports of a job, for people and for the push."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -11,24 +11,24 @@ def _count(number: int, noun: str) -> str:
 
 
 class Outcome(Enum):
-    """What became of an input."""
+    """Outcome of an input."""
 
     BUILT = "BUILT"
-    KEPT = "KEPT"  # the output existed already and was left as it is
-    EMPTY = "EMPTY"  # no row was left, so there is no segment
+    KEPT = "KEPT"  # the output existed already and was kept
+    EMPTY = "EMPTY"  # no rows remained, so there is no segment
     FAILED = "FAILED"
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """One segment of a job, or one input that made none.
+    """Report of one segment of a job, or of one input without a segment.
 
-    uri: where its archive is. size_bytes: of the archive. input_uri: the file it was made from, empty for rows that were
-    shuffled. errors: the first records and values that could not be read or converted; num_errors: how many there were.
-    bytes_read: of the input, as it is stored.
-    star_trees: how many it has; star_tree_bytes: of their records; star_tree_ms: how long building them took.
-    read_ms, build_ms, publish_ms: how long its task took to read and convert rows, to make columns and indexes of them, and
-    to pack the segment and put it into the output folder.
+    uri: the location of its archive. size_bytes: of the archive. input_uri: the input file, empty for shuffled
+    rows. errors: the first records and values that could not be read or converted; num_errors: their number.
+    bytes_read: of the input, as stored.
+    star_trees: their number; star_tree_bytes: of their records; star_tree_ms: the time to build them.
+    read_ms, build_ms, publish_ms: the task's time to read and convert rows, to build columns and indexes, and
+    to pack the segment and write it to the output folder.
     """
 
     outcome: str
@@ -52,7 +52,7 @@ class SegmentReport:
     bytes_read: int = 0
 
     def of_input(self) -> dict[str, Any]:
-        """Return what became of an input, for programs."""
+        """Return the outcome of an input, for programs."""
         return {
             "uri": self.input_uri, "bytes": self.bytes_read, "rowsRead": self.rows_read, "rowsFiltered": self.rows_filtered,
             "errors": self.num_errors, "readMs": self.read_ms,
@@ -67,7 +67,7 @@ class SegmentReport:
         }  # fmt: skip
 
     def to_json(self) -> str:
-        """Return the report as JSON, the form in which executors send it."""
+        """Return the report as JSON, the form that executors send."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -79,7 +79,7 @@ class SegmentReport:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What building did, over all segments. seconds: wall-clock time."""
+    """Report of a build, over all segments. seconds: wall-clock time."""
 
     reports: tuple[SegmentReport, ...]
     seconds: float
@@ -88,13 +88,13 @@ class BuildReport:
 
     @property
     def segments(self) -> list[SegmentReport]:
-        """The segments that are there now, in order of their names."""
+        """The segments that exist after the build, ordered by name."""
         there = (Outcome.BUILT.value, Outcome.KEPT.value)
         return sorted((r for r in self.reports if r.outcome in there), key=lambda r: r.name)
 
     @property
     def failures(self) -> list[SegmentReport]:
-        """The inputs that failed as a whole."""
+        """The inputs that failed entirely."""
         return [r for r in (*self.reading, *self.reports) if r.outcome == Outcome.FAILED.value]
 
     @property
@@ -124,7 +124,7 @@ class BuildReport:
 
     @property
     def num_errors(self) -> int:
-        """Records left out and values replaced by null because they could not be read or converted."""
+        """The number of records skipped and values replaced by null because they could not be read or converted."""
         return sum(r.num_errors for r in (*self.reading, *self.reports))
 
     @property
@@ -176,7 +176,7 @@ class BuildReport:
 
 @dataclass(frozen=True, slots=True)
 class PushReport:
-    """What pushing did. attempts: requests made, over all segments and clusters."""
+    """Report of a push. attempts: requests made, over all segments and clusters."""
 
     segments: tuple[str, ...]
     clusters: tuple[str, ...]
@@ -201,7 +201,7 @@ class PushReport:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What a whole job did; parts that it does not have are None."""
+    """Report of a whole job; parts that it does not have are None."""
 
     build: BuildReport | None = None
     push: PushReport | None = None

@@ -1,4 +1,4 @@
-"""Building one segment from input files; runs on executors and knows nothing of Spark."""
+"""Building of one segment from input files; runs on executors, independently of Spark."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ ERRORS_SENT = 20
 class FileTask:
     """An input file, or a part of one. sub_path: its folder below the input folder, kept below the output folder.
 
-    copy: a local file that is read in its place; None: it is read where it is.
+    copy: a local file to read instead; None: read the original.
     """
 
     uri: str
@@ -47,9 +47,9 @@ class FileTask:
 
 
 def build_segment(files: Sequence[FileTask], target: SegmentTarget) -> SegmentReport:
-    """Build, name, pack and publish the segment of some files; failures that a user can cause are reported, not raised.
+    """Build, name, pack and publish the segment of some files; user-caused failures are reported, not raised.
 
-    The first of them says what it is called after, and where it goes.
+    The first file determines the segment's name and location.
     """
     read: list[FileTask] = []
     try:
@@ -57,12 +57,12 @@ def build_segment(files: Sequence[FileTask], target: SegmentTarget) -> SegmentRe
     except GamayError as error:
         uri = (read or files)[-1].uri
         return SegmentReport(Outcome.FAILED.value, input_uri=uri, message=_with_file(str(error), uri))
-    except OSError as error:  # a folder that cannot be written, a full disk
+    except OSError as error:  # an unwritable folder, a full disk
         return SegmentReport(Outcome.FAILED.value, input_uri=files[0].uri, message=f"cannot build a segment: {error}")
 
 
 def _build(files: Sequence[FileTask], target: SegmentTarget, read: list[FileTask]) -> SegmentReport:
-    """Build a segment; `read` then holds the files as far as they were opened."""
+    """Build a segment; adds the opened files to `read`."""
     schema, table_config = target.schema(), target.table_config()
     generator = target.name_generator()
     first, readers = files[0], []
@@ -100,11 +100,10 @@ def _build(files: Sequence[FileTask], target: SegmentTarget, read: list[FileTask
 def finish(
     builder: SegmentBuilder, schema: Schema, table_config: TableConfig
 ) -> tuple[Path, SegmentMetadata, dict[str, Any]]:
-    """Return the folder of a finished segment, with star-trees and secondary indexes that servers can take over.
+    """Return the folder of a finished segment, with the star-trees and secondary indexes that servers accept.
 
-    The third is what a report says of the star-trees.
-
-    Raises InvalidConfigError as `check_times` does.
+    The third result are the report's entries on star-trees.
+    Raises InvalidConfigError like `check_times`.
     """
     folder = builder.build()
     metadata = read_metadata(folder)
@@ -122,7 +121,7 @@ def finish(
 
 
 def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:
-    """Open the task's file; bad records are passed over when the table's config says so."""
+    """Open the task's file; bad records are skipped if the table's config allows it."""
     return open_reader(
         task.copy or task.uri,
         task.data_format,
@@ -133,7 +132,7 @@ def open_task_reader(task: FileTask, table_config: TableConfig) -> RecordReader:
 
 
 def bytes_of(task: FileTask) -> int:
-    """Return the bytes of a task's file, or of its part of it."""
+    """Return the size of a task's file, or of its part, in bytes."""
     if task.part is not None:
         return task.part.end - task.part.start
     return size_of(task.copy or task.uri) or 0
@@ -153,7 +152,7 @@ def counts_of(readers: Sequence[RecordReader], pipeline: Pipeline) -> dict[str, 
 
 
 def check_times(metadata: SegmentMetadata, table_config: TableConfig) -> None:
-    """Raise InvalidConfigError when the segment's times lie outside 1971 to 2071: the time format is wrong, most often."""
+    """Raise InvalidConfigError if the segment's times are outside 1971 to 2071: usually the time format is wrong."""
     if not table_config.ingestion.segment_time_value_check or metadata.time_column is None:
         return
     for millis, raw in (

@@ -27,9 +27,9 @@ from gamay.spark.building.target import SegmentTarget, refuse_repeated_names
 from gamay.spark.building.travel import Batches
 
 ROWS_PER_SEGMENT = 5_000_000
-# How many tasks a DataFrame has is not asked: Spark would work out its plan, and with adaptive execution compute its stages.
+# The number of a DataFrame's tasks is not queried: Spark would plan it, and with adaptive execution compute its stages.
 _FRAME_TASKS = 200
-# from the sequence id of a task's segment to that of its next one
+# increment of the sequence ids of a task's segments
 _FRAME_IDS = 100_000
 
 TABLE_PACKAGES = {
@@ -45,7 +45,7 @@ class InputFiles:
     """The files of a job.
 
     uri: a folder or a file. include, exclude: `glob:…` or `regex:…` over whole paths.
-    data_format: None goes by each file's name.
+    data_format: None uses each file's suffix.
     """
 
     uri: str
@@ -57,7 +57,7 @@ class InputFiles:
     global_sequence: bool = False
 
     def tasks(self) -> list[FileTask]:
-        """List the files; raises NotFoundError or InvalidConfigError when there are none, or their format is not known."""
+        """List the files; raises NotFoundError or InvalidConfigError if there are none, or their format is unknown."""
         self._check_no_table()
         files = list_files(self.uri, recursive=self.recursive, include=self.include, exclude=self.exclude)
         if not files:
@@ -78,7 +78,7 @@ class InputFiles:
         return tasks
 
     def _check_no_table(self) -> None:
-        """Raise InvalidConfigError for a format that is one of tables: their files have rows that the table has no more."""
+        """Raise InvalidConfigError for a table format, whose files contain rows that the table no longer has."""
         kind = (self.data_format or "").lower()
         if kind in TABLE_PACKAGES:
             raise InvalidConfigError(
@@ -109,23 +109,23 @@ def build_segments(
     fail_on_empty: bool = False,
     progress: JobProgress | None = None,
 ) -> BuildReport:
-    """Build the segments of a table from files; their archives land in `output_dir`.
+    """Build the segments of a table from files; their archives are written to `output_dir`.
 
-    Each file becomes a segment, unless `partition_and_sort`: then all rows are first brought into ranges of the table's
+    Each file becomes a segment, unless `partition_and_sort`: then all rows are first shuffled to ranges of the table's
     partition, time and sorted columns, of about `rows_per_segment` rows each.
     spark: a session, or a `LocalEngine`, which builds in threads of this process and cannot `partition_and_sort`.
-    bytes_per_task: of the input: files that are larger are split over several tasks, and segments, where their format lets
-    them be; smaller ones of one folder become one. None: a segment of each file, and with `partition_and_sort`, where the
-    outcome does not show tasks, so many as keep cores at work.
-    target: names and further options of the output; None takes the rules. parallelism: tasks at once, 0 for all cores.
-    progress: told of every step.
+    bytes_per_task: of the input: larger files are split over several tasks and segments, if their format is
+    splittable; smaller ones of one folder are combined. None: a segment for each file and, with `partition_and_sort`, whose
+    result does not depend on tasks, enough tasks to use all cores.
+    target: names and further options of the output; None uses the defaults. parallelism: concurrent tasks, 0 for all cores.
+    progress: receives every step.
 
     Raises RecordError for the first files that could not be read or converted (all others are built), InvalidConfigError,
-    NotFoundError, ConflictError when two segments have one name.
+    NotFoundError, ConflictError if two segments have the same name.
     """
     progress = progress or SilentProgress()
     target = target or SegmentTarget.of(schema, table_config, output_dir)
-    target.name_generator()  # a name that cannot be made is told before any file is read
+    target.name_generator()  # report an invalid name before any file is read
     Pipeline(schema, table_config)
     given = InputFiles(inputs) if isinstance(inputs, str) else inputs
     files = given.tasks()
@@ -192,11 +192,11 @@ def write_dataframe(
     return _checked(BuildReport(tuple(reports), time.monotonic() - started, 0, tuple(reading)), False)
 
 
-# -- what runs on executors
+# -- on executors
 
 
 def _converted_files(spark: Any, tasks: Sequence[Task], target: SegmentTarget, layout: Layout, parallelism: int) -> Any:
-    """Return the rows of all files, converted, in the form in which they travel."""
+    """Return the converted rows of all files, in serialised form."""
     shipped = list(tasks)
     groups = min(len(tasks), parallelism) if parallelism else len(tasks)
     samples = samples_of_task(groups)
@@ -228,14 +228,14 @@ def _converted_file(task: FileTask, schema: Schema, table_config: TableConfig, s
 
 
 class _FrameRows:
-    """The conformed rows of a partition of a DataFrame. report: of reading them, once all have been taken."""
+    """The converted rows of a partition of a DataFrame. report: of reading them, after all were consumed."""
 
     def __init__(self, schema: Schema, table_config: TableConfig) -> None:
         self._pipeline = Pipeline(schema, table_config)
         self.report = SegmentReport(Outcome.EMPTY.value)
 
     def over(self, batches: Batches) -> Batches:
-        """Yield them; a failure that a user can cause ends them, and is the report."""
+        """Yield the rows; a user-caused failure ends them, and becomes the report."""
         phases = Phases(SYSTEM_CLOCK)
         try:
             for batch in phases.over("read", batches):
@@ -264,7 +264,7 @@ def _frame_converter(target: SegmentTarget, layout: Layout) -> Callable[[Batches
 
 
 def _frame_builder(target: SegmentTarget, layout: Layout) -> Callable[[Batches], Batches]:
-    """Return the function that makes segments of a partition's rows as they come, in the same task."""
+    """Return the function that builds segments from a partition's rows in the same task."""
 
     def build(batches: Batches) -> Batches:
         from pyspark import TaskContext
@@ -278,7 +278,7 @@ def _frame_builder(target: SegmentTarget, layout: Layout) -> Callable[[Batches],
     return build
 
 
-# -- what runs on the driver
+# -- on the driver
 
 
 def _build_ranges(

@@ -1,8 +1,8 @@
-"""Rows brought into the order of the table before they become segments, so that queries can skip most segments.
+"""Shuffle of rows by the table's order before segments are built, so that queries can prune most segments.
 
-Executors convert rows, file by file or DataFrame partition by partition, and tell samples of their keys. The driver makes
-ranges of these (`gamay.spark.building.ranges`), executors cut what they have converted at the ranges' starts, and Spark
-brings the rows of each range together. There they are put in order (`gamay.spark.building.order`) and become a segment.
+Executors convert rows, by file or DataFrame partition, and sample their keys. The driver computes
+ranges from these (`gamay.spark.building.ranges`), executors split the converted rows by range, and Spark
+shuffles the rows of each range together. There they are sorted (`gamay.spark.building.order`) and become a segment.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,13 +21,13 @@ from gamay.spark.building.ranges import Ranges, Sampler
 from gamay.spark.building.target import SegmentTarget
 from gamay.spark.building.travel import Batches
 
-_WAITING_BYTES = 32 << 20  # of cut rows that a task holds back, to send few blobs
-_GATHERED_BYTES = 8 << 20  # of rows that are cut at a time
+_WAITING_BYTES = 32 << 20  # of split rows that a task buffers, to send few blobs
+_GATHERED_BYTES = 8 << 20  # of rows that are split at a time
 _PLACES = 1 << 32  # of the blobs of a task
 
 
 class KeySampler:
-    """Passes conformed batches on in their travelling form, and keeps a sample of their keys. size: at most so many."""
+    """Pass-through of batches in serialised form that samples their keys. size: maximum number of keys."""
 
     def __init__(self, schema: Schema, table_config: TableConfig, layout: Layout, size: int) -> None:
         self._partitions = partitioner(schema, table_config, layout.partition_column)
@@ -40,12 +40,12 @@ class KeySampler:
         yield from travel.packed(batch)
 
     def sample(self) -> pa.RecordBatch:
-        """Return the sample in the travelling form."""
+        """Return the sample in serialised form."""
         return travel.told(travel.SAMPLE, self._sampler.sample().to_json())
 
 
 def in_ranges(frame: Any, target: SegmentTarget, layout: Layout, ranges: Ranges) -> Any:
-    """Return the blobs of a DataFrame with a column `rows` cut at ranges, with one partition for each of these."""
+    """Return the blobs of a DataFrame with a column `rows` split by range, with one partition for each range."""
     from pyspark.sql.functions import col
 
     cut = frame.mapInArrow(_cutter(target, layout, ranges), travel.CUT)
@@ -66,7 +66,7 @@ def _cutter(target: SegmentTarget, layout: Layout, ranges: Ranges) -> Callable[[
 
 
 def _gathered(blobs: Iterable[pa.BinaryScalar]) -> Batches:
-    """Yield the rows of blobs, of many at a time: to cut each by itself costs several times as much."""
+    """Yield the rows of many blobs at a time: splitting each separately costs several times as much."""
     held: list[pa.RecordBatch] = []
     size = 0
     for blob in blobs:
@@ -81,14 +81,14 @@ def _gathered(blobs: Iterable[pa.BinaryScalar]) -> Batches:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Rows of one range that wait for more."""
+    """Buffered rows of one range."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     size: int = 0
 
 
 class _Cutter:
-    """Puts the rows of one task into ranges. place: of its first blob."""
+    """Splitter of the rows of one task by range. place: of its first blob."""
 
     def __init__(self, target: SegmentTarget, layout: Layout, ranges: Ranges, place: int) -> None:
         schema = target.schema()
@@ -100,7 +100,7 @@ class _Cutter:
         self._bytes = 0
 
     def add(self, rows: pa.RecordBatch) -> Batches:
-        """Take conformed rows, and yield blobs when many are waiting."""
+        """Add rows, and yield blobs when enough are buffered."""
         numbers = self._ranges.numbers(self._partitions(rows).to_numpy(), self._keys.places(rows))
         order = np.argsort(numbers, kind="stable")
         numbers = numbers[order]
@@ -118,7 +118,7 @@ class _Cutter:
             yield from self.rest()
 
     def rest(self) -> Batches:
-        """Yield what is waiting."""
+        """Yield the buffered rows."""
         for number in sorted(self._waiting):
             yield self._sent(number)
         self._bytes = 0
