@@ -58,7 +58,7 @@ def _share(segment: Any, conditions: Sequence[Any]) -> float:
 
 
 def _print_measured(segment: Any, found: Any) -> set[str]:
-    """Build all candidates for a segment, and print what each saves; return the queries that one of them helps."""
+    """Build all candidates for a segment, and print the savings of each; return the queries that benefit."""
     from gamay.base.clock import SYSTEM_CLOCK
     from gamay.query.advice.indexes import COMPOUND
     from gamay.query.layout.rebuild import TableLayout, rebuild
@@ -103,7 +103,7 @@ def _print_measured(segment: Any, found: Any) -> set[str]:
 
 
 def _compared(sql: str, segment: Any, schema: Any, one: Any, new: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what a query scans with one of the new indexes and with none, its times, and their ratio."""
+    """Return the entries that a query scans with one of the new indexes and with none, its times, and their ratio."""
     stats, ms = measured(sql, segment, schema, _skipping([other for other in new if other != one], one))
     without, without_ms = measured(sql, segment, schema, _skipping(new))
     entries = (stats.num_entries_scanned_in_filter, without.num_entries_scanned_in_filter)
@@ -138,7 +138,7 @@ def _present(segment: Any) -> list[Any]:
 
 
 def _config(info: Any, present: Sequence[Any], new: Sequence[Any]) -> Any:
-    """Return a table config by which a segment is stored as it is, and with further indexes."""
+    """Return a table config for a segment's present storage with additional indexes."""
     from gamay.model.table.table_config import TableConfig
 
     settings = _settings([*(one for one in present if one.kind in _KEPT), *new])

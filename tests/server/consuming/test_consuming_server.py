@@ -149,7 +149,7 @@ def test_a_permanent_error_is_reported(make_world: MakeWorld, eventually: Eventu
     world.send(b"{")
     eventually(lambda: Call.STOPPED_CONSUMING in [call for call, _ in world.controller.asked])
     _, request = world.controller.asked[-1]
-    assert "the message at offset 3 is no row" in request.reason
+    assert "the message at offset 3 cannot become a row" in request.reason
     assert world.server.consumers.consumers(TABLE)[segment].state is ConsumerState.ERROR
     assert world.count() == 3  # until the controller says otherwise
     assert world.server.consumers.status(TABLE)["numPermanentErrors"] == 1
