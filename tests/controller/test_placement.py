@@ -54,7 +54,7 @@ def test_the_older_replica_group_setting_with_a_partition_column(controller) -> 
         "replicaGroupStrategyConfig": {"partitionColumn": "n", "numInstancesPerPartition": 2},
     }
     document = controller.tables.document("t_OFFLINE")
-    with pytest.raises(InvalidConfigError, match="'n' is no column of tableIndexConfig"):
+    with pytest.raises(InvalidConfigError, match="'n' is not a column of tableIndexConfig"):
         controller.tables.replace("t", {**document, "segmentsConfig": older}, by=ANYONE)
     with pytest.raises(InvalidConfigError, match="needs replicaGroupStrategyConfig"):
         controller.tables.replace(

@@ -79,7 +79,7 @@ def test_sleep_takes_its_time_and_ends_at_the_deadline(db: Database) -> None:
         ("SELECT reqId(a) FROM t", "argument 1 must be a constant"),
         ("SELECT count(*)", "FROM is missing"),
         ("SELECT a + 1", "FROM is missing"),
-        ("SELECT TEXT_MATCH(tags, 'x') FROM t", "is searched by a condition of WHERE"),
+        ("SELECT TEXT_MATCH(tags, 'x') FROM t", "can only be searched by a condition in WHERE"),
         ("SELECT a FROM t ORDER BY VECTOR_SIMILARITY(m, ARRAY[1.0], 3)", "write ORDER BY cosineDistance"),
         ("SELECT groovy('{}', 'arg0', a) FROM t", "scripts are not run"),
         ("SELECT lookUp('t', 'c', 'k', a) FROM t", "is no dimension table"),

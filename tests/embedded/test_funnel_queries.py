@@ -71,7 +71,7 @@ def test_answers(db: Database, sql: str, rows: list[object]) -> None:
         ("FUNNELCOUNT(STEPS(at > 1), CORRELATEBY(NULL))", "NULL"),
         ("funnelStepDurationStats(at, 9, 1, at > 1)", "functions are missing"),
         ("funnelStepDurationStats(at, 9, 1, at > 1, 'durationFunctions=percentile101')", "unknown function"),
-        ("funnelEventsFunctionEval(at, 9, 1, at > 1, 2, who)", "2 fields are announced"),
+        ("funnelEventsFunctionEval(at, 9, 1, at > 1, 2, who)", "the number of fields is 2"),
     ],
 )
 def test_wrong_calls(db: Database, call: str, message: str) -> None:

@@ -213,7 +213,7 @@ def test_null_keys_find_null(world: World) -> None:
         ("lookUp('places', 'name', 'id', place, 'x')", "5 argument"),
         ("lookUp('places', 'name', id, place)", "argument 3 must be a name in quotes"),
         ("lookUp('places', 'name', 'id', arrayDistinct(valueIn(x, 1)))", "x"),
-        ("lookUp('places', 'name', 'id', lookUp('places', 'tags', 'id', place))", "a key is one value"),
+        ("lookUp('places', 'name', 'id', lookUp('places', 'tags', 'id', place))", "a key must be a single value"),
         ("lookUp('places', 'name', 'id', product)", "cannot be read as INT"),
     ],
 )

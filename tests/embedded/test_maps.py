@@ -138,15 +138,15 @@ def test_conditions(db: Database, condition: str, ids: list[int]) -> None:
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SELECT id['a'] FROM t", "'id' is no MAP; it is written m"),
-        ("SELECT m[1] FROM t", "the key is no constant text"),
-        ("SELECT item(m, id) FROM t", "the key is no constant text"),
+        ("SELECT id['a'] FROM t", "'id' is not a MAP; write m"),
+        ("SELECT m[1] FROM t", "the key is not a constant text"),
+        ("SELECT item(m, id) FROM t", "the key is not a constant text"),
         ("SELECT x['a'] FROM t", "Unknown columnName 'x'"),
         ("SELECT id FROM t WHERE m['a']", "compare it with something"),
         ("SELECT id FROM t WHERE m = 'x'", "'x' is not a JSON object"),
         ("SELECT CASE WHEN id = 1 THEN m ELSE 'x' END FROM t", "cannot be read as MAP"),
         ("SELECT arrayAgg(m, 'MAP') FROM t", "the type of the elements, .* not 'MAP'"),
-        ("SELECT item('{}', 'a')", "FROM is missing|argument 1 is no column|it is written"),
+        ("SELECT item('{}', 'a')", "FROM is missing|argument 1 is not a column|write m"),
     ],
 )
 def test_what_is_refused(db: Database, sql: str, told: str) -> None:

@@ -296,7 +296,7 @@ def test_cluster(trips: Any) -> None:
     assert http.get("/cluster/configs").json() == {"b": "x"}
     refused = http.post("/cluster/configs", json={"pinot.broker.default.query.limit": "many", "c": 1})
     assert refused.status_code == 400
-    assert refused.json()["error"] == "The setting pinot.broker.default.query.limit is a whole number, not 'many'"
+    assert refused.json()["error"] == "The setting pinot.broker.default.query.limit must be a whole number, not 'many'"
     assert http.get("/cluster/configs").json() == {"b": "x"}
     assert "gamay" in http.get("/version").json()
 

@@ -36,10 +36,10 @@ def test_settings_without_effect_are_named_when_a_table_is_stored(trips: Any) ->
     answer = trips.controller.put("/tables/trips", json=config).json()
     assert answer["status"] == "Table config updated for trips"
     said = " ".join(answer["warnings"])
-    assert "segmentsConfig.segmentPushFrequency: 'weekly' is none of HOURLY, DAILY and is taken for DAILY" in said
+    assert "segmentsConfig.segmentPushFrequency: 'weekly' is none of HOURLY, DAILY and is treated as DAILY" in said
     assert "jsonIndexConfigs.city: maxBytesSize has no effect" in said
-    assert "instanceAssignmentConfigMap.OFFLINE.constraintConfig: no constraint is known by the name rack" in said
-    assert "the text index of 'city': luceneUseCompoundFile has no effect: indexes have files of Gamay's own" in said
+    assert "instanceAssignmentConfigMap.OFFLINE.constraintConfig: there is no constraint named rack" in said
+    assert "the text index of 'city': luceneUseCompoundFile has no effect: indexes have Gamay's own file format" in said
     assert trips.controller.post("/tables/validate", json=config).json()["warnings"] == answer["warnings"]
     document = trips.controller.get("/tableConfigs/trips").json()
     warnings = trips.controller.put("/tableConfigs/trips", json=document).json()["warnings"]

@@ -89,7 +89,7 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     assert said(api.put("/tables/orders", json=without)) == refused("mode")
     forced = api.put("/tables/orders", params={"force": True}, json=changed).json()
     assert [
-        "comparisonColumns, deleteRecordColumn: servers of an upsert table follow when" in w for w in forced["warnings"]
+        "comparisonColumns, deleteRecordColumn: servers of an upsert table apply the change" in w for w in forced["warnings"]
     ] == [True]
     document["offline"] = upserting(comparisonColumn="total")
     error = refused("comparisonColumns", "deleteRecordColumn", flag="forceTableSchemaUpdate")
@@ -97,7 +97,7 @@ def test_what_chose_the_rows_changes_by_force_only(trips: Any) -> None:
     forced = api.put("/tableConfigs/orders", params={"forceTableSchemaUpdate": True}, json=document).json()
     assert [sentence.partition(";")[0] for sentence in forced["warnings"]] == [
         "offline: upsertConfig.comparisonColumn is deprecated",
-        "offline: comparisonColumns, deleteRecordColumn: servers of an upsert table follow when they are started again, and "
+        "offline: comparisonColumns, deleteRecordColumn: servers of an upsert table apply the change when restarted, and "
         "stored rows stay as they are",
     ]
     assert api.get("/tables/orders").json()["OFFLINE"]["upsertConfig"]["comparisonColumns"] == ["total"]

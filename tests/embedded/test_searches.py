@@ -107,13 +107,13 @@ def test_the_vector_index_of_the_older_form_is_used_and_shown(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("vector", "says"),
     [
-        ({"vectorDistanceFunction": "L2"}, "vectorDimension 0; it must be how long the vectors are"),
+        ({"vectorDistanceFunction": "L2"}, "vectorDimension 0; it must be the length of the vectors"),
         ({"vectorDimension": 2}, "names no vectorDistanceFunction"),
         (
             {"vectorIndexType": "HSNW"},
             "'HSNW' of 'v' is not one of HNSW, IVF_FLAT, IVF_PQ, IVF_ON_DISK",
         ),
-        ({"properties": {"nlist": "3"}}, "the property nlist means nothing to HNSW"),
+        ({"properties": {"nlist": "3"}}, "the property nlist is unknown to HNSW"),
         ({"properties": {"maxCon": "x"}}, 'maxCon: "x" is not a whole number'),
         ({"properties": {"maxCon": "1"}}, "maxCon is 1; it must be 2 to 512"),
         (

@@ -241,7 +241,7 @@ def test_digests_merge() -> None:
     ("call", "types", "words"),
     [
         (Call("sum", (X,)), [(DataType.STRING, False)], "CAST"),
-        (Call("sum", (X, X)), [(DataType.INT, False)] * 2, "takes 1 argument, 2 are given"),
+        (Call("sum", (X, X)), [(DataType.INT, False)] * 2, "takes 1 argument, not 2"),
         (Call("sum", (X,)), [(DataType.BYTES, False)], "its argument is BYTES$"),
         (Call("sum", (X,)), [(DataType.MAP, False)], r"is MAP; name one of its values, x\['key'\]"),
         (Call("covarpop", (X, Y)), [(DataType.INT, False), (DataType.STRING, False)], r"y is STRING; write CAST\(y AS"),
@@ -251,7 +251,7 @@ def test_digests_merge() -> None:
             r"y is STRING; write CAST\(y AS DOUBLE\)",
         ),
         (Call("histogram", (X, literal(0), literal(9), literal(3))), [(DataType.STRING, False)], "x is STRING; write CAST"),
-        (Call("mode", (X, Y)), [(DataType.INT, False)] * 2, "behind the first are constants, y is none"),
+        (Call("mode", (X, Y)), [(DataType.INT, False)] * 2, "after the first must be constants, y is not"),
         (Call("percentile", (X, Y)), [(DataType.INT, False)] * 2, "0 to 100"),
         (Call("arrayagg", (X, literal("INTS"))), [(DataType.INT, False)], "'BOOLEAN', .* not 'INTS'"),
         (Call("distinctcount", (Star(),)), [], "an expression, not \\*"),
@@ -280,7 +280,7 @@ ONE_ARGUMENT = (
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
 def test_constants_behind_the_only_argument_are_refused(name: str) -> None:
     bind_aggregate(Call(name, (X,)), [(DataType.BOOLEAN, False)])
-    with pytest.raises(QueryError, match="takes 1 argument, 2 are given"):
+    with pytest.raises(QueryError, match="takes 1 argument, not 2"):
         bind_aggregate(Call(name, (X, literal(5))), [(DataType.BOOLEAN, False)])
 
 

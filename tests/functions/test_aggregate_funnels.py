@@ -256,10 +256,10 @@ def test_names_show_window_time_and_steps() -> None:
     [
         ((10, 1), "the arguments are"),
         ((0, 1, True), "the window must be a positive whole number"),
-        ((10, 2, True), "2 steps are announced"),
+        ((10, 2, True), "the number of steps is 2"),
         ((10, 1, True, "STRICT_ORDERS"), "Did you mean 'STRICT_ORDER'"),
         ((10, 1, True, "x=1"), "unknown option"),
-        ((10, 1, True, 7), "stand texts"),
+        ((10, 1, True, 7), "followed by texts"),
         ((10, 1, True, "maxStepDuration=0"), "positive whole number"),
         ((10, 1, True, "durationFunctions=avg"), "unknown option"),
     ],

@@ -150,9 +150,9 @@ def test_constants_and_integers(bind_call: Any, whole: Any) -> None:
     ("name", "argument_types", "more", "words"),
     [
         ("varpop", [DataType.STRING], (), "needs numbers"),
-        ("varpop", [DataType.INT, DataType.INT], (), "takes 1 argument, 2 are given"),
-        ("varpop", [DataType.INT], (3,), "takes 1 argument, 2 are given"),
-        ("covarpop", [DataType.INT], (), "takes 2 arguments, 1 are given"),
+        ("varpop", [DataType.INT, DataType.INT], (), "takes 1 argument, not 2"),
+        ("varpop", [DataType.INT], (3,), "takes 1 argument, not 2"),
+        ("covarpop", [DataType.INT], (), "takes 2 arguments, not 1"),
         ("covarsamp", [DataType.INT, DataType.BYTES], (), "needs numbers"),
     ],
 )

@@ -211,11 +211,11 @@ _EST = struct.pack(">ddqqqiBBqd", 0.05, 0.0, 0, 3, 3, 1, 0, 0, 3 - 2**63, 1.0)
     [
         ("tdigest", b"\x00", "1 or 2"),
         ("tdigest", _T_DIGEST[:20], "too short"),
-        ("tdigest", _T_DIGEST[:-1], "not as long"),
+        ("tdigest", _T_DIGEST[:-1], "does not match its header"),
         ("tdigest", _T_DIGEST[:32] + struct.pack(">2d", -1.0, 0.5), "no weight"),
         ("tdigest", _T_DIGEST[:32] + struct.pack(">2d", 1.0, math.nan), "no mean"),
         ("est", b"\x00", "too short"),
-        ("est", _EST + b"\x00", "not as long"),
+        ("est", _EST + b"\x00", "does not match its header"),
         ("est", _EST[:8] + struct.pack(">d", 0.5) + _EST[16:], "decay"),
         ("est", _EST[:45] + b"\x41" + _EST[46:], "level"),
         ("est", _EST[:-8] + struct.pack(">d", math.inf), "weight"),
@@ -257,10 +257,10 @@ def test_raw_twins_are_raw(bind_call: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "data_type", "more", "words"),
     [
-        ("percentiletdigest", DataType.INT, (50, 0.5), "compression is a number from 1 to 10000"),
+        ("percentiletdigest", DataType.INT, (50, 0.5), "compression must be a number from 1 to 10000"),
         ("percentiletdigest", DataType.INT, (50, 100, 1), "takes 2 to 3 arguments"),
         ("percentilerawtdigest", DataType.INT, (101,), "0 to 100"),
-        ("percentilesmarttdigest", DataType.INT, (50, "compression=x"), "compression is a number"),
+        ("percentilesmarttdigest", DataType.INT, (50, "compression=x"), "compression must be a number"),
         ("percentilesmarttdigest", DataType.INT, (50, "k=3"), "unknown parameter 'k=3'"),
         ("percentilesmarttdigest", DataType.INT, (50, 3), "threshold=100000;compression=100"),
         ("percentilekll", DataType.INT, (50, 4), "from 8 to 65535"),

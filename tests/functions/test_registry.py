@@ -108,7 +108,7 @@ def test_suffixed_aggregates(fresh: list[Call]) -> None:
 
 def test_an_aggregate_without_traits_is_refused(fresh: list[Call]) -> None:
     register_aggregate(["old_Total"], lambda call, types: object())  # type: ignore[arg-type, return-value]
-    with pytest.raises(QueryError, match=r"Aggregate 'old_Total' has no traits: builtins\.object must tell its result type"):
+    with pytest.raises(QueryError, match=r"'old_Total' has no traits: builtins\.object must declare its result type"):
         bind_aggregate(Call("oldTotal", (X,)), [(DataType.INT, False)])
 
 

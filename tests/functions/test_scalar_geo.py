@@ -249,9 +249,9 @@ def test_a_missing_package_is_named(text: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gridDisk(1, 2)", "1 is no H3 cell"),
+        ("gridDisk(1, 2)", "1 is not an H3 cell"),
         ("gridDisk(1, -1)", "-1 steps are too few"),
-        ("gridDisk(1, 100000)", "100000 steps are too many; 180 at most"),
+        ("gridDisk(1, 100000)", "100000 steps are too many; at most 180"),
     ],
 )
 def test_errors_of_disks_say_which_argument_is_wrong(text: str, message: str) -> None:

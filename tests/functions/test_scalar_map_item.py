@@ -131,11 +131,11 @@ def test_it_is_shown_as_written() -> None:
     ("args", "told"),
     [
         ((Column("m"),), "1 argument"),
-        ((Column("i"), Literal("a", D.STRING)), "'i' is no MAP"),
-        ((Literal("{}", D.STRING), Literal("a", D.STRING)), "argument 1 is no column"),
-        ((Column("m"), Column("i")), "the key is no constant text"),
-        ((Column("m"), Literal(1, D.INT)), "the key is no constant text"),
-        ((Column("m"), Literal(None, D.UNKNOWN)), "the key is no constant text"),
+        ((Column("i"), Literal("a", D.STRING)), "'i' is not a MAP"),
+        ((Literal("{}", D.STRING), Literal("a", D.STRING)), "argument 1 is not a column"),
+        ((Column("m"), Column("i")), "the key is not a constant text"),
+        ((Column("m"), Literal(1, D.INT)), "the key is not a constant text"),
+        ((Column("m"), Literal(None, D.UNKNOWN)), "the key is not a constant text"),
     ],
 )
 def test_what_is_no_item_of_a_map(args: tuple[Any, ...], told: str) -> None:

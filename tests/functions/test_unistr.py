@@ -33,12 +33,12 @@ def test_other_characters_stay(text: str) -> None:
         ("\\00", "\\", "followed by 4 hexadecimal digits"),
         ("a\\", "\\", "followed by 4 hexadecimal digits"),
         ("\\+00004", "\\", "followed by 4 hexadecimal digits"),
-        ("\\+110000", "\\", "there is no character of the code 110000"),
-        ("\\d83d", "\\", "half a character"),
-        ("\\de00\\d83d", "\\", "half a character"),
-        ("x", "a", "'a' cannot stand before codes"),
-        ("x", "", "'' cannot stand before codes"),
-        ("x", "+", "cannot stand before codes"),
+        ("\\+110000", "\\", "there is no character with the code 110000"),
+        ("\\d83d", "\\", "surrogate without its counterpart"),
+        ("\\de00\\d83d", "\\", "surrogate without its counterpart"),
+        ("x", "a", "'a' is not an escape character"),
+        ("x", "", "'' is not an escape character"),
+        ("x", "+", "is not an escape character"),
     ],
 )
 def test_what_is_no_code_is_refused(text: str, escape: str, why: str) -> None:

@@ -54,7 +54,7 @@ RAW = {"name": "n", "encodingType": "RAW"}
         (config([]), r"Configs\[0\] has 0 columns"),
         (config(["country", "device", "n", "price"]), "has 4 columns"),
         (config(["country", "country"]), "has the column 'country' more than once"),
-        (config(["country", "device"], ["device", "country"]), r"Configs\[1\] has the same columns as one before"),
+        (config(["country", "device"], ["device", "country"]), r"Configs\[1\] has the same columns as an earlier one"),
         (config(["country", "tags"]), "names 'tags', a multi-value column"),
         (config(["country", "m"]), "names 'm', which is declared without the dictionary"),
         (config(["country", "n"], noDictionaryColumns=["n"]), "names 'n', which is declared without the dictionary"),

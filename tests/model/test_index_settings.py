@@ -162,8 +162,8 @@ def test_overwrites_of_unknown_tiers_and_keys_are_told() -> None:
     overwrites = {"cold": {"sortedColum": ["a"]}, "consuming": {"sortedColumn": ["a"]}, "hot": {}}
     field = {"name": "a", "tierOverwrites": {"cold": {"indexTypos": []}}}
     assert without_effect(config({"tierOverwrites": overwrites}, field, tierConfigs=COLD)) == [
-        "tierOverwrites.cold: /tableIndexConfig/sortedColum means nothing",
-        "tierOverwrites.cold: /fieldConfigList/0/indexTypos means nothing",
+        "tierOverwrites.cold: /tableIndexConfig/sortedColum is unknown",
+        "tierOverwrites.cold: /fieldConfigList/0/indexTypos is unknown",
         "tierOverwrites.hot: tierConfigs has no tier 'hot'; the overwrites are kept",
     ]
 
@@ -215,7 +215,7 @@ def test_defaults_and_what_acts_are_not_told() -> None:
     packed = {"name": "a", "properties": {"forwardIndexBitPacked": "true", "deriveNumDocsPerChunkForRawIndex": "true"}}
     searched = {"name": "tags", "indexTypes": ["TEXT"], "properties": {"fstType": "native"}}
     (unknown,) = without_effect(config(indexing, packed, searched))
-    assert "the property fstType has no effect: it is not known" in unknown
+    assert "the property fstType has no effect: it is unknown" in unknown
     assert without_effect(TableConfig.from_json(config(indexing, packed).to_json()).value) == []
 
 

@@ -206,17 +206,17 @@ def test_the_default_of_a_map_has_values_of_its_type(kind: str, given_default: A
     [
         ({"dataType": "STRUCT"}, "STRUCT columns are not supported; store the value as JSON"),
         ({"dataType": "OPEN_STRUCT"}, "OPEN_STRUCT columns are not supported; store the value as JSON"),
-        ({"dataType": "STRING"}, "STRING is no type of complex columns"),
+        ({"dataType": "STRING"}, "STRING is not a type of complex columns"),
         ({"fieldType": "DIMENSION"}, "stands in the list of COMPLEX columns"),
-        ({"childFieldSpecs": {"key": STRING_KEY}}, "has the children key and value, not key"),
-        ({"childFieldSpecs": None}, "has the children key and value, not none"),
+        ({"childFieldSpecs": {"key": STRING_KEY}}, "must have the children key and value, not key"),
+        ({"childFieldSpecs": None}, "must have the children key and value, not none"),
         ({"childFieldSpecs": {"key": STRING_KEY, "value": 5}}, "/childFieldSpecs/value: 5 is not an object"),
-        ({"childFieldSpecs": {"key": {"dataType": "INT"}, "value": {"dataType": "INT"}}}, "of a MAP are STRING, not INT"),
+        ({"childFieldSpecs": {"key": {"dataType": "INT"}, "value": {"dataType": "INT"}}}, "a MAP must be STRING, not INT"),
         ({"childFieldSpecs": {"key": STRING_KEY, "value": {"dataType": "LIST"}}}, "LIST columns are not supported"),
         ({"childFieldSpecs": {"key": STRING_KEY, "value": {"dataType": "INT", "fieldType": "COMPLEX"}}}, "COMPLEX is not"),
         ({"childFieldSpecs": {"key": STRING_KEY, "value": {"dataType": "INT", "singleValueField": False}}}, "one value for"),
         ({"defaultNullValue": [1]}, "is not a JSON object"),
-        ({"defaultNullValue": {"a": "x"}}, "a value of the MAP is DOUBLE: 'x' is not a number"),
+        ({"defaultNullValue": {"a": "x"}}, "a value of the MAP is not DOUBLE: 'x' is not a number"),
     ],
 )  # fmt: skip
 def test_maps_that_make_no_sense(changes: dict[str, Any], reason: str) -> None:

@@ -78,7 +78,7 @@ def test_built_in_names_are_taken(name: str) -> None:
         (Schema("t", (FieldSpec("name", DataType.INT),), ("nam",)), "Did you mean 'name'"),
         (Schema("t", (FieldSpec("a", DataType.INT),), ("a", "a")), "more than once"),
         (Schema("t", (FieldSpec("a", DataType.INT, virtual_column_provider="x"),), ("a",)), "virtual column 'a'"),
-        (Schema("t", (FieldSpec("a", DataType.INT, virtual_column_provider="x"),)), "no virtual columns but the built-in"),
+        (Schema("t", (FieldSpec("a", DataType.INT, virtual_column_provider="x"),)), "only the built-in virtual columns"),
     ],
 )
 def test_refusals(schema: Schema, reason: str) -> None:

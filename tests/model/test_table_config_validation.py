@@ -187,7 +187,7 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({INGEST + "transformConfigs": [{"columnName": "id", "transformFunction": "f(x)"}] * 2}, "'id' more than once"),
         ({INGEST + "aggregationConfigs": [{"columnName": "id", "aggregationFunction": "SUM(x)"}]}, "not a metric"),
         ({INDEX + "aggregateMetrics": True}, "multi-value column 'tags'"),
-        ({INDEX + "sortedColumn": ["tags"]}, "rows have no order by a list"),
+        ({INDEX + "sortedColumn": ["tags"]}, "rows cannot be sorted by lists"),
         ({INDEX + "sortedColumn": ["citi"]}, "Did you mean 'city'"),
         ({INDEX + "invertedIndexColumns": ["city", "city"]}, "more than once"),
         ({INDEX + "noDictionaryColumns+": "city"}, "inverted index, which needs the dictionary"),
@@ -208,14 +208,20 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ({INDEX + "jsonIndexColumns": ["fare"]}, "needs STRING or JSON"),
         (
             {INDEX + "jsonIndexConfigs": {"doc": {"includePaths": ["$.a"], "excludePaths": ["$.b"]}}},
-            "json index of 'doc' has settings that make no sense: it has includePaths and excludePaths; keep one",
+            "json index of 'doc' has invalid settings: it has includePaths and excludePaths; keep one",
         ),
-        ({INDEX + "jsonIndexConfigs": {"doc": {"includePaths": ["$.a[0]"]}}}, r"'$.a[0]' in includePaths is none such as"),
-        ({INDEX + "jsonIndexConfigs": {"doc": {"indexPaths": ["$.a"]}}}, "the pattern '$.a' in indexPaths is none such as"),
+        (
+            {INDEX + "jsonIndexConfigs": {"doc": {"includePaths": ["$.a[0]"]}}},
+            r"'$.a[0]' in includePaths is not one such as",
+        ),
+        (
+            {INDEX + "jsonIndexConfigs": {"doc": {"indexPaths": ["$.a"]}}},
+            "the pattern '$.a' in indexPaths is not one such as",
+        ),
         ({INDEX + "jsonIndexConfigs": {"doc": {"maxValueLength": -1}}}, "maxValueLength is -1; it must not be negative"),
         (
             {"fieldConfigList+": {"name": "city", "indexTypes": ["JSON"], "properties": {"maxLevels": "deep"}}},
-            "the properties of the column 'city' are none of a JSON index",
+            "the properties of the column 'city' are not valid for a JSON index",
         ),
         ({"fieldConfigList+": {"name": "fare", "indexType": "TEXT"}}, "needs STRING"),
         ({"fieldConfigList+": {"name": "tags", "indexType": "FST"}}, "fst index, which needs a single-value"),
@@ -285,15 +291,15 @@ PARTITION = INDEX + "segmentPartitionConfig.columnPartitionMap."
         ),
         (
             {PARTITION + "id": {"functionName": "Murmur", "numPartitions": 2, "functionConfig": {"useRawByte": "true"}}},
-            "means nothing to Murmur. Did you mean 'useRawBytes'?",
+            "is unknown to Murmur. Did you mean 'useRawBytes'?",
         ),
         (
             {PARTITION + "id": {"functionName": "Murmur", "numPartitions": 2, "functionConfig": {"useRawBytes": "yes"}}},
-            "useRawBytes is true or false",
+            "useRawBytes must be true or false",
         ),
         (
             {PARTITION + "id": {"functionName": "HashCode", "numPartitions": 2, "functionConfig": {"useRawBytes": "true"}}},
-            "means nothing to HashCode",
+            "is unknown to HashCode",
         ),
         (
             {
@@ -349,14 +355,14 @@ def test_a_bounded_partition_function_passes() -> None:
         ({"dimensionsSplitOrder": ["upper(citi)"]}, "does not have. Did you mean 'city'?"),
         ({"dimensionsSplitOrder": ["upper(city"]}, "neither a column nor an expression"),
         ({"dimensionsSplitOrder": ["now()"]}, "reads no column"),
-        ({"dimensionsSplitOrder": ["plus(fare, now())"]}, "another value at each moment"),
+        ({"dimensionsSplitOrder": ["plus(fare, now())"]}, "a different value each time"),
         ({"dimensionsSplitOrder": ["$ts$WEEK"]}, "does not have"),
         ({"skipStarNodeCreationForDimensions": ["id"]}, "not in dimensionsSplitOrder"),
         ({"maxSizeRatio": 0}, "must be greater than 0"),
         ({"functionColumnPairs": []}, "exactly one of"),
         ({"aggregationConfigs": [{"columnName": "fare", "aggregationFunction": "MAX"}]}, "exactly one of"),
         ({"functionColumnPairs": ["SUM_fare"]}, "not written like"),
-        ({"functionColumnPairs": ["SUM__*"]}, "only COUNT"),
+        ({"functionColumnPairs": ["SUM__*"]}, "only for COUNT"),
         ({"functionColumnPairs": ["SUM__far"]}, "Did you mean 'fare'"),
         ({"functionColumnPairs": ["SUMM__fare"]}, "Did you mean 'SUM"),
         ({"functionColumnPairs": ["SUM__fare", "sum__fare"]}, "more than once"),
@@ -422,7 +428,7 @@ def test_expressions_are_looked_into_with_a_parser() -> None:
     validate_table_config(config_with(transforms(id="f(between)", between="f(x)")), SCHEMA, columns_of=columns_of)
     assert "reads the column itself" in refusal(transforms(id="f(id)"), columns_of=columns_of)
     assert "nothing reads. Did you mean 'city'" in refusal(transforms(citi="f(x)"), columns_of=columns_of)
-    assert "in a circle: city, id" in refusal(
+    assert "in a cycle: city, id" in refusal(
         transforms(id="f(city)", city="f(id)", blob="f(id)") | {}, columns_of=columns_of
     ).replace("blob, ", "")
     assert "is not an expression: cannot parse" in refusal(transforms(id="f("), columns_of=columns_of)
@@ -447,7 +453,10 @@ def test_rows_of_a_stream_come_out_the_same_at_every_replica() -> None:
     volatile, sound = realtime | transforms(id="f(now(), x)"), realtime | transforms(id="f(x)")
     assert checked(transforms(id="f(now(), x)")) == ""
     assert checked(sound) == ""
-    assert "the transformFunction of 'id' in ingestionConfig calls now, which gives every replica" in checked(volatile)
+    assert (
+        "the transformFunction of 'id' in ingestionConfig calls now, which returns a different value on every replica"
+        in checked(volatile)
+    )
     assert "calls now, rand" in checked(realtime | transforms(id="f(now(), rand())"), volatile)
     assert checked(volatile, volatile) == ""  # it was stored before this was asked for
     assert "calls now" in checked(volatile, sound)
@@ -519,7 +528,7 @@ def test_ingestion_aggregates() -> None:
             validate_table_config(TableConfig.from_json(document).value, schema, columns_of=columns_of)
         return str(caught.value)
 
-    assert "leaves out the metric 'tip'" in problems([("fare", "SUM(price)")], noDictionaryColumns=["fare", "tip"])
+    assert "omits the metric 'tip'" in problems([("fare", "SUM(price)")], noDictionaryColumns=["fare", "tip"])
     assert "must be in noDictionaryColumns" in problems([("fare", "SUM(price)"), ("tip", "SUM(tip)")])
     assert "exclude each other" in problems([("fare", "SUM(price)")], aggregateMetrics=True)
     assert "aggregationFunction of 'fare' is not an expression" in problems([("fare", "SUM(")])
@@ -534,12 +543,12 @@ def test_ingestion_aggregates() -> None:
     assert "'SUM(x, 2)' of 'fare' has too many arguments; SUM takes the column" in problems([("fare", "SUM(x, 2)")])
     assert "'SUMPRECISION(x)' of 'fare' needs its precision" in problems([("fare", "SUMPRECISION(x)")])
     for text, message in (
-        ("SUMPRECISION(x, 0)", "precision is a whole number from 1 to 1000, not '0'"),
-        ("SUMPRECISION(x, 5, y)", "scale is a whole number from -1000 to 1000, not 'y'"),
-        ("DISTINCTCOUNTHLL(x, 17)", "log2m is a whole number from 2 to 16, not '17'"),
+        ("SUMPRECISION(x, 0)", "precision must be a whole number from 1 to 1000, not '0'"),
+        ("SUMPRECISION(x, 5, y)", "scale must be a whole number from -1000 to 1000, not 'y'"),
+        ("DISTINCTCOUNTHLL(x, 17)", "log2m must be a whole number from 2 to 16, not '17'"),
         ("DISTINCTCOUNTHLL(x, 8, 8)", "DISTINCTCOUNTHLL takes the column, log2m"),
-        ("DISTINCTCOUNTHLLPLUS(x, 3)", "p is a whole number from 4 to 18"),
-        ("DISTINCTCOUNTHLLPLUS(x, 12, 11)", "sp is 0 or at least p, not 11 with p 12"),
+        ("DISTINCTCOUNTHLLPLUS(x, 3)", "p must be a whole number from 4 to 18"),
+        ("DISTINCTCOUNTHLLPLUS(x, 12, 11)", "sp must be 0 or at least p, not 11 with p 12"),
         ("DISTINCTCOUNTHLL(*)", "must name a column"),
     ):
         assert message in problems([("fare", text)])
@@ -665,7 +674,7 @@ def test_keys_that_chose_rows_may_not_change() -> None:
         (
             "CONSUMING",
             {"replicaGroupBased": True, "numPartitions": 4, "numInstancesPerPartition": 2},
-            ["leave numPartitions out", "leave numInstancesPerPartition out"],
+            ["remove numPartitions", "remove numInstancesPerPartition"],
         ),
     ],
 )

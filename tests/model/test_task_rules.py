@@ -37,7 +37,7 @@ def config(tasks: dict[str, dict[str, str]], *maps: dict[str, str], **indexing: 
         (config({FILES: {}}), r"needs ingestionConfig.batchIngestionConfig.batchConfigMaps, a map for each folder"),
         (
             config({FILES: {}}, CSV, {"inputFormat": "csv"}),
-            r"batchConfigMaps\[1\] lacks inputDirURI: the folder",
+            r"batchConfigMaps\[1\] needs inputDirURI: the folder",
         ),
         (
             config({FILES: {}}, CSV | {"excludeFileNamePattern": "*"}),
@@ -48,7 +48,7 @@ def config(tasks: dict[str, dict[str, str]], *maps: dict[str, str], **indexing: 
             r"overwriteOutput is 'perhaps'; it must be true or",
         ),
         (config({FILES: {}}, CSV | {"segmentNameGenerator.type": "fixed"}), r"must be simple, normalizedDate or inputFile"),
-        (config({FILES: {}}, CSV | {"segment.name": "x"}), r"gives all segments one name"),
+        (config({FILES: {}}, CSV | {"segment.name": "x"}), r"gives all segments the same name"),
         (config({FILES: {"tableMaxNumTasks": "many"}}, CSV), r"tableMaxNumTasks is 'many'; it must be a whole number"),
         (config({PURGE: {"purgeColumn": "nobody", "purgeValues": "1"}}), r"purgeColumn names the column 'nobody'"),
         (config({PURGE: {"purgeColumn": "id", "purgeValues": "1", "purgeValuesURI": "s3://x"}}), r"either purgeValues, by"),

@@ -93,7 +93,7 @@ def test_an_index_of_several_columns_is_one() -> None:
         ({"columns": ["s"], "perColumnProperties": {"tags": {}}}, "perColumnProperties of 'tags', which is not among"),
         (
             {"columns": ["s"], "properties": {"caseSensitiv": "true"}},
-            "means nothing to a text index. Did you mean 'caseSensi",
+            "is unknown to a text index. Did you mean 'caseSensi",
         ),
         ({"columns": ["s"], "properties": {"caseSensitive": "perhaps"}}, 'caseSensitive: "perhaps" is not true or false'),
     ],

@@ -240,7 +240,7 @@ def test_older_keys_become_todays(older: dict[str, Any], newer: dict[str, Any], 
     ("keys", "problem"),
     [
         ({"comparisonColumn": "ts", "comparisonColumns": ["version"]}, "comparisonColumn and comparisonColumns contradict"),
-        ({"TtlUnit": "DAYS"}, "TtlUnit and TtlValue go together"),
+        ({"TtlUnit": "DAYS"}, "TtlUnit and TtlValue belong together"),
         ({"TtlUnit": "DAY", "TtlValue": 1}, r"^upsertConfig\.TtlUnit: 'DAY' is not a time unit.* Did you mean 'DAYS'\?$"),
         ({"TtlUnit": "SECONDS", "TtlValue": 2, "metadataTTL": 7}, "which are a metadataTTL of 2000, contradict metadataTTL"),
     ],

@@ -260,12 +260,12 @@ def test_settings_of_the_index(query: str, settings: dict[str, Any], expected: l
         ("", "the query is empty"),
         ('fox "quick', "the phrase has no end.*at character 5 of"),
         ("(fox", "a parenthesis is not closed.*at character 5"),
-        ("fox)", "closes nothing.*at character 4"),
+        ("fox)", "has no opening parenthesis.*at character 4"),
         ("fox AND", "is missing before the end.*at character 8"),
         ("fox AND OR dog", "is missing before 'OR'.*at character 9"),
         ("*ox", "allowLeadingWildcard=true.*at character 1"),
         ("a /b", "the regular expression has no end.*at character 3"),
-        ("/a(/", "is no regular expression of Lucene.*at character 1"),
+        ("/a(/", "is not a regular expression of Lucene.*at character 1"),
         ("/a&b/", "intersections.*are not supported"),
         ("[a b", r"a range is written \[a TO b\].*at character 1"),
         ("fox^much", "a boost is a number.*at character 4"),
@@ -293,7 +293,7 @@ def test_what_is_no_query_is_refused(query: str, says: str) -> None:
         ("TEXT_MATCH(encoded, 'a', 'phraseSlop=x')", "the option phraseSlop must be a whole number"),
         (
             "CASE WHEN TEXT_MATCH(tags, 'a') THEN 1 ELSE 0 END = 1",
-            "a multi-value column is searched by a condition of WHERE",
+            "a multi-value column can only be searched by a condition in WHERE",
         ),
     ],
 )

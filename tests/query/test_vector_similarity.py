@@ -200,7 +200,7 @@ def test_nulls_are_near_nothing_and_not_far_either(table: Table) -> None:
         ("VECTOR_SIMILARITY_RADIUS(v, ARRAY[1.0], 'x')", "argument 3 must be a number"),
         (
             "CASE WHEN VECTOR_SIMILARITY(v, ARRAY[1.0]) THEN 1 ELSE 0 END = 1",
-            "it is a condition on a column, in WHERE or FILTER",
+            "it is allowed as a condition on a column in WHERE or FILTER",
         ),
     ],
 )

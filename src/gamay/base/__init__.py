@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, clock, randomness, ids. Standard library only."""
+"""The foundations of all other packages: errors, clock, randomness, ids. Standard library only."""

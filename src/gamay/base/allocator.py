@@ -1,13 +1,13 @@
-"""How the C library's allocator keeps memory that was freed: a query takes the same few megabytes again for every block."""
+"""Tuning of the C library's allocator: a query allocates the same few megabytes again for every block."""
 
 import ctypes
 from functools import cache
 
-# the numbers of malloc.h
+# the constants of malloc.h
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _KEPT_BYTES = 64 << 20
 _MAPPED_BYTES = 32 << 20
-# what a query leaves free, from which on only some of it is kept for the next
+# a query that leaves more than this free at the heap's end has it trimmed to the size below
 _FREE_BYTES_MAX = 20 << 20
 _FREE_BYTES_KEPT = 8 << 20
 
@@ -20,10 +20,10 @@ def _glibc() -> ctypes.CDLL | None:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let freed arrays of up to 32 MiB be used again, up to 64 MiB of them in each arena, not given back at once.
+    """Keep up to 64 MiB of freed arrays (of up to 32 MiB each) in each arena for reuse, instead of returning them at once.
 
-    By default glibc gives back what exceeds twice the largest array so far, and each page that is taken again costs a fault:
-    a sum over CASE of 20 million rows took 278 ms with that, and 160 without. Nothing happens where the library is another.
+    By default glibc returns what exceeds twice the largest array so far, and each page allocated again costs a page fault:
+    a sum over CASE of 20 million rows took 278 ms that way, and 160 without. No effect with other C libraries.
     """
     libc = _glibc()
     if libc is not None:
@@ -32,11 +32,11 @@ def keep_freed_memory() -> None:
 
 
 def share_one_arena() -> None:
-    """Let all threads take memory from one heap; to be called before the first of them starts.
+    """Make all threads allocate from one heap; to be called before the first of them starts.
 
-    By default each thread has its own, and what it has freed there none of the others can use: `malloc_trim` does not even
-    give back the end of any but the first (glibc 2.36). Queries make few large arrays, so threads hardly ever meet. For
-    processes that are all Gamay's; `give_back_surplus` acts in them.
+    By default each thread has an arena, whose free memory other threads cannot use; `malloc_trim` does not even
+    return the end of any arena but the first (glibc 2.36). Queries make few large arrays, so contention is rare. For
+    processes that run only Gamay; `give_back_surplus` has an effect only after this call.
     """
     libc = _glibc()
     if libc is not None and libc.mallopt(_ARENA_MAX, 1):
@@ -51,7 +51,7 @@ _heap = _Heap()
 
 
 class _MallInfo(ctypes.Structure):
-    """struct mallinfo2; keepcost: the free bytes at the heap's end."""
+    """struct mallinfo2; keepcost: the free bytes at the end of the heap."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in (
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
@@ -68,9 +68,9 @@ def _mallinfo() -> "ctypes._NamedFuncPointer | None":
 
 
 def give_back_surplus() -> None:
-    """Give back most of what a query has freed, if that is much: the next needs it again only if it is as large.
+    """Return most of the memory that a query has freed to the system, if it is much: only a query as large needs it again.
 
-    Taking it again costs such a query a twentieth of its time. Nothing happens where threads have heaps of their own.
+    Allocating it again costs such a query a twentieth of its time. No effect if threads have separate heaps.
     """
     mallinfo, libc = _mallinfo() if _heap.is_shared else None, _glibc()
     if mallinfo is None or libc is None:
@@ -80,7 +80,7 @@ def give_back_surplus() -> None:
 
 
 def trim_heap() -> None:
-    """Give back all that is free in the heap, which takes milliseconds; nothing happens where the library is another."""
+    """Return all free memory of the heap to the system, which takes milliseconds. No effect with other C libraries."""
     libc = _glibc()
     if libc is not None:
         libc.malloc_trim(0)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A source of time."""
 
     def now_ms(self) -> int:
         """Return wall-clock time in milliseconds since 1970-01-01T00:00Z; it may step backwards."""
@@ -16,14 +16,14 @@ class Clock(Protocol):
         ...
 
     def thread_cpu_ns(self) -> int:
-        """Return nanoseconds of processor time that the calling thread has used, from an arbitrary start."""
+        """Return the processor time that the calling thread has used, in nanoseconds from an arbitrary start."""
         ...
 
 
 class SystemClock:
-    """The clock of the machine."""
+    """The system's clock."""
 
-    # not wrapped, as each query looks at it a dozen times
+    # not wrapped: each query reads it a dozen times
     monotonic_s = staticmethod(time.monotonic)
     thread_cpu_ns = staticmethod(time.thread_time_ns)
 
@@ -32,7 +32,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; a thread is taken to work all the time."""
+    """A clock that moves only when `advance` is called; threads count as busy all the time."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, kept from looking at objects of which none is garbage."""
+"""Pauses of Python's cyclic garbage collector while many long-lived objects are created."""
 
 import gc
 import threading
@@ -12,7 +12,7 @@ _was_on = True
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Collect nothing meanwhile: for code that makes very many objects that all stay; it takes a third less time."""
+    """Disable the garbage collector in the context: creating very many lasting objects takes a third less time."""
     global _pauses, _was_on
     with _lock:
         if _pauses == 0:

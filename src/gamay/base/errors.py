@@ -1,6 +1,6 @@
 """The errors a caller can act on, each with the code that clients of Pinot know.
 
-A kind exists only where a caller would act differently; the detail goes into the message, which says what is wrong,
+A class exists only where a caller would act differently; the detail goes into the message, which says what is wrong,
 where, and what would be right. Everything else is a defect of Gamay and surfaces as `ErrorCode.UNKNOWN`.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from enum import Enum
 
 _DETAIL_MAX = 2000
-_CLOSE = 0.6  # how much of two names must be the same for one to be proposed in place of the other
-_NAME_MAX = 200  # a longer name is no misspelling, and comparing names takes the square of their length
+_CLOSE = 0.6  # the least similarity of two names for one to be suggested in place of the other
+_NAME_MAX = 200  # a longer name is no misspelling, and comparing names takes time quadratic in their length
 
 
 class ErrorCode(Enum):
@@ -57,18 +57,18 @@ _BY_NUMBER = {code.code: code for code in ErrorCode}
 
 
 def error_code(number: int) -> ErrorCode:
-    """Return the code with a number; UNKNOWN for numbers that none has."""
+    """Return the code with a number, UNKNOWN if there is none."""
     return _BY_NUMBER.get(number, ErrorCode.UNKNOWN)
 
 
 class GamayError(Exception):
-    """Anything a user can cause or must know about; `str()` is fit to be shown to a client."""
+    """An error that a user can cause or must know about; `str()` is fit to be shown to a client."""
 
     http_status = 500
 
 
 class QueryError(GamayError):
-    """A query that is not answered, with the code that its client expects."""
+    """A query that failed, with the code that its client expects."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class QueryError(GamayError):
 
 
 class InvalidConfigError(GamayError):
-    """A schema, table config, job spec or option that cannot be accepted; the caller must change it."""
+    """A schema, table config, job spec or option that is invalid; the caller must change it."""
 
     http_status = 400
 
@@ -113,7 +113,7 @@ class RecordError(GamayError):
 
 
 class InUseError(GamayError):
-    """A data folder or port that another process holds. broker: where that process takes queries, if it does."""
+    """A data folder or port that another process holds. broker: the address of that process's broker, if it has one."""
 
     http_status = 409
 
@@ -127,7 +127,7 @@ class ClosedError(GamayError):
 
 
 class DiskFullError(GamayError):
-    """There is no room for what was to be written; nothing was changed."""
+    """No space is left on the disk for a write; nothing was changed."""
 
     http_status = 507
 
@@ -155,7 +155,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _is_close_where_it_differs(name: str, known: str) -> bool:
-    """Return whether two names are close without the parts, up to a dot, that both begin with."""
+    """Return whether two names are similar apart from their common leading parts, which dots separate."""
     parts, known_parts = name.split("."), known.split(".")
     pairs = zip(parts, known_parts, strict=False)
     shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -178,9 +178,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def forget_traceback(error: BaseException) -> None:
-    """Let go of what the functions held that an error has ended; its traceback knows them.
+    """Drop the tracebacks of an error and its causes, which keep the local variables of the functions that it left.
 
-    For errors that are kept as values: whoever keeps one would keep all of that, often until cycles are collected.
+    For errors that are kept as values: they would keep all of that alive, often until cycles are collected.
     """
     seen: BaseException | None = error
     while seen is not None:

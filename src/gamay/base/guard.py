@@ -1,7 +1,7 @@
-"""What watches over the work that this thread does for a query: its deadline, its cancellation, its memory.
+"""Limits of the work that this thread does for a query: its deadline, its cancellation, its memory.
 
-Work begins with `enter`, and asks between its steps, wherever it is deep down, without the watcher having to be passed
-through every function on the way. Where nobody watches, all of it does nothing.
+Work begins with `enter`, and calls these functions between its steps, however deep in the stack, without a guard being
+passed through every function. Without a guard they do nothing.
 """
 
 import threading
@@ -9,56 +9,56 @@ from typing import Protocol
 
 
 class Holder(Protocol):
-    """One part of the work, which tells how much memory it holds now. Raises QueryError 245 when that is too much."""
+    """An account of the memory that one part of the work holds. Raises QueryError 245 if that is too much."""
 
     def hold(self, num_bytes: int) -> None:
-        """Tell that this part holds so many bytes, in place of what it told before."""
+        """Set the number of bytes that this part holds."""
         ...
 
     def release(self) -> None:
-        """Tell that this part holds nothing any more."""
+        """Set the memory of this part to zero."""
         ...
 
 
 class Guard(Protocol):
-    """Watches over a query; its methods may be called from any thread."""
+    """The limits of a query; its methods may be called from any thread."""
 
     def check(self) -> None:
-        """Raise QueryError when the work must end: 503 cancelled, 250 out of time, 245 out of memory."""
+        """Raise QueryError if the work must end: 503 cancelled, 250 out of time, 245 out of memory."""
         ...
 
     def uninterrupted(self, worst_s: float) -> None:
-        """Do what `check` does before work that nothing can stop, and that takes up to so many seconds."""
+        """Check as `check` does, before work that cannot be interrupted and takes up to `worst_s` seconds."""
         ...
 
     def holder(self, what: str) -> Holder:
-        """Return what a part of the work tells its memory to; `what` names it to users: "keys of groups"."""
+        """Return an account for the memory of a part of the work; `what` names it in error messages: "keys of groups"."""
         ...
 
     @property
     def memory_limit(self) -> int | None:
-        """How many bytes the work may hold; None is no limit."""
+        """The maximum number of bytes that the work may hold; None for no limit."""
         ...
 
     def reserve(self, what: str, num_bytes: int) -> None:
-        """Raise QueryError 245 when so many bytes more, which are needed for a moment, are more than there may be."""
+        """Reserve memory that is needed temporarily. Raises QueryError 245 if that exceeds the limit."""
         ...
 
     def settle(self) -> None:
-        """Tell that this thread needs no more what it reserved, or has told a holder."""
+        """Release this thread's reservations, which are no longer needed or are accounted for by a holder."""
         ...
 
     def scanned(self, num_entries: int) -> None:
-        """Tell that a scan has read so many values more; raises QueryError 246 when that is too much, and as `check`."""
+        """Count values read by a scan. Raises QueryError 246 above the limit, and the errors of `check`."""
         ...
 
     def matched(self, num_rows: int) -> None:
-        """Tell that a scan has let so many rows more through; raises QueryError 246 when that is too much."""
+        """Count rows matched by a scan. Raises QueryError 246 above the limit."""
         ...
 
 
 class NullGuard:
-    """Guard that lets everything pass."""
+    """Guard without limits."""
 
     def check(self) -> None:
         return
@@ -103,52 +103,52 @@ _local = _Local()
 
 
 def enter(guard: Guard) -> Guard:
-    """Let this thread work under a guard; returns the one before, which is to be entered again afterwards."""
+    """Put this thread's work under a guard; return the previous one, which must be entered again afterwards."""
     before = _local.guard
     _local.guard = guard
     return before
 
 
 def current() -> Guard:
-    """Return what watches over this thread's work."""
+    """Return the guard of this thread's work."""
     return _local.guard
 
 
 def check() -> None:
-    """Raise QueryError when the work of this thread must end."""
+    """Raise QueryError if the work of this thread must end."""
     _local.guard.check()
 
 
 def uninterrupted(worst_s: float) -> None:
-    """Do what `check` does before work that nothing can stop, and that takes up to so many seconds."""
+    """Check as `check` does, before work that cannot be interrupted and takes up to `worst_s` seconds."""
     _local.guard.uninterrupted(worst_s)
 
 
 def scanned(num_entries: int) -> None:
-    """Tell that a scan of this thread's work has read so many values more; raises QueryError when the work must end."""
+    """Count values read by a scan of this thread's work. Raises QueryError if the work must end."""
     _local.guard.scanned(num_entries)
 
 
 def matched(num_rows: int) -> None:
-    """Tell that a scan of this thread's work has let so many rows more through."""
+    """Count rows matched by a scan of this thread's work. Raises QueryError above the limit."""
     _local.guard.matched(num_rows)
 
 
 def holder(what: str) -> Holder:
-    """Return what a part of this thread's work tells its memory to."""
+    """Return an account for the memory of a part of this thread's work."""
     return _local.guard.holder(what)
 
 
 def memory_limit() -> int | None:
-    """Return how many bytes this thread's work may hold; None is no limit."""
+    """Return the maximum number of bytes that this thread's work may hold; None for no limit."""
     return _local.guard.memory_limit
 
 
 def reserve(what: str, num_bytes: int) -> None:
-    """Raise QueryError 245 when the query may not have so many bytes more, which it needs for a moment."""
+    """Reserve memory that this thread needs temporarily. Raises QueryError 245 if that exceeds the query's limit."""
     _local.guard.reserve(what, num_bytes)
 
 
 def settle() -> None:
-    """Tell that a piece of this thread's work is done: what it reserved is not needed any more, or told to a holder."""
+    """Mark a unit of this thread's work as done and release its memory reservation, unless a holder took it over."""
     _local.guard.settle()

@@ -1,7 +1,7 @@
-"""What a process measured in the last hours, in its memory: for charts without a system that collects metrics.
+"""The measurements of a process in the last hours, kept in memory: for charts without a system that collects metrics.
 
-Every `STEP_S` seconds a few numbers are worked out of what `/metrics` would tell, and `KEPT` points are kept: six hours, in
-less than half a megabyte. Nothing is written; a process that starts anew begins with nothing.
+Every `STEP_S` seconds a few numbers are derived from the metrics of `/metrics`, and `KEPT` points are kept: six hours, in
+less than half a megabyte. Nothing is written; a process that restarts begins with nothing.
 """
 
 import statistics
@@ -22,8 +22,8 @@ _Key: TypeAlias = tuple[str, ...]
 
 
 class Reading(Enum):
-    """How a number is worked out of all measurements of a name: a counter's rate a second, gauges added up or the largest
-    of them, or the median or 99th percentile of what a histogram counted since the last point, in milliseconds.
+    """How a number is derived from all measurements of a name: a counter's rate a second, the sum or the maximum of gauges,
+    or the median or 99th percentile of the observations of a histogram since the last point, in milliseconds.
     """
 
     RATE = "rate"
@@ -39,7 +39,7 @@ _PEAKS = (Reading.MAX, Reading.P99_MS)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a chart. name: what it is called there. metric: as `/metrics` names it, without `_total`."""
+    """One line of a chart. name: its name in charts. metric: its name in `/metrics`, without `_total`."""
 
     name: str
     metric: str
@@ -50,14 +50,14 @@ PROCESS_SERIES = (
     Series("processors", "process_cpu_seconds", Reading.RATE),
     Series("memoryBytes", "process_resident_memory_bytes", Reading.SUM),
 )
-"""What every role tells beside its own: processors in use, and bytes in memory."""
+"""Series of every role, beside its own: processors in use, and bytes in memory."""
 
 
 class MetricsHistory:
-    """The last numbers of a role. One thread calls `sample`; any may ask."""
+    """The recent measurements of a role. One thread calls `sample`; any thread may read."""
 
     def __init__(self, measures: Iterable[Measure], series: Sequence[Series], clock: Clock) -> None:
-        """measures: of the role; those of the process come by themselves."""
+        """measures: those of the role; the process's own are added."""
         self._measures = (*measures, measure_process)
         self._series = (*series, *PROCESS_SERIES)
         self._wanted = frozenset(one.metric for one in self._series)
@@ -67,7 +67,7 @@ class MetricsHistory:
         self._before_s = 0.0
 
     def sample(self) -> None:
-        """Add a point. Rates and percentiles are of the time since the last one, so the first has none."""
+        """Add a point. Rates and percentiles cover the time since the last one, so the first has none."""
         now_s, found = self._clock.monotonic_s(), self._measured()
         passed_s = now_s - self._before_s if self._before else 0.0
         values = tuple(
@@ -79,7 +79,7 @@ class MetricsHistory:
     def told(self, minutes: int, points_max: int) -> dict[str, Any]:
         """Return the points of the last minutes as JSON: `timesMs`, and of each series the values at these times.
 
-        Neighbours are put together until there are at most `points_max`: peaks by the largest, others by the mean.
+        Adjacent points are merged until there are at most `points_max`: peaks by the largest, others by the mean.
         """
         since_ms = self._clock.now_ms() - minutes * 60_000
         points = [point for point in self._points.copy() if point[0] > since_ms]
@@ -120,12 +120,12 @@ def _read(reading: Reading, now: Mapping[_Key, Measured], before: Mapping[_Key, 
 
 
 def _grown(now: float, before: float) -> float:
-    """Return how much a counter grew; one that is smaller than before began anew."""
+    """Return by how much a counter grew; a smaller value than before means that it restarted from zero."""
     return now - before if now >= before else now
 
 
 def _percentile_ms(cumulative: Sequence[float], share: float) -> float | None:
-    """Return below what so many of the observations are, as if those between two bounds lay evenly; None without any."""
+    """Return a percentile of a histogram, interpolated linearly between bounds; None without observations."""
     total = cumulative[-1]
     if total <= 0:
         return None

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Ids(Protocol):
-    """Where names that must be unique come from."""
+    """A source of unique names."""
 
     def new(self) -> str:
         """Return a name that was never returned before, safe in a file name and a URL."""
@@ -31,7 +31,7 @@ class CountingIds:
 
 
 class FixedId:
-    """One name, given beforehand, which whoever does the work again gives again."""
+    """One name, fixed in advance, so that repeating the work yields the same name."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,7 +1,7 @@
-"""The files that a process writes its log to, beside standard error, where its configuration names a folder.
+"""The log files of a process, written in addition to standard error if its configuration names a folder.
 
-`<instance>.log` is the newest; from some size on it becomes `<instance>.log.1`, that one `.2`, and so on. Several processes
-may share a folder: each knows, and gives away, its own files alone.
+`<instance>.log` is the newest; at `FILE_BYTES_MAX` it becomes `<instance>.log.1`, that one `.2`, and so on. Several
+processes may share a folder: each lists and serves its own files only.
 """
 
 import logging
@@ -17,15 +17,15 @@ _FILES_MAX = 10
 
 
 class LogFiles:
-    """Writer of a process's log files, once it has begun; it knows which they are."""
+    """The log files of a process, once it has begun to write them."""
 
     def __init__(self) -> None:
         self._handler: RotatingFileHandler | None = None
 
     def begin(self, folder: Path, name: str, log_format: LogFormat, role: str) -> None:
-        """Write lines to files in a folder, too, from now on. name: of the instance; its files bear it.
+        """Write log lines to files in a folder as well. name: of the instance; the files are named after it.
 
-        Raises InvalidConfigError when that cannot be.
+        Raises InvalidConfigError if the files cannot be written.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -39,21 +39,21 @@ class LogFiles:
         self._handler = handler
 
     def end(self) -> None:
-        """Write no more to files, and close them."""
+        """Stop writing to files, and close them."""
         if self._handler is not None:
             logging.getLogger().removeHandler(self._handler)
             self._handler.close()
             self._handler = None
 
     def names(self) -> list[str]:
-        """Return the names of the files, the newest lines first. Raises NotFoundError where the log goes to none."""
+        """Return the names of the files, newest first. Raises NotFoundError if the process has none."""
         newest = self._newest()
         own = re.compile(rf"{re.escape(newest.name)}(?:\.(\d+))?")
         found = {path.name: own.fullmatch(path.name) for path in newest.parent.iterdir() if path.is_file()}
         return sorted((name for name, is_own in found.items() if is_own), key=lambda name: (len(name), name))
 
     def must_get(self, name: str) -> Path:
-        """Return where one of the files is. Raises NotFoundError for any other name."""
+        """Return the path of one of the files. Raises NotFoundError for any other name."""
         names = self.names()
         if name not in names:
             raise NotFoundError(f"'{name}' is no log file of this process.{nearest(name, names)}")
@@ -69,4 +69,4 @@ class LogFiles:
 
 
 LOG_FILES = LogFiles()
-"""Those of this process."""
+"""The log files of this process."""

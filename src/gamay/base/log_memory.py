@@ -1,7 +1,7 @@
-"""The last lines of a process's log, in its memory: for who looks at a cluster and not at its machines.
+"""The last lines of a process's log, kept in memory: for users who can see a cluster but not its machines.
 
-Only lines that loggers let through are there, warnings and errors unless a level was changed. At most `LINES_MAX` are kept,
-each with its text cut: four megabytes, if all were that long.
+Only lines that pass the loggers' levels are kept: warnings and errors unless a level was changed. At most `LINES_MAX`
+lines, each with its text truncated: at most four megabytes.
 """
 
 import logging
@@ -20,7 +20,7 @@ _CHARS_MAX = 2000
 
 
 class LogMemory(logging.Handler):
-    """The last lines of this process, of all its roles."""
+    """The last log lines of this process, of all its roles."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,14 +32,14 @@ class LogMemory(logging.Handler):
         """Keep a line."""
         try:
             found = self._form.fields(record)
-        except Exception:  # noqa: BLE001 - as every handler does: a line that cannot be written is told on standard error
+        except Exception:  # noqa: BLE001 - as every handler does: a line that cannot be formatted is reported on standard error
             self.handleError(record)
             return
         cut = {name: text[:_CHARS_MAX] if isinstance(text, str) else text for name, text in found.items()}
         self._lines.append((record.levelno, {"number": next(self._numbers), **cut}))
 
     def told(self, level: str, lines: int, contains: str) -> dict[str, Any]:
-        """Return the last lines of a level at least that have a text in them, oldest first, as JSON.
+        """Return the last lines of at least a level that contain a text, oldest first, as JSON.
 
         Raises InvalidConfigError for an unknown level.
         """
@@ -59,7 +59,7 @@ _MEMORY = LogMemory()
 
 
 def remember_log() -> LogMemory:
-    """Have the lines of this process kept from now on, and return where; a second call changes nothing."""
+    """Keep the log lines of this process from now on, and return their handler; calling it again has no effect."""
     root = logging.getLogger()
     if _MEMORY not in root.handlers:
         root.addHandler(_MEMORY)

@@ -1,4 +1,4 @@
-"""What a process writes to its log, and how much of it, under the names of levels that clients know."""
+"""The loggers of a process and their levels, under the level names that clients know."""
 
 import logging
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from gamay.base.errors import InvalidConfigError, NotFoundError, nearest
 
 _ROOT = "root"
-# Clients know the names of Java's loggers.
+# Clients know Java's names of levels.
 LEVELS = {
     "ALL": logging.DEBUG,
     "TRACE": logging.DEBUG,
@@ -29,12 +29,12 @@ _SHOWN = {
 
 
 def logger_names() -> list[str]:
-    """Return the names of all loggers; a level given to `gamay` holds for all of its modules."""
+    """Return the names of all loggers; a level set for `gamay` applies to all of its modules."""
     return [_ROOT, *sorted(logging.Logger.manager.loggerDict)]
 
 
 def shown_logger(name: str) -> dict[str, Any]:
-    """Return a logger as clients see it. Raises NotFoundError."""
+    """Return a logger in the form that clients expect. Raises NotFoundError."""
     names = logger_names()
     if name not in names:
         raise NotFoundError(f"Logger - {name} not found.{nearest(name, names)}")

@@ -3,8 +3,8 @@
     {"time": "2026-11-21T21:45:48.123Z", "level": "WARN", "role": "broker", "instance": "Broker_b1_8099",
      "logger": "gamay.queries", "message": "slow …", "requestId": "7", "table": "trips_OFFLINE"}
 
-`requestId` and `table` are there where a line is about one: given as `extra=about(...)` of the call that logs, or as a typed
-table among what the message is filled with. A traceback is in `exception`.
+`requestId` and `table` are present if a line is about one: given as `extra=about(...)` of the logging call, or as a typed
+table among the message's arguments. A traceback is in `exception`.
 """
 
 import json
@@ -23,7 +23,7 @@ _LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
 
 class LogFormat(Enum):
-    """How lines are written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -38,13 +38,13 @@ class LogFormat(Enum):
 
 
 def about(request_id: str | int | None = None, table: str | None = None) -> dict[str, Any]:
-    """Return the `extra` of a line about a query or a typed table."""
+    """Return the `extra` argument of a log call about a query or a typed table."""
     fields = {"requestId": None if request_id is None else str(request_id), "table": table}
     return {_ABOUT: {name: value for name, value in fields.items() if value}}
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as a JSON object. role: of the process; None tells it by the name of the logger."""
+    """Formatter of records as JSON objects. role: of the process; None derives it from the logger's name."""
 
     def __init__(self, role: str | None = None, instance: str = "") -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class JsonFormatter(logging.Formatter):
         self.instance = instance
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
+        """Return the line, without a line break."""
         return json.dumps(self.fields(record), ensure_ascii=False)
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """Return what the line says, without what is empty."""
+        """Return the fields of the line, without empty ones."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line: dict[str, Any] = {
             "time": time,
@@ -74,7 +74,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def write_log(log_format: LogFormat, role: str | None = None) -> None:
-    """Have all lines that loggers let through written to standard error, warnings and errors at least."""
+    """Write all lines that pass the loggers' levels to standard error; by default warnings and errors."""
     logging.basicConfig(level=logging.WARNING, format=_TEXT)
     if log_format is LogFormat.JSON:
         for handler in logging.getLogger().handlers:
@@ -82,24 +82,24 @@ def write_log(log_format: LogFormat, role: str | None = None) -> None:
 
 
 def formatter(log_format: LogFormat, role: str | None = None, instance: str = "") -> logging.Formatter:
-    """Return what writes lines in a format."""
+    """Return the formatter of a log format."""
     return JsonFormatter(role, instance) if log_format is LogFormat.JSON else logging.Formatter(_TEXT)
 
 
 def name_instance(instance: str) -> None:
-    """Have the lines say which instance writes them, from now on."""
+    """Set the instance that JSON lines name from now on."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, JsonFormatter):
             handler.formatter.instance = instance
 
 
 def _table_of(record: logging.LogRecord) -> str | None:
-    """Return the typed table that a line names, the first of several."""
+    """Return the first typed table among a line's arguments."""
     values = record.args if isinstance(record.args, tuple) else ()
     return next((value for value in values if isinstance(value, str) and value.endswith(_TYPES)), None)
 
 
 def _role_of(logger: str) -> str | None:
-    """Return the role whose package a logger is of."""
+    """Return the role that a logger's package belongs to."""
     parts = logger.split(".")
     return parts[1] if len(parts) > 1 and parts[1] in _ROLES else None

@@ -1,6 +1,6 @@
-"""What of the machine this process may use: its memory and processors, or less where a container or service limits them.
+"""The memory and processors that this process may use, which a container or service may limit.
 
-Limits of Linux control groups hold for a group and all below it, so that of each group from the process's own up counts:
+Limits of Linux control groups hold for a group and all below it, so every group from the process's own upwards is read:
 
     cgroup v2   memory.max, cpu.max ("QUOTA PERIOD" in µs, or "max PERIOD"), below /sys/fs/cgroup
     cgroup v1   memory.limit_in_bytes, cpu.cfs_quota_us and cpu.cfs_period_us, below /sys/fs/cgroup/memory and …/cpu
@@ -16,7 +16,7 @@ _ROOT = Path("/")
 
 
 def usable_memory(root: Path = _ROOT) -> int:
-    """Return how many bytes of memory the process may use. root: of the file system, where /proc and /sys are."""
+    """Return the bytes of memory that the process may use. root: of the file system, where /proc and /sys are."""
     limits = [
         int(text)
         for group in _groups(root, "memory")
@@ -27,8 +27,8 @@ def usable_memory(root: Path = _ROOT) -> int:
 
 
 def usable_processors(root: Path = _ROOT) -> int:
-    """Return how many processors the process may use at once; a part of one counts as one."""
-    # where it may be set, the affinity of the process; macOS has none
+    """Return the number of processors that the process may use at once, rounded up."""
+    # the process's CPU affinity, where the platform has it; macOS does not
     present = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = [
         -(-int(quota) // int(period))
@@ -43,16 +43,16 @@ def usable_processors(root: Path = _ROOT) -> int:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of the process's control group and of those above it, by either version, that there may be."""
+    """Yield the folders of the process's control group and of those above it, by either version; some may not exist."""
     mounted = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
-        controllers, _, path = line.partition(":")[2].partition(":")  # behind the number of the hierarchy
+        controllers, _, path = line.partition(":")[2].partition(":")  # after the number of the hierarchy
         if controllers and controller not in controllers.split(","):
             continue
         top = mounted / controller if controllers else mounted
         group = top / path.lstrip("/")
         yield from (top / folder for folder in (group.relative_to(top), *group.relative_to(top).parents))
-    yield mounted  # a container sees its own group as the topmost one, whatever its path is called outside
+    yield mounted  # a container sees its own group as the root, whatever its path is outside
     yield mounted / controller
 
 

@@ -1,7 +1,7 @@
-"""What a process measures of itself, in the text format that Prometheus reads, or as OpenMetrics where that is asked for.
+"""The metrics of a process, in Prometheus's text format, or as OpenMetrics on request.
 
-Roles say what they measure when they are asked (`Measure` functions), so that measuring costs nothing in between; only what
-must be counted as it happens has a counter.
+Roles measure when the metrics are read (`Measure` functions), so that there is no cost in between; only
+events have counters that are updated as they happen.
 """
 
 from bisect import bisect_left
@@ -28,10 +28,10 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One number. name: `pinot_<role>_<name>`, with the name that Pinot's alerts know; counters get `_total` behind it.
+    """One number. name: `pinot_<role>_<name>`, as Pinot's alerts name it; counters get the suffix `_total`.
 
-    buckets: of a histogram, whose value is the sum of the observations: how many of them are at most BOUNDS_S[0], at most
-    BOUNDS_S[1], …, and how many there are.
+    buckets: of a histogram, whose value is the sum of its observations: the number of observations of at most BOUNDS_S[0],
+    of at most BOUNDS_S[1], …, and of all.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Measured:
 
 
 class Histogram:
-    """A count of durations by length. Two threads that observe at once may lose one: metrics are not accounts."""
+    """A histogram of durations. Concurrent observations may lose one: metrics need not be exact."""
 
     __slots__ = ("_counts", "_sum_s")
 
@@ -63,7 +63,7 @@ class Histogram:
         return both
 
     def measured(self, name: str, help_: str, labels: Mapping[str, str]) -> Measured:
-        """Return what was counted so far."""
+        """Return the histogram so far as a metric."""
         return Measured(name, self._sum_s, help_, labels, MetricKind.HISTOGRAM, tuple(accumulate(self._counts)))
 
 
@@ -71,9 +71,9 @@ Measure: TypeAlias = Callable[[], Iterable[Measured]]
 
 
 def exposition(measures: Iterable[Measure], accepted: str = "") -> tuple[bytes, str]:
-    """Return what all functions measure now, and what the process uses (`process_resident_memory_bytes` …), and its type.
+    """Return the metrics of all functions and of the process (`process_resident_memory_bytes` …), and the content type.
 
-    accepted: the `Accept` header of who asks; OpenMetrics where it names that, else the format of Prometheus.
+    accepted: the client's `Accept` header; OpenMetrics if it names that, else Prometheus's text format.
     """
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
     from prometheus_client.openmetrics import exposition as openmetrics
@@ -87,7 +87,7 @@ def exposition(measures: Iterable[Measure], accepted: str = "") -> tuple[bytes, 
 
 
 def measure_process() -> Iterator[Measured]:
-    """Yield what the process uses: seconds of processor time, bytes of memory, and more; nothing where it is no Linux."""
+    """Yield the process's own metrics: processor seconds, bytes of memory, and more; nothing outside Linux."""
     from prometheus_client import ProcessCollector
 
     for family in ProcessCollector(registry=None).collect():
@@ -96,13 +96,13 @@ def measure_process() -> Iterator[Measured]:
 
 
 class _Collector:
-    """What prometheus_client asks for metrics."""
+    """Adapter of `Measure` functions to prometheus_client's collectors."""
 
     def __init__(self, measures: Iterable[Measure]) -> None:
         self._measures = measures
 
     def describe(self) -> list[Any]:
-        """Name nothing before it is measured."""
+        """Describe no metric in advance."""
         return []
 
     def collect(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What a process says of itself: since when it runs, and on what."""
+"""Facts about a process: its start time, versions and threads."""
 
 import os
 import platform
@@ -17,18 +17,18 @@ VERSION = version("gamay")
 
 
 def process_name() -> str:
-    """Return what tells this process from others of the cluster: roles may share one."""
+    """Return a name that identifies this process in the cluster; roles may share a process."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def thread_usage() -> list[dict[str, Any]]:
-    """Return the threads of Python with the processor time that each has had, None where the system does not tell it."""
+    """Return the Python threads with their processor time, None if the system does not provide it."""
     threads = sorted(threading.enumerate(), key=lambda thread: thread.name)
     return [{"threadName": each.name, "cpuTimeNs": _processor_ns(each.native_id)} for each in threads]
 
 
 def _processor_ns(thread_id: int | None) -> int | None:
-    try:  # what stands before the numbers, the name, may have spaces in it, but for its end
+    try:  # the name before the numbers may contain spaces and parentheses; the last ')' ends it
         stat = Path(f"/proc/self/task/{thread_id}/stat").read_text().rpartition(")")[2].split()
         return (int(stat[11]) + int(stat[12])) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     except OSError:
@@ -36,7 +36,7 @@ def _processor_ns(thread_id: int | None) -> int | None:
 
 
 class ProcessInfo:
-    """Of a process that counts as started now."""
+    """Start time, platform and settings of a process; it counts as started on construction."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,17 +44,17 @@ class ProcessInfo:
 
     @property
     def uptime_s(self) -> int:
-        """For how many seconds the process has run."""
+        """The seconds since the process started."""
         return int(self._clock.monotonic_s() - self._started_s)
 
     @property
     def start_time(self) -> str:
-        """When the process started, in ISO 8601."""
+        """The start time of the process, in ISO 8601."""
         started = datetime.fromtimestamp(self._started_ms / 1000, UTC)
         return started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def to_json(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the process runs on and with which settings."""
+        """Return the platform, versions and settings of the process."""
         return {
             "systemConfig": {"name": platform.system(), "version": platform.release(), "arch": platform.machine()},
             "runtimeConfig": {

@@ -8,7 +8,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Read a Java properties file: `key=value`, `key: value`, `#` and `!` comments, lines that go on after `\`.
+    r"""Read a Java properties file: `key=value`, `key: value`, `#` and `!` comments, lines continued with `\`.
 
     >>> parse_properties("# job\npath.to.input = /data\n")
     {'path.to.input': '/data'}

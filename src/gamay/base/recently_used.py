@@ -1,4 +1,4 @@
-"""Cache of bounded total weight: where clients choose how large entries are, their number alone does not bound memory."""
+"""Cache of bounded total weight: clients choose the size of entries, so a bound on their number does not bound memory."""
 
 import threading
 from collections import OrderedDict
@@ -10,14 +10,14 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 R = TypeVar("R")
 P = ParamSpec("P")
-# of an entry beside its texts
+# of an entry, in addition to its texts
 _WEIGHT_LEAST = 200
 
 
 class RecentlyUsed(Generic[K, V]):
-    """Cache of the entries used last whose weights together do not exceed a bound; safe to share between threads.
+    """LRU cache whose entries' total weight does not exceed a bound; thread-safe.
 
-    peek: does what `get` does, in less time; the entry counts as used no later than before.
+    peek: like `get` but faster; does not mark the entry as used.
     """
 
     def __init__(self, weight_max: int) -> None:
@@ -32,7 +32,7 @@ class RecentlyUsed(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key and mark it as used; None when there is none."""
+        """Return the value of a key and mark it as used; None if there is none."""
         with self._lock:
             value = self._values.get(key)
             if value is not None:
@@ -40,7 +40,7 @@ class RecentlyUsed(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V, weight: int) -> None:
-        """Keep a value in place of the key's former one, unless it alone is too heavy; the least recently used make room."""
+        """Set the value of a key, unless it alone exceeds the bound; the least recently used entries are evicted."""
         with self._lock:
             if self._values.pop(key, None) is not None:
                 self.weight -= self._weights.pop(key)
@@ -55,9 +55,9 @@ class RecentlyUsed(Generic[K, V]):
 
 
 def remembered(weight_max: int = 1 << 18) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that keeps what a function returned last, for functions of what clients send, of any length.
+    """Return a decorator that caches a function's results, for functions of client input of any length.
 
-    weight_max: the characters of the arguments in all, which are hashable; what is made of one may take 150 bytes.
+    weight_max: the bound on the total length of the cached, hashable arguments; a result may take 150 bytes per character.
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:

@@ -4,5 +4,5 @@ import random
 
 
 def new_rng(seed: int | None = None) -> random.Random:
-    """Return a generator of random numbers; without a seed, one that the system seeds."""
+    """Return a random number generator; without a seed, the system seeds it."""
     return random.Random(seed)

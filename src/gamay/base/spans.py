@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry: who waited for whom, through brokers and servers. Off, and then nothing is imported or kept.
+"""OpenTelemetry spans of queries through brokers and servers. When off, nothing is imported or kept.
 
-Configured by OpenTelemetry's own variables: where `OTEL_EXPORTER_OTLP_ENDPOINT` (or `…_TRACES_ENDPOINT`) or
-`OTEL_TRACES_EXPORTER` is set, and `OTEL_SDK_DISABLED` is not `true`, a process sends its spans there.
+Configured by OpenTelemetry's own variables: if `OTEL_EXPORTER_OTLP_ENDPOINT` (or `…_TRACES_ENDPOINT`) or
+`OTEL_TRACES_EXPORTER` is set, and `OTEL_SDK_DISABLED` is not `true`, a process exports its spans there.
 
     gamay.query                 at the broker; from the text to the response
       gamay.server_call         at the broker; one for each server that is asked, also instead of another
@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from gamay.base.errors import InvalidConfigError
 
 Phase: TypeAlias = Callable[[str, float, Mapping[str, object]], None]
-"""Takes (operator, seconds that it took until now, attributes)."""
+"""A function of (operator, seconds that it took, ending now, attributes)."""
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 _TRACE_PARENT = "traceparent"
@@ -29,7 +29,7 @@ _tracer: Any = None
 
 
 def configure(role: str, instance: str, environment: Mapping[str, str] = os.environ) -> Callable[[], None]:
-    """Send spans where the environment says; return what sends the last ones. Raises InvalidConfigError."""
+    """Export spans as the environment says; return a function that flushes them and stops. Raises InvalidConfigError."""
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").lower()
     has_endpoint = any(environment.get(f"OTEL_EXPORTER_OTLP_{of_traces}ENDPOINT") for of_traces in ("", "TRACES_"))
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
@@ -51,7 +51,7 @@ def configure(role: str, instance: str, environment: Mapping[str, str] = os.envi
 
 
 def start(processor: Any, role: str, instance: str) -> Callable[[], None]:
-    """Give spans to a processor of OpenTelemetry's SDK from now on; return what ends that, having sent the last ones."""
+    """Pass spans to a processor of OpenTelemetry's SDK from now on; return a function that flushes them and stops."""
     global _tracer
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
@@ -77,12 +77,12 @@ def is_on() -> bool:
 
 
 def begin(name: str) -> Any:
-    """Return a span that `end` ends, from any thread; None when off."""
+    """Start and return a span, which `end` may end on any thread; None when off."""
     return None if _tracer is None else _tracer.start_span(name)
 
 
 def end(span: Any, error: str | None = None, **attributes: object) -> None:
-    """End a span that `begin` returned. error: why what it stands for did not succeed."""
+    """End a span that `begin` returned. error: why its operation failed."""
     if span is None:
         return
     span.set_attributes({name: value for name, value in attributes.items() if value is not None})
@@ -101,7 +101,7 @@ def within(span: Any) -> AbstractContextManager[object]:
 
 
 def span(name: str, parent: str = "", **attributes: object) -> AbstractContextManager[None]:
-    """Return a context that is a span. parent: the context of another process's span; empty takes this one's."""
+    """Return a context that records a span. parent: the context of another process's span; empty for the current span."""
     return _NOTHING if _tracer is None else _span(name, parent, attributes)
 
 
@@ -121,7 +121,7 @@ def _span(name: str, parent: str, attributes: Mapping[str, object]) -> Iterator[
 
 
 def context() -> str:
-    """Return the context of the present span as `traceparent`; empty when off."""
+    """Return the context of the current span as `traceparent`; empty when off."""
     if _tracer is None:
         return ""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -132,7 +132,7 @@ def context() -> str:
 
 
 def phases() -> Phase | None:
-    """Return what makes spans of phases that have ended, on any thread, as children of the present one; None when off."""
+    """Return a function that records finished phases of any thread as children of the current span; None when off."""
     tracer = _tracer
     if tracer is None:
         return None

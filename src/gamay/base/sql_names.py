@@ -1,6 +1,6 @@
-"""Names of tables and columns as SQL has them."""
+"""Quoting of table and column names in SQL."""
 
 
 def quoted(name: str) -> str:
-    """Return a name in quotes, where a bare one may be a word of SQL; a quote within is written twice."""
+    """Return a name in double quotes, since a bare one may be an SQL keyword; quotes within are doubled."""
     return '"' + name.replace('"', '""') + '"'

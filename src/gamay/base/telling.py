@@ -1,4 +1,4 @@
-"""Telling users what they should know although nothing has failed."""
+"""Warnings to users: what they should know although nothing has failed."""
 
 import sys
 import warnings
@@ -9,7 +9,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 def tell(text: str) -> None:
-    """Warn with a UserWarning, which names the line that called Gamay."""
+    """Issue a UserWarning that points to the line that called Gamay."""
     frame: FrameType | None = sys._getframe(0)
     level = outermost = 0
     while frame is not None:

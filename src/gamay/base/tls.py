@@ -1,4 +1,4 @@
-"""TLS of listeners, and of what a process asks others: certificates in PEM files."""
+"""TLS of listeners and of outgoing connections: certificates in PEM files."""
 
 import ssl
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What a process shows and what it trusts; all files are PEM.
+    """The certificate of a process and the authorities that it trusts; all files are PEM.
 
-    certificate: its own, with the chain above it; key: of that, None when in the same file. authorities: those whose
-    certificates are trusted, None for what the system trusts. client_auth: whether listeners demand a certificate.
-    insecure: trust everybody. protocols: versions; all from 1.2 on unless given.
+    certificate: with its chain; key: its private key, None if it is in the same file. authorities: the trusted certificate
+    authorities, None for the system's. client_auth: whether listeners require a client certificate.
+    insecure: accept any certificate. protocols: TLS versions; 1.2 and later by default.
     """
 
     certificate: Path | None = None
@@ -47,10 +47,10 @@ class TlsSettings:
         return context
 
     def client_context(self) -> ssl.SSLContext:
-        """Return the context of connections to others. Raises InvalidConfigError."""
+        """Return the context of outgoing connections. Raises InvalidConfigError."""
         context = ssl.create_default_context()
         if self.authorities is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # those, and not the system's beside them
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # only these, not the system's
             self._load_authorities(context)
         if self.insecure:
             context.check_hostname = False
@@ -61,12 +61,12 @@ class TlsSettings:
         return context
 
     def pem_files(self, what: str) -> tuple[bytes, bytes, bytes | None]:
-        """Return what gRPC takes in place of a context: the certificate, its key, the authorities of clients' certificates.
+        """Return gRPC's form of a context: the certificate, its key, the authorities of clients' certificates.
 
-        Without the last, clients need none. what: speaks gRPC, for messages. Raises InvalidConfigError, also for what gRPC
-        cannot be told.
+        Without the last, clients need no certificate. what: the gRPC service, for messages. Raises InvalidConfigError, also
+        for settings that gRPC does not support.
         """
-        self.server_context()  # says what is wrong with the files
+        self.server_context()  # raises if the files are unusable
         assert self.certificate is not None
         if self.key_password:
             raise InvalidConfigError(
@@ -104,7 +104,7 @@ class TlsSettings:
 
 
 def read_tls(prefix: str, properties: Mapping[str, str]) -> TlsSettings | None:
-    """Return what the keys below `prefix` say, None when there are none. Raises InvalidConfigError."""
+    """Read the settings with keys below `prefix`, None if there are none. Raises InvalidConfigError."""
     given = {
         key.removeprefix(f"{prefix}."): value.strip() for key, value in properties.items() if key.startswith(f"{prefix}.")
     }

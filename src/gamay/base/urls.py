@@ -1,4 +1,4 @@
-"""The parameters of a URL, read strictly: a byte that is no text must not become another text."""
+"""The parameters of a URL, decoded strictly: invalid bytes are an error, not replaced."""
 
 from urllib.parse import parse_qsl
 
@@ -6,7 +6,7 @@ from gamay.base.errors import InvalidConfigError
 
 
 def url_parameters(query_string: bytes) -> dict[str, str]:
-    """Return the parameters of a URL's query string by name; the last of equal names counts.
+    """Return the parameters of a URL's query string by name; the last of equal names wins.
 
     Raises InvalidConfigError when they are not UTF-8.
     """

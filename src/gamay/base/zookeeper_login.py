@@ -1,7 +1,7 @@
-"""How a process is known to ZooKeeper, and how the connection is encrypted: what kazoo's client is made with.
+"""Authentication to ZooKeeper and encryption of the connection, as arguments of kazoo's client.
 
-ZooKeeper knows two ways to tell who somebody is: its own scheme `digest`, a user and password that each session shows, and
-SASL, by which the server has a list of users (DIGEST-MD5, the `Server` section of its JAAS file) or asks Kerberos (GSSAPI).
+ZooKeeper has two ways to authenticate a client: its scheme `digest`, a user and password that each session sends, and
+SASL, for which the server has a list of users (DIGEST-MD5, the `Server` section of its JAAS file) or asks Kerberos (GSSAPI).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _TLS = f"{_PREFIX}tls"
 _DIGEST = f"{_PREFIX}auth.digest"
 _SASL = f"{_PREFIX}sasl."
 LOGIN_PREFIXES = (f"{_TLS}.", _DIGEST, _SASL)
-"""How the keys begin that `read_login` reads."""
+"""The prefixes of the keys that `read_login` reads."""
 _SASL_KEYS = ("mechanism", "username", "password", "service", "principal")
 _PACKAGES = {DIGEST_MD5: (("puresasl", "pure-sasl"),), KERBEROS: (("puresasl", "pure-sasl"), ("kerberos", "kerberos"))}
 
@@ -29,8 +29,8 @@ _PACKAGES = {DIGEST_MD5: (("puresasl", "pure-sasl"),), KERBEROS: (("puresasl", "
 class SaslSettings:
     """mechanism: DIGEST-MD5 with username and password, or GSSAPI with the ticket of `kinit`.
 
-    service: the first part of the principal of ZooKeeper's servers. principal: of GSSAPI, whose ticket; empty is the
-    cache's.
+    service: the first part of the principal of ZooKeeper's servers. principal: for GSSAPI, whose ticket to use; empty for
+    the cache's.
     """
 
     mechanism: str
@@ -66,7 +66,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperLogin:
-    """tls: None is no encryption. digest: `USER:PASSWORD` of ZooKeeper's scheme of that name; empty is anybody."""
+    """tls: None for no encryption. digest: `USER:PASSWORD` of ZooKeeper's scheme of that name; empty for anonymous."""
 
     tls: TlsSettings | None = None
     digest: str = field(default="", repr=False)
@@ -74,11 +74,11 @@ class ZooKeeperLogin:
 
     @property
     def has_identity(self) -> bool:
-        """Whether ZooKeeper is told who this process is: then what it writes can be for it alone."""
+        """Whether this process authenticates to ZooKeeper, so that it can restrict access to the nodes that it writes."""
         return bool(self.digest) or self.sasl is not None
 
     def kazoo_options(self) -> dict[str, Any]:
-        """Return arguments of kazoo's client. Raises InvalidConfigError, never with a password in it."""
+        """Return arguments of kazoo's client. Raises InvalidConfigError, whose message never contains a password."""
         options: dict[str, Any] = {}
         if self.tls is not None:
             options |= _tls_options(self.tls)
@@ -96,7 +96,7 @@ ANYBODY = ZooKeeperLogin()
 
 
 def _tls_options(tls: TlsSettings) -> dict[str, Any]:
-    tls.client_context()  # tells in a sentence which file cannot be used
+    tls.client_context()  # raises with a message that names the unusable file
     return {
         "use_ssl": True,
         "verify_certs": not tls.insecure,
@@ -109,12 +109,12 @@ def _tls_options(tls: TlsSettings) -> dict[str, Any]:
 
 
 def login_keys(properties: Mapping[str, str]) -> set[str]:
-    """Return those keys of a properties file that `read_login` reads."""
+    """Return the keys of a properties file that `read_login` reads."""
     return {key for key in properties if key.startswith(LOGIN_PREFIXES)}
 
 
 def read_login(properties: Mapping[str, str]) -> ZooKeeperLogin:
-    """Return what `zookeeper.tls.*`, `zookeeper.auth.digest` and `zookeeper.sasl.*` say. Raises InvalidConfigError."""
+    """Read `zookeeper.tls.*`, `zookeeper.auth.digest` and `zookeeper.sasl.*`. Raises InvalidConfigError."""
     given = {key.removeprefix(_SASL): text.strip() for key, text in properties.items() if key.startswith(_SASL)}
     for key in given:
         if key not in _SASL_KEYS:

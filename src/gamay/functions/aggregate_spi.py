@@ -1,9 +1,9 @@
-"""What an aggregate function is: five verbs over batches, named after what travels between the stages of a query.
+"""The interface of aggregate functions: five verbs over batches, named after what passes between the stages of a query.
 
 request   the call as written: `percentile(x, 95)`
 bound     an `Aggregate` made for that call and the types of its arguments
 state     running totals of one segment, as cheap to update as possible; may hold dictionary ids
-partial   the state in terms of values, one entry for each group; mergeable in any order, can be sent
+partial   the state in terms of values, one entry for each group; mergeable in any order, serialisable
 result    one value for each group
 """
 
@@ -18,24 +18,24 @@ from gamay.model.types import DataType
 
 GroupIds: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 State: TypeAlias = Any
-Partial: TypeAlias = Any  # something of the aggregate's own, with one entry for each group
-Sent: TypeAlias = Any  # np.ndarray of a fixed width, which costs least to send, or pa.Array, of what that cannot hold
+Partial: TypeAlias = Any  # the aggregate's own type, with one entry for each group
+Sent: TypeAlias = Any  # np.ndarray of a fixed width, which is cheapest to send, or pa.Array for other types
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateTraits:
-    """Facts about a bound aggregate by which a query is planned.
+    """Facts about a bound aggregate that the planner needs.
 
     result_type: of what `finish` returns. result_is_multi_value: whether that is lists.
-    state_kind: aggregates of equal kinds over equal arguments share a state, and read each other's partials where they are
+    state_kind: aggregates of equal kinds over equal arguments share a state, and read each other's partials if they are
     of one class; None for one that shares with no other.
-    is_bounded: rows do not make the state of a group grow.
-    is_of_distinct_values: how often a value occurs does not matter, so a dictionary tells as much as the rows.
-    adds_up_segments: the result is a sum over the segments, so their rows must not be put together.
-    conditions: which arguments are conditions; a row in which one is unknown may count for another.
-    required_arguments: how many arguments, from the first on, must not be null, where nulls are handled; None for all. The
-    others show what is stored in place of a null.
-    of_groups: the aggregate that takes this one's place in a query with GROUP BY, where it is not the same.
+    is_bounded: the state of a group does not grow with its rows.
+    is_of_distinct_values: repeated values do not change the result, so a dictionary can stand for the rows.
+    adds_up_segments: the result is a sum over segments, so their rows must not be aggregated together.
+    conditions: the positions of arguments that are conditions; a row in which one is unknown may count for another.
+    required_arguments: the number of leading arguments that must not be null, where nulls are handled; None for all. The
+    others provide the stored placeholder of a null.
+    of_groups: the aggregate that replaces this one in a query with GROUP BY, None if it is the same.
     """
 
     result_type: DataType
@@ -59,7 +59,7 @@ class Aggregate(Protocol):
     def traits(self) -> AggregateTraits: ...
 
     def allocate(self, num_groups: int) -> State:
-        """Return the state of groups that have seen no row yet."""
+        """Return an empty state."""
         ...
 
     def grow(self, state: State, num_groups: int) -> State:
@@ -67,7 +67,7 @@ class Aggregate(Protocol):
         ...
 
     def update(self, state: State, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        """Add a batch of rows. Encoded arguments of one state always share one dictionary for each position."""
+        """Add a batch of rows. Encoded arguments at one position of one state always share one dictionary."""
         ...
 
     def combine(self, state: State, other: State) -> State:
@@ -79,7 +79,7 @@ class Aggregate(Protocol):
         ...
 
     def select(self, partial: Partial, groups: "np.ndarray[Any, np.dtype[np.int64]]") -> Partial:
-        """Return the partial that holds only these groups, in this order."""
+        """Return the partial restricted to these groups, in this order."""
         ...
 
     def merge(self, partials: Sequence[Partial], maps: Sequence[GroupIds], num_groups: int) -> Partial:
@@ -95,12 +95,12 @@ class Aggregate(Protocol):
         ...
 
     def decode(self, arrays: Sequence[Sent]) -> Partial:
-        """Return the partial that `encode` was given; each array is of the kind that it returned."""
+        """Invert `encode`; each array is of the kind that it returned."""
         ...
 
 
 class KeepsState:
-    """What most aggregates of one argument have in common: the state itself knows how to grow, update and combine."""
+    """Base of aggregates of one argument whose state itself knows how to grow, update and combine."""
 
     __slots__ = ()
 

@@ -15,22 +15,22 @@ _ADVICE = {"round": "; numbers are rounded by roundDecimal(x, places)"}
 
 
 def check_count(name: str, count: int, least: int, most: int | None) -> None:
-    """Raise QueryError when a function does not take so many arguments."""
+    """Raise QueryError if a function does not take this number of arguments."""
     if count < least or (most is not None and count > most):
         raise wrong(name, f"it takes {arguments(least, most)}, not {count}{_ADVICE.get(name, '')}")
 
 
 def arguments(least: int, most: int | None) -> str:
-    """Return how many arguments a function takes: `1 to 3 arguments`."""
+    """Return the number of arguments that a function takes, as text: `1 to 3 arguments`."""
     if most == least:
         return counted(least, "argument") if least else "no arguments"
     return f"at least {counted(least, 'argument')}" if most is None else f"{least} to {counted(most, 'argument')}"
 
 
 def check_elements(name: str, count: int) -> None:
-    """Raise QueryError when a function is to make more elements of lists, of all rows together, than memory may hold."""
+    """Raise QueryError if a function would make more list elements, over all rows of a block, than memory may hold."""
     if count > _ELEMENTS_MAX:
         raise QueryError(
             ErrorCode.QUERY_EXECUTION,
-            f"Function '{name}': {count} elements in a block of rows are too many; {_ELEMENTS_MAX} at most",
+            f"Function '{name}': {count} elements in a block of rows are too many; at most {_ELEMENTS_MAX} are allowed",
         )

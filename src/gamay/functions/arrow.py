@@ -1,4 +1,4 @@
-"""How data types travel in Arrow: the form of a *conformed batch*, which segments are built from, and of results.
+"""The Arrow types of data types: in a *conformed batch*, which segments are built from, and in results.
 
 | data type    | Arrow type (multi-value: list of it)         |
 | ------------ | -------------------------------------------- |
@@ -15,8 +15,8 @@
 | MAP          | string: a JSON object, its keys in order     |
 
 A conformed batch has exactly the schema's stored columns, in the schema's order, in these types; null means that the
-row has no value, and the segment builder replaces it by the column's default null value (and remembers it in the null
-vector where the table asks for one).
+row has no value, and the segment builder replaces it by the column's default null value (and records it in the null
+vector if the table asks for one).
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ _ARROW_TYPES: dict[DataType, pa.DataType] = {
 
 
 def arrow_type(data_type: DataType, single_value: bool = True) -> pa.DataType:
-    """Return the Arrow type that a column of this type has in a conformed batch."""
+    """Return the Arrow type of a column of this type in a conformed batch."""
     element = _ARROW_TYPES[data_type]
     return element if single_value else pa.list_(element)
 
@@ -68,7 +68,7 @@ def binary_buffers(
 
 
 def arrow_scalar(value: LiteralValue, data_type: DataType) -> pa.Scalar:
-    """Return a value in the conformed Arrow type."""
+    """Return a value as a scalar of the conformed Arrow type."""
     if data_type is DataType.BIG_DECIMAL:
         value = format(value, "f")
     return pa.scalar(value, arrow_type(data_type))

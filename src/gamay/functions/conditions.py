@@ -1,6 +1,6 @@
-"""Conditions that functions take as text, in the dialect of WHERE: those of JSON_MATCH and filterMv.
+"""Conditions that functions take as text, in the syntax of WHERE: those of JSON_MATCH and filterMv.
 
-Functions know no SQL; `gamay.sql.parser` names its parser here when it is imported.
+This package does not depend on SQL; `gamay.sql.parser` registers its parser here when it is imported.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,15 @@ _parsers: list[Callable[[str], Expression]] = []
 
 
 def use_parser(parse: Callable[[str], Expression]) -> None:
-    """Name the function that parses one expression and raises QueryError."""
+    """Register the function that parses one expression and raises QueryError."""
     _parsers[:] = [parse]
 
 
 def parse_condition(function: str, text: str) -> Expression:
-    """Return the condition in a text argument of a function; raises QueryError QUERY_VALIDATION for what is none."""
+    """Return the condition in a text argument of a function; raises QueryError QUERY_VALIDATION if it is invalid."""
     try:
         return _parsers[0](text)
     except QueryError as error:
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"Function '{function}': '{text}' is no condition: {error}") from error
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION, f"Function '{function}': '{text}' is not a condition: {error}"
+        ) from error

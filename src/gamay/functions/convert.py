@@ -1,7 +1,7 @@
-"""Values of one type as values of another, whole arrays at a time.
+"""Conversion of values between types, whole arrays at a time.
 
-Numbers narrow as in Java: doubles saturate and NaN becomes 0, integers wrap. Text is parsed, and text that cannot be is an
-error, except for BOOLEAN, where everything but `true` and `1` is false. BYTES are lower-case hexadecimal as text.
+Numbers narrow as in Java: doubles saturate and NaN becomes 0, integers wrap. Text is parsed, and invalid text is an
+error, except for BOOLEAN, where everything but `true` and `1` is false. BYTES become lower-case hexadecimal text.
 """
 
 import uuid
@@ -30,7 +30,7 @@ _PLACEHOLDERS = {kind: default_null_value(kind, FieldRole.DIMENSION) for kind in
 
 
 def placeholder(data_type: DataType) -> LiteralValue:
-    """Return what stands at the place of a null; shown as the value where nulls are not asked for."""
+    """Return the placeholder stored for a null; shown as the value where null handling is off."""
     return _PLACEHOLDERS.get(data_type)
 
 
@@ -48,7 +48,7 @@ def array_of(values: list[Any], data_type: DataType) -> Values:
 
 
 def repeat(value: LiteralValue, data_type: DataType, count: int) -> Values:
-    """Return `count` times a value."""
+    """Return a value repeated `count` times."""
     if data_type.is_text or data_type.is_binary:
         return pa.repeat(pa.scalar(value, pa.string() if data_type.is_text else pa.binary()), count)
     if data_type is DataType.BIG_DECIMAL:
@@ -75,7 +75,7 @@ def python_values(values: Values) -> list[Any]:
 
 
 def convert(operand: Operand, to: DataType) -> Operand:
-    """Return an operand as another type, multi-value stays multi-value; raises QueryError for text that cannot be read."""
+    """Return an operand as another type, which stays multi-value if it was; raises QueryError for invalid text."""
     if operand.type is to:
         return operand
     if isinstance(operand, Scalar):
@@ -91,7 +91,7 @@ def convert(operand: Operand, to: DataType) -> Operand:
 
 
 def _convert_entries(operand: EncodedVector, to: DataType) -> Vector | None:
-    """Convert each dictionary entry once; None when one cannot be read, for perhaps no row has it."""
+    """Convert each dictionary entry once; None if one is invalid, as perhaps no row has it."""
     try:
         entries = convert_values(operand.dictionary.values, operand.type, to)
     except QueryError as error:
@@ -121,7 +121,7 @@ def convert_values(values: Values, source: DataType, to: DataType) -> Values:
         if source.is_binary and to.is_binary:
             if to is DataType.UUID and pc.any(pc.not_equal(pc.binary_length(values), _UUID_BYTES)).as_py():
                 raise QueryError(
-                    ErrorCode.QUERY_EXECUTION, f"BYTES can be read as UUID where they are {_UUID_BYTES} bytes long"
+                    ErrorCode.QUERY_EXECUTION, f"BYTES can be read as UUID only if they are {_UUID_BYTES} bytes long"
                 )
             return values
         raise no_conversion(source, to)
@@ -129,7 +129,7 @@ def convert_values(values: Values, source: DataType, to: DataType) -> Values:
         return _from_decimal(values, to)
     if to is DataType.BIG_DECIMAL:
         numbers = values.astype(np.int8) if source is DataType.BOOLEAN else values
-        numbers = numbers + 0  # which takes the sign from a zero
+        numbers = numbers + 0  # which drops the sign of zero
         return array_of([Decimal(str(v)) for v in (numbers.tolist() if source is not DataType.FLOAT else numbers)], to)
     if to is DataType.BOOLEAN:
         return values != 0
@@ -140,9 +140,9 @@ def convert_values(values: Values, source: DataType, to: DataType) -> Values:
 
 
 def saturate(values: "np.ndarray[Any, np.dtype[Any]]", dtype: "np.dtype[Any]") -> "np.ndarray[Any, np.dtype[Any]]":
-    """Truncate floating-point numbers to integers of a type; NaN is 0, what is too large is the largest."""
+    """Truncate floating-point numbers to integers of a dtype; NaN becomes 0, numbers out of range the nearest bound."""
     info = np.iinfo(dtype)
-    # the largest LONG is no double: comparing with the next power of two is exact
+    # the largest LONG is not a double: comparing with the next power of two is exact
     too_large = values >= float(info.max) + (1 if dtype.itemsize < 8 else 0)
     too_small = values < float(info.min)
     safe = np.where(too_large | too_small | np.isnan(values), 0, values).astype(dtype)
@@ -154,20 +154,20 @@ def no_conversion(source: DataType, to: DataType) -> QueryError:
     return QueryError(ErrorCode.QUERY_VALIDATION, f"{source.value} cannot be converted to {to.value}")
 
 
-# what a Python function makes something else of between two looks at whether the query has ended
+# the number and size of the values that a Python function processes between two checks of the query's guard
 _CHECKED_VALUES = 1 << 12
 _CHECKED_BYTES = 1 << 18
 _T = TypeVar("_T")
 
 
 def by_dictionary(values: Values, function: Callable[[Any], Values]) -> Values:
-    """Apply a function of columns to the distinct values."""
+    """Apply a column function to the distinct values."""
     encoded = pa.array(values).dictionary_encode()
     return take(function(encoded.dictionary), np.asarray(encoded.indices))
 
 
 def by_distinct(values: Values, function: Callable[[Any], Any], to: DataType) -> Values:
-    """Apply a Python function once to each distinct value. Raises QueryError when the query has ended meanwhile."""
+    """Apply a Python function once to each distinct value. Raises QueryError if the query ends meanwhile."""
     encoded = pa.array(values).dictionary_encode()
     entries = encoded.dictionary
     step = _values_at_once(len(entries), entries.nbytes)
@@ -179,9 +179,9 @@ def by_distinct(values: Values, function: Callable[[Any], Any], to: DataType) ->
 
 
 def watched(values: Sequence[_T], num_bytes: int) -> Iterator[_T]:
-    """Yield what a Python function computes one by one; raises QueryError when the query has ended meanwhile.
+    """Yield values that are processed one by one in Python; raises QueryError if the query ends meanwhile.
 
-    num_bytes: how large the values are in all, which tells how long each takes.
+    num_bytes: the total size of the values, from which the interval of checks follows.
     """
     step = _values_at_once(len(values), num_bytes)
     for number, value in enumerate(values):
@@ -204,7 +204,7 @@ def _from_decimal(values: Values, to: DataType) -> Values:
 
 
 def _whole(value: Decimal, least: int, most: int) -> int:
-    """Cut the fraction off; as for doubles, NaN is 0 and what is too large is the largest.
+    """Truncate a decimal; as for doubles, NaN becomes 0 and numbers out of range the nearest bound.
 
     Decimal's own `min` and `max` would round to 28 digits.
     """
@@ -230,7 +230,7 @@ def _to_text(values: Values, source: DataType) -> Values:
 
 
 def _double_text(values: Values) -> Values:
-    """Print doubles as Java does; Arrow's text is the same for those without exponent, but for `.0`."""
+    """Format doubles as Java does; Arrow's text is the same for those without exponent, except for `.0`."""
     sizes = np.abs(values)
     plain = (sizes >= 1e-3) & (sizes < 1e7)
     if not plain.all():
@@ -244,7 +244,7 @@ def _double_text(values: Values) -> Values:
 
 
 def timestamp_text(millis: Values) -> Values:
-    """Return points in time as `2022-01-01 00:00:00.0`, in UTC, the fraction without trailing zeros."""
+    """Return timestamps as `2022-01-01 00:00:00.0`, in UTC, the fraction without trailing zeros."""
     text = pc.strftime(pa.array(millis, pa.timestamp("ms")), "%Y-%m-%d %H:%M:%S")
     return pc.replace_substring_regex(text, r"(\.\d(?:\d*[1-9])?)0*$", r"\1")
 
@@ -261,7 +261,7 @@ def _from_text(values: Values, to: DataType) -> Values:
 
 
 def _parse_numbers(values: Values, to: DataType) -> Values | None:
-    """Parse plain numbers at the speed of Arrow; None when some text is anything else."""
+    """Parse plain numbers with Arrow, which is fast; None if any text is not a plain number."""
     trimmed = pc.utf8_trim_whitespace(values)
     pattern = r"^-?[0-9]{1,18}$" if to in (DataType.INT, DataType.LONG) else r"^-?[0-9.]+([eE][-+]?[0-9]+)?$"
     if not pc.all(pc.match_substring_regex(trimmed, pattern), min_count=0).as_py():
@@ -280,7 +280,7 @@ _HINTS = {
 
 
 def parse_text(text: str, to: DataType) -> LiteralValue:
-    """Return the value of a type that a text stands for; raises QueryError."""
+    """Parse a text as a value of a type; raises QueryError."""
     try:
         return _PARSERS[to](text)
     except (ValueError, InvalidOperation, OverflowError):

@@ -1,9 +1,8 @@
 """Dimension tables in memory: from primary keys to rows, for lookUp.
 
-A DimensionTable holds the rows of one moment and never changes. Keys of every type become 64-bit numbers, whole columns at a
-time, which a hash table takes to rows: integers as they are, doubles by their bits, texts and bytes by their hash (what is
-found is compared then), composite keys by the places of their parts.
-"""
+A DimensionTable is an immutable snapshot of the rows. Keys of every type are mapped to 64-bit numbers, whole columns at a
+time, which a hash table maps to rows: integers directly, doubles by their bits, texts and bytes by their hash (matches
+are then compared), composite keys by the positions of their parts."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -33,10 +32,10 @@ _LONG_LIMIT = 2.0**63
 
 @runtime_checkable
 class KnowsDimensions(Protocol):
-    """The guard of a query on a server, where dimension tables are."""
+    """The guard of a query on a server that has dimension tables."""
 
     def dimension_table(self, table: str) -> "DimensionTable":
-        """Return a typed table as it was when the query first asked for it. Raises QueryError."""
+        """Return a typed table as of the first time that the query asked for it. Raises QueryError."""
         ...
 
 
@@ -44,23 +43,23 @@ def dimension_table(table: str) -> "DimensionTable":
     """Return a dimension table for the query that this thread works for. Raises QueryError."""
     watcher = guard.current()
     if not isinstance(watcher, KnowsDimensions):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, "Function 'lookUp': only queries on servers can look values up")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "Function 'lookUp': only queries on servers can read dimension tables")
     return watcher.dimension_table(table)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column of the primary key: its values, a row each."""
+    """One column of the primary key, with a value for each row."""
 
     name: str
     values: Vector
 
 
 class DimensionTable:
-    """The rows of a dimension table at one moment; safe to share between threads.
+    """A snapshot of the rows of a dimension table; safe to share between threads.
 
-    keys: the primary key, in order; of rows with equal keys the last one counts. column: returns a column's values with one
-    row more at the end, which keys that no row has get. Raises QueryError when `unique`, and a key is there twice.
+    keys: the primary key, in order; of rows with equal keys the last one wins. column: returns a column's values with one
+    extra row at the end, for keys that no row has. Raises QueryError if `unique` is set and a key occurs twice.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class DimensionTable:
         return len(self._parts)
 
     def _enter(self, keys: Sequence[Vector]) -> int:
-        """Enter the rows where keys of several columns meet; return the first row that repeats a key, -1 if none does."""
+        """Index the rows by the combined key; return the first row that repeats a key, -1 if none does."""
         places, repeated = self._parts[0].find(keys[0]), self._parts[0].repeated
         for part, key in zip(self._parts[1:], keys[1:], strict=True):
             join = _Places(self._packed(places, part.find(key)))
@@ -101,9 +100,9 @@ class DimensionTable:
         return np.where((places < 0) | (others < 0), np.int64(-1), places * np.int64(self._num_rows) + others)
 
     def rows(self, key: Sequence[Operand], num_rows: int) -> Array:
-        """Return the row of each key: int64 [num_rows], the row behind the last for keys that no row has.
+        """Return the row of each key: int64 [num_rows], the row after the last for keys that no row has.
 
-        Raises QueryError for text that cannot be read as the type of the key.
+        Raises QueryError for text that is invalid for the type of the key.
         """
         places = self._parts[0].find(to_vector(key[0], num_rows))
         for part, join, operand in zip(self._parts[1:], self._joins, key[1:], strict=True):
@@ -112,7 +111,7 @@ class DimensionTable:
         return places
 
     def column(self, name: str) -> Column:
-        """Return a column with the row for missing keys at its end: as ids where it holds texts or bytes."""
+        """Return a column with the extra row for missing keys at its end, dictionary-encoded if it holds texts or bytes."""
         known = self._columns.get(name)
         if known is None:
             with self._lock:
@@ -131,7 +130,7 @@ def _encoded(vector: Vector) -> Column:
 
 
 class _Places:
-    """The places of 64-bit keys. repeated: the first place whose key was there before, -1 if there is none."""
+    """Hash table from 64-bit keys to positions. repeated: the first position whose key occurred before, else -1."""
 
     def __init__(self, keys: Array) -> None:
         self.keys = keys
@@ -139,14 +138,14 @@ class _Places:
         self.repeated = int(fill_places(keys, self._slots))
 
     def find(self, wanted: Array) -> Array:
-        """Return the last place of each key: int64, -1 where there is none."""
+        """Return the last position of each key: int64, -1 for unknown keys."""
         out = np.empty(len(wanted), np.int64)
         find_places(wanted, self.keys, self._slots, out)
         return out
 
 
 class _Numbers:
-    """A key column by numbers: its own, or hashes of texts and bytes, which are compared once they are found."""
+    """A key column as numbers: its own values, or hashes of texts and bytes, whose matches are compared."""
 
     def __init__(self, values: Vector) -> None:
         self._values = values
@@ -154,7 +153,7 @@ class _Numbers:
         self.repeated = self._places.repeated
 
     def find(self, wanted: Vector) -> Array:
-        """Return the last row that has each value, -1 where none has."""
+        """Return the last row with each value, -1 if there is none."""
         vector = _comparable(wanted, self._values.type)
         numbers, exact = _numbers(vector, self._values.type)
         places = self._places.find(numbers)
@@ -167,24 +166,24 @@ class _Numbers:
         return places
 
     def is_exact(self) -> bool:
-        """Whether no two different values of the column have the same hash."""
+        """Whether no two different values of the column have equal hashes."""
         return bool((self.find(self._values) >= 0).all())
 
 
 class _Objects:
-    """A key column by a dict: decimals, and texts whose hashes meet."""
+    """A key column as a dict: decimals, and texts with colliding hashes."""
 
     def __init__(self, values: Vector) -> None:
         self._type = values.type
         listed = python_values(values.values)
         self._rows = {value: row for row, value in enumerate(listed)}
-        # the first row that is not the last one of its value has a repeat; which one is told matters little
+        # a row that is not the last one of its value has a repeat; any one will do for the message
         earlier = (value for row, value in enumerate(listed) if self._rows[value] != row)
         repeated = next(earlier, None)
         self.repeated = -1 if repeated is None else self._rows[repeated]
 
     def find(self, wanted: Vector) -> Array:
-        """Return the last row that has each value, -1 where none has."""
+        """Return the last row with each value, -1 if there is none."""
         values = convert_values(wanted.values, wanted.type, self._type) if wanted.type is not self._type else wanted.values
         return np.array([self._rows.get(value, -1) for value in python_values(values)], np.int64)
 
@@ -197,7 +196,7 @@ def _part(values: Vector) -> _Numbers | _Objects:
 
 
 def _comparable(wanted: Vector, key: DataType) -> Vector:
-    """Return values as ones that can be compared with a key of a type: numbers stay what they are."""
+    """Convert values so that they are comparable with a key of a type; numbers are left unchanged."""
     if wanted.type is key or (key in _WHOLE and wanted.type in (*_WHOLE, *_DOUBLES)):
         return wanted
     if wanted.type is DataType.BIG_DECIMAL and key in _WHOLE:
@@ -209,7 +208,7 @@ def _comparable(wanted: Vector, key: DataType) -> Vector:
 
 
 def _whole_decimals(wanted: Vector) -> Vector:
-    """Return decimals as LONG; as NaN, which no key is, where they are no whole numbers of 64 bits."""
+    """Return decimals as LONG, or as DOUBLE with NaN, which matches no key, where they are not 64-bit integers."""
     fits = np.array([v == v.to_integral_value() and abs(v) < _LONG_LIMIT for v in wanted.values], np.bool_)
     if fits.all():
         return Vector(DataType.LONG, np.array([int(v) for v in wanted.values], np.int64))
@@ -218,7 +217,7 @@ def _whole_decimals(wanted: Vector) -> Vector:
 
 
 def _numbers(vector: Vector, key: DataType) -> tuple[Array, Array | None]:
-    """Return what stands for each value, int64, and where that is the value itself, None for everywhere."""
+    """Return the number that represents each value, int64, and where it is exact (None for everywhere)."""
     values = vector.values
     if key in _DOUBLES:
         doubles = values.astype(np.float64) + 0.0  # -0.0 is 0.0
@@ -236,7 +235,7 @@ def _numbers(vector: Vector, key: DataType) -> tuple[Array, Array | None]:
 
 
 def with_row(vector: Vector, last: Vector) -> Vector:
-    """Return a column with one more row, which is the only one of `last`; nulls hold the column's default already."""
+    """Append the only row of `last` to a column; nulls hold the column's default already."""
     values = concat([vector.values, last.values])
     if vector.offsets is None:
         return Vector(vector.type, values)

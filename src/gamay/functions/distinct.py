@@ -1,4 +1,4 @@
-"""Rows by their distinct values, for functions that cost too much to be computed for each row."""
+"""Distinct values of rows, for functions that are too expensive to compute for each row."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ Codes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 def distinct(vector: Vector) -> tuple[Codes, Vector]:
-    """Return for each row of a single-value vector the position of its value among the distinct ones, and those."""
+    """Return for each row of a single-value vector the position of its value among the distinct values, and those values."""
     if vector.type is DataType.BIG_DECIMAL:
         positions: dict[Any, int] = {}
         codes = np.array([positions.setdefault(value, len(positions)) for value in vector.values], dtype=np.int64)
@@ -29,7 +29,7 @@ def distinct(vector: Vector) -> tuple[Codes, Vector]:
 
 
 def distinct_rows(columns: Sequence[Vector]) -> tuple[Codes, list[tuple[Any, ...]]]:
-    """Return for each row the position of its combination of values among the distinct ones, and those."""
+    """Return for each row the position of its combination of values among the distinct ones, and these."""
     if len(columns) == 1:
         codes, values = distinct(columns[0])
         return codes, [(value,) for value in python_values(values.values)]

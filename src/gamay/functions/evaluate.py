@@ -1,8 +1,8 @@
-"""Expressions computed on batches of rows, and their types before there are any.
+"""Evaluation of expressions on batches of rows, and inference of their types beforehand.
 
-Columns arrive as operands; what depends on dictionary-encoded columns only is computed once for each entry, or for each
-combination of entries where these are few, and gathered. Conditions on multi-value columns hold when any value fits (`<>`
-and NOT IN: when none does not).
+Columns are operands; an expression of dictionary-encoded columns only is computed once for each entry, or for each
+combination of entries if there are few, and gathered. Conditions on multi-value columns hold if any value matches (`<>`
+and NOT IN: if none is equal).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,21 +36,21 @@ from gamay.kernels.group.grouping import pack_pair
 from gamay.kernels.tuning import COMBINATION_ROWS, ENCODED_RESULT_ROWS
 from gamay.model.types import DataType
 
-# the longest that the constants of a query are computed while it is compiled
+# the time limit for computing the constants of a query while it is compiled
 _CONSTANTS_S = 0.1
-# entries of a dictionary that are computed without looking whether the query still goes on
+# the number of dictionary entries computed between two checks of the query's guard
 _ENTRIES_AT_ONCE = 1 << 16
 
 ColumnSource: TypeAlias = Callable[[str], Operand]
 ColumnTypes: TypeAlias = Callable[[str], ValueType]
 
-# the same number for texts of ASCII
+# equivalent for ASCII texts
 _LENGTHS = frozenset({"length", "charlength", "characterlength", "octetlength"})
 
 _CASES = frozenset({"case", "casewhen"})
 _GUARDING = _CASES | {"and", "or"}
 
-# After aggregation and among constants, whole numbers stay whole; on columns these functions give DOUBLE.
+# After aggregation and among constants, integers stay integers; on columns these functions return DOUBLE.
 _WHOLE_NUMBER_FORMS = {"plus": "longplus", "minus": "longminus", "times": "longtimes", "mod": "longmod"}
 _WHOLE = (DataType.INT, DataType.LONG)
 _STEPS: dict[str, Callable[[int, int], int]] = {"plus": add, "minus": sub, "times": mul}
@@ -60,10 +60,10 @@ _LONG_MAX = (1 << 63) - 1
 
 @runtime_checkable
 class MeasuresTexts(Protocol):
-    """A source of columns that may know how long texts are without reading them."""
+    """A column source that may know the lengths of texts without reading them."""
 
     def text_lengths(self, name: str) -> Vector | None:
-        """Return the number of characters of each row's text: INT; None when the texts must be read, or are not ASCII."""
+        """Return the number of characters of each row's text, INT; None if the texts must be read, or are not ASCII."""
         ...
 
 
@@ -71,15 +71,15 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
     """Compute an expression for a batch of rows.
 
     column: returns a column's operand, `num_rows` long, by name. post_aggregation: plus, minus, times and mod of INT and
-    LONG are LONG, as among constants. Raises QueryError: QUERY_VALIDATION for unknown functions and arguments that do not
-    fit, QUERY_EXECUTION for values that a function cannot take. Conditions are Vectors of BOOLEAN (or Scalars).
+    LONG are LONG, as among constants. Raises QueryError: QUERY_VALIDATION for unknown functions and invalid arguments,
+    QUERY_EXECUTION for values that a function does not accept. Conditions are Vectors of BOOLEAN (or Scalars).
     """
     if isinstance(expression, Literal):
         return Scalar(expression.value, expression.type)
     if isinstance(expression, Column):
         return column(expression.name)
     if not isinstance(expression, Call):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it stands alone in SELECT and in COUNT(*)")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it is allowed only in SELECT * and COUNT(*)")
     if expression.name in _LENGTHS and isinstance(expression.args[0], Column):
         lengths = _known_lengths(column, expression.args[0].name)
         if lengths is not None:
@@ -97,7 +97,7 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
     except QueryError as error:
         if error.code is not ErrorCode.QUERY_EXECUTION or expression.name not in _GUARDING:
             raise
-        # a condition may be there to keep a function from values that it cannot take
+        # a condition may guard a function against values that it does not accept
         args = _ByRows(expression, column, num_rows, post_aggregation).args()
     types = [(arg.type, not isinstance(arg, Scalar) and arg.offsets is not None) for arg in args]
     function = _function(expression, types, post_aggregation)
@@ -107,7 +107,7 @@ def evaluate(expression: Expression, column: ColumnSource, num_rows: int, *, pos
         nulls = union_nulls(args)
         if error.code is not ErrorCode.QUERY_EXECUTION or nulls is None or function.accepts_nulls:
             raise
-    # what stands at the place of a null need not be a value that the function takes
+    # the placeholder of a null need not be a value that the function accepts
     return _of_not_null(expression, function, args, nulls)
 
 
@@ -116,7 +116,7 @@ def _known_lengths(source: object, name: str) -> Vector | None:
 
 
 class _ByRows:
-    """Computes arguments of CASE, AND and OR only at the rows that need them; at others they are anything."""
+    """Computes arguments of CASE, AND and OR only for the rows that need them; elsewhere their values are arbitrary."""
 
     def __init__(self, call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> None:
         self._call = call
@@ -146,7 +146,7 @@ class _ByRows:
             except QueryError as error:
                 if error.code is not ErrorCode.QUERY_EXECUTION:
                     raise
-                continue  # those behind it may keep it from some rows, too
+                continue  # later conditions may guard it for some rows, too
             args[place] = self._spread(found, left)
             holds, is_null = _marks(found, len(left))
             left = left[holds | is_null if self._call.name == "and" else ~holds]
@@ -170,14 +170,14 @@ class _ByRows:
 
 
 def _marks(condition: Operand, num_rows: int) -> tuple[Array, Array]:
-    """Return where a condition holds, and where it is null."""
+    """Return where a condition is true, and where it is null."""
     vector = to_vector(convert(condition, DataType.BOOLEAN), num_rows)
     nulls = np.zeros(num_rows, np.bool_) if vector.nulls is None else vector.nulls
     return np.asarray(vector.values) & ~nulls, nulls
 
 
 def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], nulls: "np.ndarray[Any, Any]") -> Operand:
-    """Compute the rows in which no argument is null; the others are null."""
+    """Compute the rows in which no argument is null; all other rows are null."""
     kept = np.flatnonzero(~nulls)
     at_kept = [
         arg if function.repeats_lists and _is_constant(part) else take_rows(arg, kept)
@@ -198,9 +198,9 @@ def _of_not_null(call: Call, function: ScalarFunction, args: list[Operand], null
 
 
 def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
-    """Compute an expression of one column for each entry of a dictionary; raises what `evaluate` raises.
+    """Compute an expression of one column for each entry of a dictionary; raises the errors of `evaluate`.
 
-    Many entries are taken a part at a time, so that the query can be ended in between.
+    Many entries are computed in parts, so that the query can be aborted in between.
     """
     count = len(entries)
     if count <= _ENTRIES_AT_ONCE:
@@ -230,13 +230,13 @@ def evaluate_entries(expression: Expression, entries: Vector) -> Operand:
 
 
 class _TakesLongError(QueryError):
-    """Constants are not computed any further while a query is compiled."""
+    """The time limit for constants while a query is compiled is exceeded."""
 
 
 class _Moment(NullGuard):
-    """Guard of the constants of one query while it is compiled; the time begins with the first check.
+    """Guard that limits the time for the constants of one query while it is compiled; the clock starts at the first check.
 
-    outer: what watches over the thread already, which ends the whole query.
+    outer: the thread's previous guard, which ends the whole query.
     """
 
     def __init__(self, outer: Guard) -> None:
@@ -261,8 +261,8 @@ def _takes_long() -> _TakesLongError:
     return _TakesLongError(ErrorCode.EXECUTION_TIMEOUT, "computing a constant takes long")
 
 
-class compiling:  # noqa: N801 - used like a function; takes a third of what a context manager of a generator does
-    """Context in which a query is compiled: all its constants together have the moment that one has alone."""
+class compiling:  # noqa: N801 - used like a function; takes a third of the time of a generator-based context manager
+    """Context in which a query is compiled: all its constants share the time limit of one."""
 
     __slots__ = ("_before",)
 
@@ -278,7 +278,7 @@ class compiling:  # noqa: N801 - used like a function; takes a third of what a c
 def evaluate_briefly(
     expression: Expression, column: ColumnSource, num_rows: int, *, post_aggregation: bool = False
 ) -> Operand | None:
-    """Do what `evaluate` does while a query is compiled; None where it takes long, and is left to the query's deadline."""
+    """Evaluate while a query is compiled; None if it takes too long, which is left to the query's deadline."""
     with compiling():
         try:
             return evaluate(expression, column, num_rows, post_aggregation=post_aggregation)
@@ -287,11 +287,11 @@ def evaluate_briefly(
 
 
 def evaluate_constant(expression: Call) -> Expression:
-    """Compute an expression of constants; one that yields a list, or takes long, comes back as it is. Raises QueryError."""
+    """Fold an expression of constants; one that yields a list, or takes long, is returned unchanged. Raises QueryError."""
     whole = _whole_number(expression)
     if whole is not None:
         return whole
-    result_type(expression, _no_column_type, post_aggregation=True)  # which also checks the arguments
+    result_type(expression, _no_column_type, post_aggregation=True)  # also checks the arguments
     result = evaluate_briefly(expression, _no_column, 1, post_aggregation=True)
     if not isinstance(result, Scalar):
         return expression
@@ -299,9 +299,9 @@ def evaluate_constant(expression: Call) -> Expression:
 
 
 def _whole_number(call: Call) -> Literal | None:
-    """Return the sum, difference or product of two whole numbers, as in `ts < 1700000000000 + 60000`.
+    """Return the sum, difference or product of two integers, as in `ts < 1700000000000 + 60000`.
 
-    None for others, and for what 64 bits do not hold, which the function itself refuses: it takes 100 µs, in arrays.
+    None for other calls, and if the result exceeds 64 bits, which the function itself refuses; with arrays it takes 100 µs.
     """
     step = _WHOLE_STEPS.get(call.name)
     if step is None or len(call.args) != 2:
@@ -322,9 +322,9 @@ def result_type(expression: Expression, column_type: ColumnTypes, *, post_aggreg
     if isinstance(expression, Column):
         return column_type(expression.name)
     if not isinstance(expression, Call):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it stands alone in SELECT and in COUNT(*)")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, "* is not an expression; it is allowed only in SELECT * and COUNT(*)")
     if is_aggregate(expression.name):
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"The aggregate {to_text(expression)} cannot stand here")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"The aggregate {to_text(expression)} is not allowed here")
     types = [result_type(arg, column_type, post_aggregation=post_aggregation) for arg in expression.args]
     return _function(expression, types, post_aggregation).result_type(expression, types)
 
@@ -338,14 +338,14 @@ def _no_column_type(name: str) -> ValueType:
 
 
 def _not_constant(name: str) -> QueryError:
-    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{name}' is a column where only constants can stand")
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{name}' is a column where only constants are allowed")
 
 
 def _function(call: Call, types: list[ValueType], post_aggregation: bool) -> ScalarFunction:
     function = must_get_scalar(call.name)
     if not post_aggregation or call.name not in _WHOLE_NUMBER_FORMS or not all(t in _WHOLE for t, _ in types):
         return function
-    # the error about a wrong number of arguments is to name the function that was written
+    # an error about the number of arguments must name the function as written
     is_counted = len(types) >= function.min_args and (function.max_args is None or len(types) <= function.max_args)
     return must_get_scalar(_WHOLE_NUMBER_FORMS[call.name]) if is_counted else function
 
@@ -353,7 +353,7 @@ def _function(call: Call, types: list[ValueType], post_aggregation: bool) -> Sca
 def _over_dictionaries(call: Call, column: ColumnSource, num_rows: int, post_aggregation: bool) -> Operand | None:
     """Compute a call of dictionary-encoded columns for each combination of their entries, then gather.
 
-    None when that does not pay or fit.
+    None if that is not worthwhile or not possible.
     """
     names = column_names(call)
     if not names or num_rows == 0:
@@ -387,14 +387,14 @@ def _entries(operand: EncodedVector) -> int:
 
 
 def _combined(operands: Sequence[EncodedVector], combinations: int) -> "tuple[list[Vector], np.ndarray[Any, Any]]":
-    """Return the entries of each column in every combination, and the combination of each row; null is one more entry."""
+    """Return the entries of each column in every combination, and the combination of each row; null is an extra entry."""
     entries: list[Vector] = []
     combined: np.ndarray[Any, Any] | None = None
     every, below = np.arange(combinations), combinations
     for operand in operands:
         size, dictionary, ids = _entries(operand), operand.dictionary, operand.ids
         if operand.nulls is not None:
-            # a NumPy number, so that the place behind 256 entries is not cut down to the 8 bits of the ids
+            # a NumPy number, so that the position after 256 entries is not truncated to the 8 bits of the ids
             ids = np.where(operand.nulls, np.int32(len(dictionary)), ids)
             dictionary = with_null_entry(dictionary)
         if len(operands) == 1:
@@ -414,13 +414,13 @@ def _combined(operands: Sequence[EncodedVector], combinations: int) -> "tuple[li
 
 
 def _encoded(texts: Vector) -> EncodedVector:
-    """Return texts by ids of their dictionary."""
+    """Dictionary-encode texts."""
     dictionary, ids = sorted_distinct(texts)
     return EncodedVector(ids.astype(np.uint32), Vector(texts.type, dictionary, ascends=True))
 
 
 def with_null_entry(dictionary: Vector) -> Vector:
-    """Return the entries of a dictionary (at least one), and null behind them."""
+    """Return the entries of a dictionary (at least one), followed by null."""
     nulls = np.zeros(len(dictionary) + 1, np.bool_)
     nulls[-1] = True
     return Vector(dictionary.type, concat([dictionary.values, dictionary.values[:1]]), None, nulls)

@@ -1,6 +1,6 @@
 """The expression tree shared by queries, ingestion transforms and filters.
 
-Nodes are immutable and hashable, so that equal expressions are found by comparison and used as dictionary keys.
+Nodes are immutable and hashable, so that equal expressions can be compared and used as dictionary keys.
 Function names are canonical: lower case without underscores (`DATE_TRUNC` is `datetrunc`); operators are functions
 (`plus`, `minus`, `times`, `divide`, `mod`, `equals`, `notequals`, `lessthan`, `lessthanorequal`, `greaterthan`,
 `greaterthanorequal`, `between`, `in`, `notin`, `like`, `regexplike`, `isnull`, `isnotnull`, `and`, `or`, `not`,
@@ -17,53 +17,54 @@ from gamay.model.types import DataType
 LiteralValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
 
 FILTERED = "filter(where)"
-"""The function that `agg(x) FILTER (WHERE condition)` is: `Call(FILTERED, (agg(x), condition))`. No query can name it."""
+"""The function for `agg(x) FILTER (WHERE condition)`: `Call(FILTERED, (agg(x), condition))`. Queries cannot name it."""
 
 LOOKUP = "lookup(dimension)"
-"""The function that lookUp is once the broker knows the table: of the typed name of the table, the column, its type,
-whether that is multi-value, and the key. No query can name it."""
+"""lookUp, once the broker has resolved the table. Arguments: the typed name of the table, the column, its type, whether it
+is multi-value, and the key. Queries cannot name it."""
 FUNNEL_PARTS = ("steps", "correlateby", "settings")
-"""What FUNNELCOUNT has its arguments in; no functions."""
+"""The pseudo-functions that hold the arguments of FUNNELCOUNT."""
 
 TEXT_MATCH = "textmatch(configured)"
-"""The function that TEXT_MATCH is where the column's text index config says how: its options (perhaps '') and those
-settings, as JSON, are the last two arguments. No query can name it."""
+"""TEXT_MATCH with the settings of the column's text index config: its options (perhaps '') and those settings, as JSON, are
+the last two arguments. Queries cannot name it."""
 
 TEXT_SCORE = "textscore(configured)"
-"""The function that textScore is in the same way."""
+"""textScore with the settings of the column's text index config, as `TEXT_MATCH`."""
 
 TEXT_PART = "textmatch(part)"
-"""The function that a word or phrase of TEXT_MATCH is: the second argument is its place in the query, the others are those
-of TEXT_MATCH. No query can name it."""
+"""A word or phrase of TEXT_MATCH: the second argument is its position in the query, the others are those of TEXT_MATCH.
+Queries cannot name it."""
 
 NEAREST = "vectorsimilarity(configured)"
 WITHIN = "vectorsimilarityradius(configured)"
-"""The functions that VECTOR_SIMILARITY and VECTOR_SIMILARITY_RADIUS are where the column's vector index config names a
-distance, which is the last argument. No query can name them."""
+"""VECTOR_SIMILARITY and VECTOR_SIMILARITY_RADIUS with the distance that the column's vector index config names, as the last
+argument. Queries cannot name them."""
 
 ITEM = "item(typed)"
-"""The function that `m['k']` is once the column is known: of the MAP, the key, the name of the type of its values, and what
-a row has that lacks the key. No query can name it."""
+"""`m['k']`, once the column is known. Arguments: the MAP, the key, the name of the type of its values, and the result for
+rows without the key. Queries cannot name it."""
 
 GROUPING = ("grouping", "groupingid")
-"""The names of GROUPING(a, b, …), which tells for a row of the result which of its keys are rolled up."""
+"""The names of GROUPING(a, b, …), which returns which keys of a result row are rolled up."""
 
 SYNTAX = frozenset({FILTERED, *GROUPING})
-"""Calls that are part of a query's syntax; the registry of functions does not have them."""
+"""Calls that are part of a query's syntax, which the function registry does not contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column by name, as spelled in the schema once the query is bound."""
+    """A column by name, spelled as in the schema once the query is bound."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A constant. `value` is int, float, str, bool, bytes or Decimal as `type` says; None is NULL of UNKNOWN.
+    """A constant. `value` is int, float, str, bool, bytes or Decimal according to `type`; None is NULL of type UNKNOWN.
 
-    Equal are those that nothing tells apart: 1.5 and 1.50 are two BIG_DECIMALs, 0.0 and -0.0 two DOUBLEs, NaN is one.
+    Literals are equal only if indistinguishable: 1.5 and 1.50 are different BIG_DECIMALs, 0.0 and -0.0 different DOUBLEs;
+    NaN equals itself.
     """
 
     value: LiteralValue
@@ -71,7 +72,7 @@ class Literal:
 
     @property
     def is_null(self) -> bool:
-        """Whether it is NULL, of whichever type."""
+        """Whether it is NULL, of any type."""
         return self.value is None
 
     @property
@@ -93,7 +94,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of arguments, scalar or aggregate: the registry knows which.
+    """A call of a function, scalar or aggregate according to the registry.
 
     `case` has the arguments condition 1, value 1, condition 2, value 2, …, else (always present, NULL if not written).
     `count(*)` is `Call("count", (Star(),))`.
@@ -104,7 +105,7 @@ class Call:
     _column_names: tuple[str, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def column_names(self) -> tuple[str, ...]:
-        """Return what the function of that name does; found out once, as a query asks for it in many places."""
+        """Return the result of the function `column_names` for this call; cached, as a query needs it in many places."""
         names = self._column_names
         if names is None:
             names = tuple(dict.fromkeys(name for arg in self.args for name in column_names(arg)))
@@ -132,7 +133,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
-    """Return an expression with parts of it, outermost first, in place of others."""
+    """Return an expression with parts replaced, outermost first."""
     if not by:
         return expression
     kinds = set(map(type, by))
@@ -140,7 +141,7 @@ def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expres
 
 
 def _replaced(expression: Expression, by: dict[Expression, Expression], literals: bool, calls: bool) -> Expression:
-    """Do what `replaced` says. literals, calls: whether such are replaced; lists may be long, and calls deep, to hash."""
+    """Implement `replaced`. literals, calls: whether `by` has any; skips hashing long lists and deep calls in vain."""
     if isinstance(expression, Call):
         found = by.get(expression) if calls else None
         if found is not None:

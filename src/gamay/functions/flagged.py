@@ -1,4 +1,4 @@
-"""Rows of operands by flags, one for each row: those with a flag are packed, without a list of their places."""
+"""Selection of operand rows by flags, one for each row, without building a list of their positions."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from gamay.kernels.rows.masks import compress
 
 
 def flagged_values(values: Values, flags: Array, kept: int) -> Values:
-    """Return the values whose flag (uint8) is 1, not 0; kept: how many these are."""
+    """Return the values whose flag (uint8) is 1, not 0; kept: the number of ones."""
     if not isinstance(values, np.ndarray) or values.dtype.hasobject:
         return take(values, np.flatnonzero(flags))
     out = np.empty(kept + 1, values.dtype)
@@ -17,7 +17,7 @@ def flagged_values(values: Values, flags: Array, kept: int) -> Values:
 
 
 def flagged_rows(operand: Operand, flags: Array, kept: int) -> Operand:
-    """Return the rows whose flag is 1, see `flagged_values`; a constant stays as it is."""
+    """Return the rows whose flag is 1, see `flagged_values`; a constant is returned unchanged."""
     if isinstance(operand, Scalar):
         return operand
     if operand.offsets is not None:

@@ -1,7 +1,7 @@
-"""Numbers in frame of reference: small unsigned codes above the least one, divided by a power of ten for decimals.
+"""Numbers in frame of reference: small unsigned codes relative to the least value, for decimals in units of a power of ten.
 
-A frame is what a column, or a block of its rows, is stored as. It is decoded where values are asked for; sums, bounds and
-comparisons do without.
+A frame is the stored form of a column, or of a block of its rows. It is decoded when values are needed; sums, bounds and
+comparisons use the codes.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,22 +19,22 @@ from gamay.kernels.tuning import CACHED_ENTRIES_MAX
 from gamay.model.types import DataType
 
 _BITS = 8
-# for so many rows looking up the addresses that a kernel takes costs more than all that is done with them
+# up to this many rows, taking array addresses for a kernel costs more than the computation itself
 _FEW_ROWS = 256
 _NO_ROWS = np.empty(0, np.int32)
 _COUNTED = frozenset({DataType.INT, DataType.LONG})
 EXACT_MAX = 1 << 53
-"""Whole numbers up to this are doubles."""
+"""All integers up to this magnitude are doubles."""
 
 
-@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and freezing takes five times as long
 class Frame:
-    """Codes of values: value i is `base + code[i]`, of DOUBLE with `exponent` decimal places.
+    """Codes of values: value i is `base + code[i]`, for DOUBLE with `exponent` decimal places.
 
-    low: uint8, uint16 or uint32 [n]; high: uint8 or uint16 [n], what is above the bits of `low`, or empty.
-    data_type: INT, LONG, TIMESTAMP or DOUBLE. exponent: 0 for whole numbers. divides: whether `base + code` is divided by
-    10 ** exponent, as who reads "0.07" as a double does, rather than multiplied with the double 10 ** -exponent, as who
-    converts a decimal may; the last bits differ.
+    low: uint8, uint16 or uint32 [n]; high: uint8 or uint16 [n], the bits above those of `low`, or empty. data_type: INT,
+    LONG, TIMESTAMP or DOUBLE. exponent: 0 for integers. divides: whether `base + code` is divided by 10 ** exponent, as
+    parsing "0.07" as a double does, or multiplied by the double 10 ** -exponent, as converting a decimal may; the results
+    differ in the last bits.
     """
 
     data_type: DataType
@@ -49,7 +49,7 @@ class Frame:
 
     @property
     def bits(self) -> int:
-        """The bits of a code."""
+        """The number of bits of a code."""
         return _BITS * (self.low.itemsize + (self.high.itemsize if len(self.high) else 0))
 
     @property
@@ -59,18 +59,18 @@ class Frame:
 
     @property
     def addresses(self) -> tuple[int, int]:
-        """Where `low` and `high` lie, which must be kept as long as that is used."""
+        """The addresses of `low` and `high`, valid while the frame is alive."""
         low = self.low.ctypes.data
         return low, self.high.ctypes.data if len(self.high) else low
 
     @property
     def places(self) -> int:
-        """The decimal places, as kernels take them: below 0 where it is multiplied."""
+        """The decimal places in the form of kernels: negative for multiplication."""
         return self.exponent if self.divides else -1 - self.exponent
 
     @property
     def is_of_doubles(self) -> bool:
-        """Whether all codes above the base are whole numbers that doubles hold."""
+        """Whether all possible values, as integers, are exact doubles."""
         return -EXACT_MAX <= self.base <= EXACT_MAX - (1 << self.bits)
 
     def cut(self, start: int, stop: int) -> "Frame":
@@ -95,11 +95,11 @@ class Frame:
 
     @property
     def decoded_dtype(self) -> "np.dtype[Any]":
-        """What values are decoded to: float64 or int64."""
+        """The dtype of decoded values: float64 or int64."""
         return np.dtype(np.float64 if self.data_type is DataType.DOUBLE else np.int64)
 
     def decode_into(self, out: Array) -> None:
-        """Write the values, as `decoded_dtype`, into an array of so many."""
+        """Write the values, as `decoded_dtype`, into an array of equal length."""
         if self.data_type is DataType.DOUBLE:
             decode_decimals(self.kind, *self.addresses, self.base, self.places, out)
         else:
@@ -117,32 +117,32 @@ class Frame:
         return decimals
 
     def value_of(self, code: int) -> int | float:
-        """Return the value of a code, also of one that no row has."""
+        """Return the value of a code, even of one that no row has."""
         number = self.base + code
         if self.data_type is not DataType.DOUBLE:
             return number
         return number / 10**self.exponent if self.divides else number * float(f"1e-{self.exponent}")
 
     def as_number(self, total: int) -> int | float:
-        """Return a sum of whole numbers in the type of values: of decimals the double next to what it is."""
+        """Return an integer sum in the type of the values: for decimals the nearest double."""
         return total / 10**self.exponent if self.data_type is DataType.DOUBLE else total
 
     def total(self) -> int:
-        """Return the exact sum of all values as whole numbers, see `as_number`."""
+        """Return the exact sum of all values as an integer, see `as_number`."""
         codes = int(total_ids(self.low))
         if len(self.high):
             codes += int(total_ids(self.high)) << _BITS * self.low.itemsize
         return len(self) * self.base + codes
 
     def total_kept(self, mask: Array, kept: int) -> int:
-        """Do what `total` does for the rows whose `mask` (uint8) is 1, not 0; kept: how many they are."""
+        """Sum as `total` does, over the rows whose `mask` (uint8) is 1, not 0; kept: the number of ones."""
         codes = int(total_ids_kept(self.low, mask))
         if len(self.high):
             codes += int(total_ids_kept(self.high, mask)) << _BITS * self.low.itemsize
         return kept * self.base + codes
 
     def least(self) -> int | float:
-        """Return the least value; there must be one."""
+        """Return the least value; the frame must not be empty."""
         low, high = self.low, 0
         if len(self.high):
             high = int(self.high.min())
@@ -150,7 +150,7 @@ class Frame:
         return self.value_of((high << _BITS * self.low.itemsize) + int(low.min()))
 
     def greatest(self) -> int | float:
-        """Return the greatest value; there must be one."""
+        """Return the greatest value; the frame must not be empty."""
         low, high = self.low, 0
         if len(self.high):
             high = int(self.high.max())
@@ -158,7 +158,7 @@ class Frame:
         return self.value_of((high << _BITS * self.low.itemsize) + int(low.max()))
 
     def first_code(self, holds: Callable[[Any], bool]) -> int:
-        """Return the least code whose value fulfils a condition that all greater values fulfil, too; else one too many."""
+        """Return the least code whose value satisfies a monotonic condition, or 2 ** bits if none does."""
         first, last = 0, 1 << self.bits
         while first < last:
             middle = (first + last) // 2
@@ -186,9 +186,9 @@ class Frame:
 
 
 def frame_of_ids(operand: EncodedVector) -> Frame | None:
-    """Return ids as codes, where a dictionary has every whole number of a range and no near cache holds it; else None.
+    """Return ids as codes if a dictionary has every integer of a range and is too large for a near cache; else None.
 
-    Such are the ids of rows, and sequence numbers: adding costs less than looking each up far away.
+    Row ids and sequence numbers are such: adding costs less than a distant lookup for each.
     """
     values = operand.dictionary.values
     if operand.type not in _COUNTED or not operand.dictionary.ascends or len(values) <= CACHED_ENTRIES_MAX:
@@ -202,7 +202,7 @@ def frame_of_ids(operand: EncodedVector) -> Frame | None:
 class FramedVector(Vector):
     """Single values in a frame, decoded when `values` is first read.
 
-    patch_rows: int32 [k], ascending: the rows whose value has no code (any one stands there); patches: their values.
+    patch_rows: int32 [k], ascending: the rows whose value has no code (theirs is arbitrary); patches: their values.
     """
 
     __slots__ = ("_decoded", "frame", "patch_rows", "patches")
@@ -225,7 +225,7 @@ class FramedVector(Vector):
 
     @property
     def values(self) -> Any:
-        """The values, as `Vector` has them."""
+        """The values, as in `Vector`."""
         if self._decoded is None:
             decoded = self.frame.decode()
             if len(self.patch_rows):
@@ -247,13 +247,13 @@ class FramedVector(Vector):
 
     @property
     def is_plain_double(self) -> bool:
-        """Whether each value is what its code says, in a frame of doubles."""
+        """Whether all values are given by their codes, in a frame of doubles."""
         return self.type is DataType.DOUBLE and self.frame.is_of_doubles and not len(self.patches)
 
     def parts(self, rows: int) -> Iterator[tuple[int, Array]]:
-        """Yield so many rows after the other: the first row, and the values as `Frame.decoded_dtype`, until the next are.
+        """Yield parts of `rows` rows: the first row, and the values as `Frame.decoded_dtype`, valid until the next part.
 
-        All lie in one buffer: new ones would come in fresh pages, which cost more than decoding.
+        All parts share one buffer: new ones would be in fresh pages, which cost more than decoding.
         """
         buffer = np.empty(min(rows, len(self)), self.frame.decoded_dtype)
         for start in range(0, len(self), rows):
@@ -271,12 +271,12 @@ class FramedVector(Vector):
         return FramedVector(frame, np.flatnonzero(has_patch).astype(np.int32), self.patches[places[has_patch]], nulls)
 
     def patches_at(self, rows: Array) -> tuple[Array, Mask]:
-        """Return for some rows its place among those of the patches, and whether it is one. There must be some."""
+        """Return for each row its position among the patches, and whether it is one. There must be patches."""
         places = np.minimum(self.patch_rows.searchsorted(rows), len(self.patch_rows) - 1)
         return places, self.patch_rows[places] == rows
 
     def kept(self, mask: Mask, compress: Callable[[Array], Array]) -> "FramedVector":
-        """Return the rows whose flag is set, which is what `compress` keeps of an array."""
+        """Return the rows whose flag is set; `compress` keeps these rows of an array."""
         frame = self.frame.kept(compress)
         if not len(self.patch_rows):
             return FramedVector(frame)
@@ -289,12 +289,12 @@ class FramedVector(Vector):
         return self._with_patches(self.frame.total(), self.patch_rows, self.patches)
 
     def total_kept(self, mask: Array, kept: int) -> int | float:
-        """Return the sum of the rows whose `mask` (uint8) is 1, not 0; kept: how many they are."""
+        """Return the sum of the rows whose `mask` (uint8) is 1, not 0; kept: the number of ones."""
         has_patch = mask[self.patch_rows].view(np.bool_)
         return self._with_patches(self.frame.total_kept(mask, kept), self.patch_rows[has_patch], self.patches[has_patch])
 
     def _with_patches(self, total: int, rows: Array, patches: Array) -> int | float:
-        """Return a sum of whole numbers with the values of some patches in place of what their codes say."""
+        """Correct an integer sum of codes by the values of the patches among the rows."""
         if not len(rows):
             return self.frame.as_number(total)
         total -= self.frame.at(rows).total()

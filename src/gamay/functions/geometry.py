@@ -1,4 +1,4 @@
-"""Geometries as bytes, and as Shapely's objects (`pip install 'gamay[geo]'`), which is imported only when one is needed.
+"""Geometries as bytes and as objects of Shapely (`pip install 'gamay[geo]'`), which is imported only when needed.
 
 One byte for the type, with 0x80 set for a geography (SRID 4326); then big-endian int32 and float64:
 
@@ -10,7 +10,7 @@ One byte for the type, with 0x80 set for a geography (SRID 4326); then big-endia
 | 4, 5 | (Multi)Polygon     | the same, a ring being a part; shells run clockwise, holes counter-clockwise       |
 | 6    | GeometryCollection | the geometries, each with its type                                                 |
 
-This is the form in which Pinot's segments and clients have them.
+This is the form of geometries in Pinot's segments and clients.
 """
 
 import importlib
@@ -41,7 +41,7 @@ class Geometry:
 
 
 def geo_library(name: str) -> Any:
-    """Import shapely, shapely.… or h3; raises QueryError that says how to install them."""
+    """Import shapely, shapely.… or h3; raises QueryError with the command that installs them."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -52,7 +52,7 @@ def geo_library(name: str) -> Any:
 
 
 def type_name(data: bytes) -> str:
-    """Return the name of a serialised geometry's type; raises ValueError for what is none."""
+    """Return the name of a serialised geometry's type; raises ValueError for invalid bytes."""
     code = data[0] & ~GEOGRAPHY if data else len(_TYPES)
     if code >= len(_TYPES):
         raise ValueError(f"{data[:8].hex()}... are not the bytes of a geometry")
@@ -85,7 +85,7 @@ def point_of(data: bytes) -> tuple[float, float]:
 
 
 def serialize(geometry: Geometry) -> bytes:
-    """Return the bytes of a geometry; coordinates beyond x and y are left out."""
+    """Return the bytes of a geometry; coordinates beyond x and y are dropped."""
     return _written(geometry.shape, GEOGRAPHY if geometry.is_geography else 0)
 
 
@@ -131,7 +131,7 @@ def _turned(ring: Any, *, clockwise: bool) -> Any:
 
 
 def _is_clockwise(ring: Any) -> bool:
-    """The sum of (x2 - x1)(y2 + y1) over the edges is twice the area, positive when clockwise."""
+    """Return whether a ring is clockwise: the sum of (x2 - x1)(y2 + y1) over its edges, twice its area, is positive then."""
     x, y = ring[:, 0], ring[:, 1]
     return bool(np.sum((x - np.roll(x, 1)) * (y + np.roll(y, 1))) > 0)
 
@@ -144,7 +144,7 @@ def _coordinates(parts: Sequence[Any]) -> bytes:
 
 
 def deserialize(data: bytes) -> Geometry:
-    """Return the geometry of its bytes; raises ValueError for what is none, QueryError when Shapely is missing."""
+    """Parse a serialised geometry. Raises ValueError for invalid bytes, QueryError if Shapely is missing."""
     shapely = geo_library("shapely")
     type_name(data)
     try:

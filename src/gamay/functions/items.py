@@ -1,6 +1,6 @@
-"""`m['k']`, which is `item(m, 'k')`: the value that a map has at a key, as the column's declaration says.
+"""Items: `m['k']`, which is `item(m, 'k')`, the value of a map at a key, typed by the column's declaration.
 
-`a[1]` is the first value of a multi-value column, by `arrayElementAtInt` and its kin.
+`a[1]` is the first value of a multi-value column, by `arrayElementAtInt` and its variants for other types.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from gamay.model.schema.field_spec import FieldSpec
 from gamay.model.types import DataType
 
 WRITTEN = (
-    "it is written m['key'] or item(m, 'key'), of a column of type MAP and a constant text, or a[1], of a multi-value "
+    "write m['key'] or item(m, 'key'), of a column of type MAP and a constant text, or a[1], of a multi-value "
     "column and a constant position from 1"
 )
 _ARGUMENTS = 2
@@ -19,10 +19,10 @@ _ELEMENTS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, DataT
 
 
 def typed_item(args: Sequence[Expression], field: Callable[[str], FieldSpec | None]) -> Call:
-    """Return the call that reads a value of a map, with the type of the column's values and their default.
+    """Return the call that reads a value of a map, with the type and default of the column's values.
 
-    The values of a multi-value column are read by position, with 0 or '' beyond its end. args: those of `item`, the columns
-    resolved. field: gives a column's declaration, None where there is none. Raises QueryError for what is neither.
+    Values of a multi-value column are read by position, with 0 or '' beyond its end. args: those of `item`, with resolved
+    columns. field: returns a column's declaration, None if there is none. Raises QueryError for other arguments.
     """
     if len(args) != _ARGUMENTS:
         raise _wrong(f"{WRITTEN}, not {counted(len(args), 'argument')}")
@@ -31,7 +31,7 @@ def typed_item(args: Sequence[Expression], field: Callable[[str], FieldSpec | No
     if spec is not None and not spec.single_value:
         return element(column, spec.data_type, key)
     if spec is None or spec.data_type is not DataType.MAP:
-        what = f"'{column.name}' is no MAP" if isinstance(column, Column) else "argument 1 is no column"
+        what = f"'{column.name}' is not a MAP" if isinstance(column, Column) else "argument 1 is not a column"
         raise _wrong(
             f"{what}; {WRITTEN}. Write jsonExtractScalar(x, '$.key', 'STRING') for JSON, arrayElementAtInt(x, 1) and its "
             "kin for multi-value columns"
@@ -41,28 +41,28 @@ def typed_item(args: Sequence[Expression], field: Callable[[str], FieldSpec | No
 
 
 def of_map(column: Expression, values: DataType, key: Expression, default: Literal) -> Call:
-    """Return the call that reads the value, of type `values`, at a key of a map. Raises QueryError for what is no key."""
+    """Return the call that reads the value, of type `values`, at a key of a map. Raises QueryError if the key is invalid."""
     if not isinstance(key, Literal) or not isinstance(key.value, str):
-        raise _wrong(f"the key is no constant text; {WRITTEN}")
+        raise _wrong(f"the key is not a constant text; {WRITTEN}")
     return Call(ITEM, (column, key, Literal(values.value, DataType.STRING), default))
 
 
 def element(array: Expression, values: DataType, position: Expression) -> Call:
-    """Return the call that reads one of an array's values, of type `values`. Raises QueryError for what is no position."""
+    """Return the call that reads an array's value, of type `values`. Raises QueryError if the position is invalid."""
     if not isinstance(position, Literal) or type(position.value) is not int:
-        raise _wrong(f"the position is no constant whole number; {WRITTEN}")
+        raise _wrong(f"the position is not a constant whole number; {WRITTEN}")
     if values not in _ELEMENTS:
-        raise _wrong(f"values of {values.value} are not read by position; those of INT, LONG, FLOAT, DOUBLE and STRING are")
+        raise _wrong(f"values of {values.value} cannot be read by position, only INT, LONG, FLOAT, DOUBLE and STRING")
     return Call(f"arrayelementat{values.value.lower()}", (array, position))
 
 
 def or_null(item: Call) -> Call:
-    """Return a call that `typed_item` made, with NULL in place of the default."""
+    """Return a call made by `typed_item`, with NULL instead of the default."""
     return Call(ITEM, (*item.args[:-1], Literal(None, DataType.UNKNOWN)))
 
 
 def with_typed_items(expression: Expression, field: Callable[[str], FieldSpec | None]) -> Expression:
-    """Return an expression of columns whose items of maps are read as `typed_item` says; a key that is missing is null."""
+    """Type the map items in an expression of columns as `typed_item` does, with null for missing keys."""
     if not isinstance(expression, Call):
         return expression
     args = tuple(with_typed_items(arg, field) for arg in expression.args)

@@ -1,4 +1,4 @@
-"""Ids whose order is that of their values, for dictionaries in order of arrival."""
+"""Ids that sort as their values do, for dictionaries in order of arrival."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from gamay.functions.vector import EncodedVector, Vector, take
 from gamay.model.types import DataType
 
 _KEY = "ascending"
-# So many more entries than rows are not put in order for the rows' sake, unless they are already.
+# Above this ratio of entries to rows, a dictionary is not sorted for the rows' sake, unless it is already.
 _ENTRIES_PER_ROW = 4
 
 
 def in_order(encoded: EncodedVector) -> EncodedVector:
-    """Return the same values by ids of the same dictionary in ascending order.
+    """Return the same values, encoded with the same dictionary in ascending order.
 
-    The dictionary is sorted once for as long as it lives: for equal dictionaries, equal ids come out.
+    A dictionary is sorted only once in its lifetime, so equal dictionaries yield equal ids.
     """
     dictionary = encoded.dictionary
     if dictionary.ascends:
@@ -31,7 +31,7 @@ def in_order(encoded: EncodedVector) -> EncodedVector:
 
 
 def comparable(values: Vector | EncodedVector) -> Vector | EncodedVector:
-    """Return values by ids in their order, or, where that costs more, decoded."""
+    """Return values with ids that sort as they do, or decoded if that is cheaper."""
     if not isinstance(values, EncodedVector) or values.dictionary.ascends:
         return values
     if values.type.is_fixed_width:
@@ -42,7 +42,7 @@ def comparable(values: Vector | EncodedVector) -> Vector | EncodedVector:
 
 
 def _ascending(dictionary: Vector) -> "tuple[Vector, np.ndarray[Any, np.dtype[np.uint32]]]":
-    """Return the dictionary sorted, and the place of each entry in it."""
+    """Return the sorted dictionary, and the rank of each entry."""
     values = dictionary.values
     if not isinstance(values, np.ndarray):
         order = pc.sort_indices(values).to_numpy()

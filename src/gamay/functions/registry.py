@@ -1,9 +1,9 @@
-"""One registry of scalar and aggregate functions, by canonical name.
+"""The registry of scalar and aggregate functions, by canonical name.
 
 A name is canonical when it is lower case without underscores and dollar signs: `DATE_TRUNC`, `dateTrunc` and `datetrunc`
 are one function. Functions register themselves when their module is imported. The first look-up imports the families that
-most queries use; a name that none of them has imports those that many use, then all others, and at last the modules
-that users' packages name in the entry-point group `gamay.functions`. So a process starts fast, and no name is listed twice.
+most queries use; an unknown name imports those that many queries use, then all others, and finally the modules that
+users' packages declare in the entry-point group `gamay.functions`. So a process starts fast, and no name is listed twice.
 """
 
 import importlib
@@ -27,7 +27,7 @@ ValueType: TypeAlias = tuple[DataType, bool]
 AggregateFactory: TypeAlias = Callable[[Call, Sequence[ValueType]], Aggregate]
 ArgumentSelector: TypeAlias = Callable[[Call], tuple[Expression, ...]]
 
-# what is imported first, and what only for a name that is in nothing before it
+# what is imported first, and what only for names that no earlier level has
 LEVELS = (
     ("gamay.functions.scalar", "gamay.functions.aggregate.builtin"),
     ("gamay.functions.scalar.common", "gamay.functions.aggregate.common"),
@@ -39,7 +39,7 @@ _SUFFIXED = re.compile(r"(.*?[a-z])(\d{1,3})(mv)?")
 
 
 def canonical_name(name: str) -> str:
-    """Return the form under which a function is registered.
+    """Return the name under which a function is registered.
 
     >>> canonical_name("DISTINCT_COUNT_HLL")
     'distinctcounthll'
@@ -49,15 +49,15 @@ def canonical_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
-    """A function of one row, computed for whole batches.
+    """A function of single rows, computed for whole batches.
 
-    result_type: raises QueryError when the arguments do not fit.
-    compute: given the arguments of a batch and its number of rows; a result that is the same for all rows may be a Scalar.
+    result_type: raises QueryError if the arguments are invalid.
+    compute: takes the arguments of a batch and its number of rows; a result equal for all rows may be a Scalar.
     is_deterministic: equal arguments give equal results, so calls may be computed once for each distinct value.
-    can_fold: a call of constants is a constant; not so for what yields arrays, which no literal holds.
+    can_fold: a call with constant arguments is a constant; false for functions of array results, which no literal holds.
     accepts_nulls: a null argument does not make the result null.
-    repeats_lists: a constant list comes as one row that stands for all, rather than as a copy for each row.
-    not_of_rows: why a row does not tell the result, as where brokers or segments do; calls are refused where rows come in.
+    repeats_lists: a constant list is passed as one row that stands for all, rather than copied for each row.
+    not_of_rows: why the result does not depend on the row alone, if so; such calls are refused where rows are ingested.
     """
 
     name: str
@@ -85,23 +85,23 @@ _aggregates: dict[str, _AggregateEntry] = {}
 _display_names: dict[str, str] = {}
 _not_loaded: list[str] = []  # users' packages, each with its error
 _loading = threading.RLock()
-_loaded = 0  # of LEVELS
+_loaded = 0  # the number of LEVELS imported
 _all_are_loaded = False
 
 
 def _load(level: int) -> None:
-    """Import the packages of a level, and those before it."""
+    """Import the packages up to a level."""
     global _loaded
     if _loaded < level:
         with _loading:
             for done in range(_loaded, level):
                 for package in LEVELS[done]:
                     importlib.import_module(package)
-                _loaded = max(_loaded, done + 1)  # a module that looks functions up while it is imported comes here too
+                _loaded = max(_loaded, done + 1)  # a module may look up functions, and so call this, while it is imported
 
 
 def _load_all() -> None:
-    """Import every function there is; a user's package that cannot be imported is logged, and named in errors."""
+    """Import all functions; a user's package that fails to import is logged, and named in errors."""
     global _all_are_loaded
     if not _all_are_loaded:
         with _loading:
@@ -109,14 +109,14 @@ def _load_all() -> None:
             for entry in entry_points(group=ENTRY_POINT_GROUP):
                 try:
                     entry.load()
-                except Exception as error:  # noqa: BLE001 - a package of users may fail in any way, other functions go on
+                except Exception as error:  # noqa: BLE001 - a user's package may fail in any way
                     _log.exception("the functions of '%s' (entry point '%s') could not be loaded", entry.value, entry.name)
                     _not_loaded.append(f"{entry.value} ({error!r})")
             _all_are_loaded = True
 
 
 def _load_until_known(key: str) -> None:
-    """Import what is needed to know whether there is a function of this canonical name."""
+    """Import modules until it is certain whether a function of this canonical name exists."""
     for level in range(1, len(LEVELS)):
         _load(level)
         if key in _scalars or key in _aggregates or key in SYNTAX or _unsuffixed(key) is not None:
@@ -127,7 +127,7 @@ def _load_until_known(key: str) -> None:
 def _claim(name: str) -> str:
     key = canonical_name(name)
     if key in _scalars or key in _aggregates:
-        raise ValueError(f"the function name '{name}' is taken already")
+        raise ValueError(f"the function name '{name}' is already taken")
     _display_names[key] = name
     return key
 
@@ -136,7 +136,7 @@ def _claim(name: str) -> str:
 
 
 def register_scalar(names: Iterable[str], function: ScalarFunction) -> None:
-    """Make a scalar function known under each of `names`; raises ValueError when one is taken."""
+    """Register a scalar function under each of `names`; raises ValueError if one is taken."""
     for name in names:
         _scalars[_claim(name)] = function
 
@@ -149,7 +149,7 @@ def scalar_function(name: str) -> ScalarFunction | None:
 
 
 def must_get_scalar(name: str) -> ScalarFunction:
-    """Return the scalar function of this name; raises QueryError with the nearest name."""
+    """Return the scalar function of this name; raises QueryError that suggests the nearest name."""
     function = scalar_function(name)
     if function is None:
         raise unknown_function(name)
@@ -162,7 +162,7 @@ def must_get_scalar(name: str) -> ScalarFunction:
 def per_row_arguments(call: Call) -> tuple[Expression, ...]:
     """Return the arguments that are evaluated for each row: the first one, and later ones that are not constants.
 
-    `*` is no argument: `count(*)` has none, `percentile(x, 95)` has x.
+    `*` is not an argument: `count(*)` has none, `percentile(x, 95)` has x.
     """
     return tuple(
         arg for i, arg in enumerate(call.args) if not isinstance(arg, Star) and (i == 0 or not isinstance(arg, Literal))
@@ -177,20 +177,20 @@ def register_aggregate(
     suffixed: bool = False,
     conditions: slice | None = None,
 ) -> None:
-    """Make an aggregate known under each of `names`; raises ValueError when one is taken.
+    """Register an aggregate under each of `names`; raises ValueError if one is taken.
 
-    factory: binds a call to the types of its per-row arguments; raises QueryError when they do not fit.
-    arguments: which of the call's arguments are evaluated for each row (aggregates get only these).
-    suffixed: the name may carry its parameter, `percentile95(x)` or `percentile95mv(x)`; the factory sees the call
-    `percentile(x, 95)` or `percentilemv(x, 95)` then.
-    conditions: which arguments are texts of conditions as in WHERE; the factory sees expressions in their place.
+    factory: binds a call to the types of its per-row arguments; raises QueryError if they are invalid.
+    arguments: selects the call's arguments that are evaluated for each row (aggregates are passed only these).
+    suffixed: the name may carry its parameter, `percentile95(x)` or `percentile95mv(x)`; the factory is then passed the
+    call `percentile(x, 95)` or `percentilemv(x, 95)`.
+    conditions: the positions of arguments that are texts of WHERE conditions; the factory is passed them parsed.
     """
     for name in names:
         _aggregates[_claim(name)] = _AggregateEntry(factory, arguments, suffixed, conditions)
 
 
 def is_aggregate(name: str) -> bool:
-    """Tell whether a function of this name, in any spelling, is an aggregate; so is one with a FILTER clause."""
+    """Whether a function of this name, in any spelling, is an aggregate; one with a FILTER clause is."""
     if name == FILTERED:
         return True
     key = canonical_name(name)
@@ -206,8 +206,8 @@ def bind_aggregate(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
         kind = f"{type(aggregate).__module__}.{type(aggregate).__qualname__}"
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Aggregate '{_display_names[call.name]}' has no traits: {kind} must tell its result type, and what else holds, "
-            "by `traits`, a gamay.functions.aggregate_spi.AggregateTraits",
+            f"Aggregate '{_display_names[call.name]}' has no traits: {kind} must declare its result type and other "
+            "facts in `traits`, a gamay.functions.aggregate_spi.AggregateTraits",
         )
     return aggregate
 
@@ -219,7 +219,7 @@ def aggregate_arguments(call: Call) -> tuple[Expression, ...]:
 
 
 def condition_positions(call: Call) -> range:
-    """Return the positions of the arguments that are texts of conditions; none unless the call is of such an aggregate."""
+    """Return the positions of the arguments that are texts of conditions; empty for all other functions."""
     key = canonical_name(call.name)
     _load_until_known(key)
     entry = _aggregates.get(key)
@@ -228,7 +228,7 @@ def condition_positions(call: Call) -> range:
 
 
 def _unsuffixed(key: str) -> tuple[str, int] | None:
-    """Split `percentile95mv` into (`percentilemv`, 95) when such an aggregate takes a suffix."""
+    """Split `percentile95mv` into (`percentilemv`, 95) if such an aggregate takes a suffix; else None."""
     match = _SUFFIXED.fullmatch(key)
     if match is None:
         return None
@@ -263,7 +263,7 @@ _MOMENTS = {
     "currentdate": "CAST(DATETRUNC('DAY', NOW()) AS TIMESTAMP)",
     "localtimestamp": "NOW()",
 }
-# functions of other databases, and what does the same here
+# functions of other databases, and their equivalents here
 _ELSEWHERE = _MOMENTS | {
     "if": "CASE WHEN condition THEN x ELSE y END",
     "iif": "CASE WHEN condition THEN x ELSE y END",
@@ -301,7 +301,7 @@ _ELSEWHERE = _MOMENTS | {
 
 
 def unknown_function(name: str) -> QueryError:
-    """Return the error for a name that no function has."""
+    """Return the error for an unknown function name."""
     _load_all()
     missing = f" Some functions could not be loaded: {'; '.join(_not_loaded)}." if _not_loaded else ""
     elsewhere = _ELSEWHERE.get(canonical_name(name))
@@ -316,6 +316,6 @@ def moment_hint(name: str) -> str:
 
 
 def function_names() -> list[str]:
-    """Return the names of all functions as their authors spell them, sorted; without those that no query can name."""
+    """Return the names of all functions as declared, sorted; without those that queries cannot name."""
     _load_all()
     return sorted((name for name in _display_names.values() if "(" not in name), key=str.lower)

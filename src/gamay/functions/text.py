@@ -1,4 +1,4 @@
-"""Expressions as text: the names of result columns, as clients know them.
+"""Expressions as text: the default names of result columns.
 
 Function names in lower case, arguments joined by commas without spaces, literals in single quotes, names with their case:
 `count(*)`, `plus(a,b)`, `times(a,'2')`, `cast(x,'INT')`, `case(less_than(c,'10'),'a','b')`, `percentile(x, 95.0)`.
@@ -61,7 +61,7 @@ _SHOWN_CHARS = 80
 
 
 def to_text(expression: Expression) -> str:
-    """Return the text of an expression; as the name of a result column when nothing else is said."""
+    """Return the text of an expression, which is also the default name of its result column."""
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, Literal):
@@ -82,7 +82,7 @@ def to_text(expression: Expression) -> str:
 
 
 def _configured(call: Call) -> str:
-    """`text_match(x,'word')`: without the settings of the column, which nobody wrote."""
+    """Return the text without the column's settings, which the user did not write: `text_match(x,'word')`."""
     written = call.args[:-1]
     return to_text(Call(_CONFIGURED[call.name], written if written[-1] != Literal("", DataType.STRING) else written[:-1]))
 
@@ -94,7 +94,7 @@ def _filter_text(condition: Expression) -> str:
 
 
 def condition_text(condition: Expression) -> str:
-    """Return a condition as FILTER clauses show it: `(y > '5' AND city IN ('a','b') AND less_than(x,y) = 'true')`."""
+    """Return a condition in the form of FILTER clauses: `(y > '5' AND city IN ('a','b') AND less_than(x,y) = 'true')`."""
     if isinstance(condition, Literal):
         return constant_text(condition)
     if not isinstance(condition, Call):
@@ -105,7 +105,7 @@ def condition_text(condition: Expression) -> str:
     if name == "not":
         return f"(NOT {condition_text(args[0])})"
     if any(not isinstance(arg, Literal) for arg in args[1:]):
-        return f"{to_text(condition)} = 'true'"  # a predicate is of one expression and constants
+        return f"{to_text(condition)} = 'true'"  # predicates consist of one expression and constants
     if name in _COMPARISONS and len(args) == 2:
         return f"{to_text(args[0])} {_COMPARISONS[name]} {to_text(args[1])}"
     if name in ("in", "notin"):
@@ -118,7 +118,7 @@ def condition_text(condition: Expression) -> str:
 
 
 def constant_text(literal: Literal) -> str:
-    """Return a constant as text without quotes: as `literal_text` does, but FLOAT and UUID as their types are written.
+    """Return a constant as text without quotes, as `literal_text`, but FLOAT and UUID in the form of their types.
 
     >>> constant_text(Literal(1.100000023841858, DataType.FLOAT))
     '1.1'
@@ -145,7 +145,7 @@ def literal_text(value: LiteralValue) -> str:
 
 
 def shown_value(value: LiteralValue) -> str:
-    """Return a value as error messages show it: texts and bytes, these in hexadecimal, in quotes; what is long is cut."""
+    """Return a value for error messages: texts, and bytes in hexadecimal, are quoted; long ones are truncated."""
     if not isinstance(value, str | bytes):
         return repr(value)
     text = value.hex() if isinstance(value, bytes) else value
@@ -187,7 +187,7 @@ def _java_text(value: float, shortest: str) -> str:
 
 
 def _window_funnel(call: Call) -> str:
-    """`funnelmaxstep(1000)  (ts, a,b)`: the window, the time, the steps; nothing of what comes after them."""
+    """Return `funnelmaxstep(1000)  (ts, a,b)`: the window, the time and the steps, without further arguments."""
     time, window, count = call.args[:_FIRST_STEP]
     end = _FIRST_STEP + count.value if isinstance(count, Literal) and isinstance(count.value, int) else None
     steps = call.args[_FIRST_STEP:end]
@@ -196,9 +196,9 @@ def _window_funnel(call: Call) -> str:
 
 
 def _percentile(call: Call) -> str:
-    """`percentile(x, 95.0)`: the parameters of percentiles follow a space, the percentile is a double.
+    """Return `percentile(x, 95.0)`: the parameters of percentiles follow a space, the percentile is a double.
 
-    The compression of t-digests is shown where it is not the usual one.
+    The compression of t-digests is shown if it is not the default.
     """
     args = call.args
     if "tdigest" in call.name and len(args) > 2 and isinstance(args[2], Literal) and args[2].value == _USUAL_COMPRESSION:

@@ -1,4 +1,4 @@
-"""Values in memory: what expressions are computed on and what results are made of.
+"""Values in memory: the operands and results of expressions.
 
 | data type         | `Vector.values`                                             |
 | ----------------- | ----------------------------------------------------------- |
@@ -42,19 +42,18 @@ _NUMPY_DTYPES: dict[DataType, np.dtype[Any]] = {
 
 
 def numpy_dtype(data_type: DataType) -> np.dtype[Any]:
-    """Return the dtype of `Vector.values`; only for types that live in an ndarray."""
+    """Return the dtype of `Vector.values`; only for types stored in an ndarray."""
     return _NUMPY_DTYPES[data_type]
 
 
-@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and freezing takes five times as long
 class Vector:
     """`n` values of one type, or `n` lists of values when `offsets` is given (a multi-value column).
 
     offsets: int32 or int64 [n + 1], row i holds values[offsets[i]:offsets[i + 1]]; None for single values.
-    nulls: bool [n], True where the row is null (the value there is a placeholder); None when nothing is null.
-    derived: what was computed of the values and is worth keeping for as long as they live, by whoever computed it; only
-    dictionaries, which outlive a query, have one.
-    ascends: whether these are the entries of a dictionary in ascending order; False does not say that they are not.
+    nulls: bool [n], True where the row is null (its value is a placeholder); None if nothing is null.
+    derived: a cache of data computed from the values; only dictionaries, which outlive a query, have one. ascends:
+    whether these are the entries of a dictionary in ascending order; False means unknown.
     """
 
     type: DataType
@@ -72,11 +71,11 @@ class Vector:
         return self.offsets is not None
 
     def at(self, rows: "np.ndarray[Any, np.dtype[Any]]") -> "Vector":
-        """Return some rows of single values; they may repeat."""
+        """Return the rows of single values at these positions, which may repeat."""
         return Vector(self.type, take(self.values, rows), None, None if self.nulls is None else self.nulls[rows])
 
 
-@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and freezing takes five times as long
 class EncodedVector:
     """`n` single values (or lists, with `offsets`) as ids into a dictionary: row i is `dictionary.values[ids[i]]`.
 
@@ -105,7 +104,7 @@ class EncodedVector:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One constant that stands for all rows."""
+    """A constant that is the value of all rows."""
 
     value: LiteralValue
     type: DataType
@@ -115,9 +114,9 @@ Operand: TypeAlias = Vector | EncodedVector | Scalar
 
 
 def take(values: Values, indices: "np.ndarray[Any, np.dtype[Any]]") -> Values:
-    """Gather `values[indices]` for either kind of storage."""
+    """Gather `values[indices]` for both kinds of storage."""
     if isinstance(values, np.ndarray):
-        # A compiled loop pays from some size on, and for objects there is none.
+        # a compiled loop pays from a certain size on, and does not support objects
         if len(indices) < _COMPILED_TAKE_MIN or values.dtype.hasobject or indices.dtype == np.bool_:
             return values[indices]
         out = np.empty(len(indices), values.dtype)
@@ -136,7 +135,7 @@ def _array_take() -> pc.Function:
 
 
 def union_nulls(operands: "Sequence[Operand]") -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
-    """Return the rows in which any operand is null; None when none has nulls. Constants are passed over."""
+    """Return the rows in which any operand is null; None if none has nulls. Constants are ignored."""
     nulls = None
     for operand in operands:
         if not isinstance(operand, Scalar) and operand.nulls is not None:
@@ -145,7 +144,7 @@ def union_nulls(operands: "Sequence[Operand]") -> "np.ndarray[Any, np.dtype[np.b
 
 
 def take_rows(operand: Operand, rows: "np.ndarray[Any, np.dtype[Any]]") -> Operand:
-    """Return an operand at some rows, which may repeat; a constant stays as it is."""
+    """Return an operand at some rows, which may repeat; a constant is returned unchanged."""
     if isinstance(operand, Scalar):
         return operand
     if isinstance(operand, Vector) and operand.offsets is None:
@@ -156,7 +155,7 @@ def take_rows(operand: Operand, rows: "np.ndarray[Any, np.dtype[Any]]") -> Opera
         lengths = (operand.offsets[1:] - operand.offsets[:-1])[rows].astype(np.int64)
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        # position of each kept value: its row's start, plus its place within the row
+        # position of each kept value: its row's start, plus its position within the row
         positions = np.repeat(operand.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
     if isinstance(operand, EncodedVector):
         return EncodedVector(take(operand.ids, positions), operand.dictionary, offsets, nulls)
@@ -164,14 +163,14 @@ def take_rows(operand: Operand, rows: "np.ndarray[Any, np.dtype[Any]]") -> Opera
 
 
 def concat(parts: Sequence[Values]) -> Values:
-    """Join storages of the same kind end to end; `parts` must not be empty."""
+    """Concatenate storages of the same kind; `parts` must not be empty."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     return pa.concat_arrays(list(parts))
 
 
 def sorted_distinct(vector: Vector) -> "tuple[Values, np.ndarray[Any, np.dtype[np.int64]]]":
-    """Return the distinct single values, ascending, and the place of each value among them; not of BIG_DECIMAL."""
+    """Return the distinct single values, ascending, and the rank of each value among them; not for BIG_DECIMAL."""
     if isinstance(vector.values, np.ndarray):
         distinct, codes = np.unique(vector.values, return_inverse=True)
         return distinct, codes

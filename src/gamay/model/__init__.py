@@ -1,1 +1,1 @@
-"""What users declare: data types, schemas, table configs, time formats, and whether they make sense together."""
+"""What users declare: data types, schemas, table configs, time formats, and their validation."""

@@ -1,4 +1,4 @@
-"""One of `batchConfigMaps`, read and judged: which files `SegmentGenerationAndPushTask` makes segments of, and how."""
+"""One of `batchConfigMaps`, parsed and validated: the input files and options of `SegmentGenerationAndPushTask`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ BATCH_KEYS = (
 )  # fmt: skip
 _READER_PREFIX, _NAME_PREFIX = "recordReader.prop.", "segmentNameGenerator.configs."
 
-_FILE_SYSTEMS = "the storage keys in the files of controllers and minions say how file systems are reached"
+_FILE_SYSTEMS = "the storage keys of controllers and minions configure file systems"
 _TABLE = "segments are built with the table's own schema and config"
 NO_EFFECT: Mapping[str, str] = {
     "input.fs.className": _FILE_SYSTEMS,
     "output.fs.className": _FILE_SYSTEMS,
-    "recordReader.configClassName": "a reader takes its settings as they are",
+    "recordReader.configClassName": "a reader takes its settings directly",
     "schema": _TABLE,
     "schemaURI": _TABLE,
     "tableConfigs": _TABLE,
     "tableConfigsURI": _TABLE,
-    "sequenceId": "files are numbered when tasks are made",
+    "sequenceId": "files are numbered when tasks are generated",
     "segment.partitionId": "it is for segments of REALTIME tables",
     "segment.uploadTimeMs": "it is for segments of REALTIME tables",
     "push.parallelism": "each segment is pushed by its subtask",
@@ -36,18 +36,18 @@ NO_EFFECT: Mapping[str, str] = {
     "batchSegmentUpload": "each segment is pushed by its subtask",
     "authToken": "minions log in with their own token",
 }
-"""Keys that Pinot has and Gamay does not act on, and why."""
+"""Keys of Pinot that have no effect in Gamay, and why."""
 _NO_EFFECT_PREFIXES = ("input.fs.prop.", "output.fs.prop.")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """What one of `batchConfigMaps` says.
+    """The settings of one of `batchConfigMaps`.
 
-    input_uri: a folder, or a file. include, exclude: `glob:…` or `regex:…` over whole paths. data_format: None goes by the
-    file's name. reader_class: one of Pinot's. output_uri: a folder for archives, None: they are sent to the controller and
-    kept in the deep store alone. push_mode: `tar`, or with `output_uri` also `uri` or `metadata`.
-    retry_ms: before the second attempt at a push.
+    input_uri: a folder, or a file. include, exclude: `glob:…` or `regex:…` over whole paths. data_format: None to infer
+    it from the file's name. reader_class: one of Pinot's. output_uri: a folder for archives; None to send them to the
+    controller and keep them in the deep store only. push_mode: `tar`, or with `output_uri` also `uri` or `metadata`.
+    retry_ms: the delay before the second attempt at a push.
     """
 
     input_uri: str
@@ -69,7 +69,7 @@ class BatchSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, str], where: str) -> "BatchSettings":
-        """Read a map. where: it stands, for messages. Raises InvalidConfigError that names key and right value."""
+        """Parse a map. where: its location, for messages. Raises InvalidConfigError that names the key and valid values."""
         reader = _Reader({key: text.strip() for key, text in given.items() if text.strip()}, where)
         output = reader.given.get("outputDirURI")
         mode = reader.choice("push.mode", "tar", _PUSH_MODES)
@@ -94,7 +94,7 @@ class BatchSettings:
 
 
 def name_configs(given: Mapping[str, str]) -> dict[str, str]:
-    """Return what a map says to the generator of segment names, below its prefix or without it."""
+    """Return a map's settings for the generator of segment names, with or without its prefix."""
     names = {key: given[key] for key in _NAME_KEYS if key in given}
     return names | {key.removeprefix(_NAME_PREFIX): text for key, text in given.items() if key.startswith(_NAME_PREFIX)}
 
@@ -108,7 +108,7 @@ class _Reader:
 
     def required(self, key: str, what: str) -> str:
         if key not in self.given:
-            raise InvalidConfigError(f"{self._where} lacks {key}: {what}")
+            raise InvalidConfigError(f"{self._where} needs {key}: {what}")
         return self.given[key]
 
     def below(self, prefix: str) -> dict[str, str]:
@@ -144,18 +144,18 @@ class _Reader:
 
 
 def is_batch_key(key: str) -> bool:
-    """Whether a key is one of a map, without effect or not."""
+    """Whether a key of a map is known, with or without effect."""
     prefixes = (_READER_PREFIX, _NAME_PREFIX, *_NO_EFFECT_PREFIXES)
     return key in BATCH_KEYS or key in NO_EFFECT or key.startswith(prefixes)
 
 
 def nearest_batch_key(key: str) -> str:
-    """Return a sentence that names the key that was probably meant, or nothing."""
+    """Return a sentence that suggests the nearest known key, or an empty string."""
     return nearest(key, (*BATCH_KEYS, *NO_EFFECT))
 
 
 def unused_batch_keys(given: Mapping[str, str], where: str) -> Iterator[str]:
-    """Yield a sentence for each key of a map that is not acted on."""
+    """Yield a sentence for each key of a map that has no effect."""
     for key in given:
         if key in NO_EFFECT or key.startswith(_NO_EFFECT_PREFIXES):
             yield f"{where}.{key}: {NO_EFFECT.get(key, _FILE_SYSTEMS)}; the setting is kept"

@@ -1,4 +1,4 @@
-"""The settings of a cluster (`POST /cluster/configs`) that Gamay reads. Others are kept for whoever reads them."""
+"""The settings of a cluster (`POST /cluster/configs`) that Gamay reads. Other settings are stored for other readers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _DIGITS_MAX = 19
 
 @dataclass(frozen=True, slots=True)
 class ClusterSetting:
-    """A setting: its name, the values it takes (ends the sentence "The setting x is …"), its default, what it is for."""
+    """A setting: its name, its valid values (as in "The setting x must be …"), its default and its meaning."""
 
     name: str
     accepted: str
@@ -20,7 +20,7 @@ class ClusterSetting:
     accepts: Callable[[str], bool]
 
     def text(self, settings: Mapping[str, str]) -> str:
-        """Return the value, or the default where there is none, or one that cannot be."""
+        """Return the value, or the default if it is missing or invalid."""
         value = settings.get(self.name, self.default).strip()
         return value if self.accepts(value) else self.default
 
@@ -74,7 +74,7 @@ DEFAULT_QUERY_LIMIT = ClusterSetting(
     "pinot.broker.default.query.limit",
     "a whole number",
     "10",
-    "LIMIT of queries without one; negative: such queries have none",
+    "LIMIT of queries without one; negative: no limit",
     _is_whole,
 )
 QUERY_RESPONSE_LIMIT = ClusterSetting(
@@ -88,49 +88,49 @@ QUERY_LIMIT_OVERRIDE = ClusterSetting(
     "pinot.broker.enable.query.limit.override",
     "true or false",
     "false",
-    "a LIMIT that is too large is lowered to the largest, not refused",
+    "a LIMIT that is too large is lowered to the maximum, not refused",
     _is_flag,
 )
 QUERY_LENGTH = ClusterSetting(
     "gamay.broker.query.maxLength",
     "a whole number greater than 0",
     "4000000",
-    "characters that a query may have; reading a million takes about a second",
+    "the maximum number of characters of a query; parsing a million takes about a second",
     _is_positive,
 )
 NULL_HANDLING = ClusterSetting(
     "pinot.broker.query.enable.null.handling",
     "true or false",
     "false",
-    "`enableNullHandling` of queries that do not say",
+    "`enableNullHandling` of queries that do not set it",
     _is_flag,
 )
 JOIN_MAX_ROWS = ClusterSetting(
     "pinot.query.join.max.rows",
     "a whole number greater than 0",
     "2147483647",
-    "`maxRowsInJoin` of queries that do not say; by default nothing but memory and disk limit joins",
+    "`maxRowsInJoin` of queries that do not set it; by default only memory and disk limit joins",
     _is_positive,
 )
 JOIN_OVERFLOW = ClusterSetting(
     "pinot.query.join.overflow.mode",
     "THROW or BREAK",
     "THROW",
-    "`joinOverflowMode` of queries that do not say",
+    "`joinOverflowMode` of queries that do not set it",
     _is_overflow_mode,
 )
 WINDOW_MAX_ROWS = ClusterSetting(
     "pinot.query.window.max.rows",
     "a whole number greater than 0",
     "2147483647",
-    "`maxRowsInWindow` of queries that do not say; by default nothing but memory and disk limit windows",
+    "`maxRowsInWindow` of queries that do not set it; by default only memory and disk limit windows",
     _is_positive,
 )
 WINDOW_OVERFLOW = ClusterSetting(
     "pinot.query.window.overflow.mode",
     "THROW or BREAK",
     "THROW",
-    "`windowOverflowMode` of queries that do not say",
+    "`windowOverflowMode` of queries that do not set it",
     _is_overflow_mode,
 )
 _OF_SERVERS = "pinot.server.query.executor"
@@ -138,84 +138,84 @@ NUM_GROUPS_LIMIT = ClusterSetting(
     f"{_OF_SERVERS}.num.groups.limit",
     "a whole number greater than 0",
     "2147483647",
-    "`numGroupsLimit` of queries that do not say; by default nothing but memory limits groups",
+    "`numGroupsLimit` of queries that do not set it; by default only memory limits groups",
     _is_positive,
 )
 NUM_GROUPS_WARNING = ClusterSetting(
     f"{_OF_SERVERS}.num.groups.warn.limit",
     "a whole number greater than 0",
     "2147483647",
-    "`numGroupsWarningLimit` of queries that do not say",
+    "`numGroupsWarningLimit` of queries that do not set it",
     _is_positive,
 )
 SEGMENT_TRIM_SIZE = ClusterSetting(
     f"{_OF_SERVERS}.min.segment.group.trim.size",
     "a whole number",
     "-1",
-    "`minSegmentGroupTrimSize` of queries that do not say; below 1: segments are not trimmed",
+    "`minSegmentGroupTrimSize` of queries that do not set it; below 1: segments are not trimmed",
     _is_whole,
 )
 SERVER_TRIM_SIZE = ClusterSetting(
     f"{_OF_SERVERS}.min.server.group.trim.size",
     "a whole number",
     "-1",
-    "`minServerGroupTrimSize` of queries that do not say; below 1: servers do not trim",
+    "`minServerGroupTrimSize` of queries that do not set it; below 1: servers do not trim",
     _is_whole,
 )
 TRIM_THRESHOLD = ClusterSetting(
     f"{_OF_SERVERS}.groupby.trim.threshold",
     "a whole number",
     "-1",
-    "`groupTrimThreshold` of queries that do not say; below 1: servers and brokers do not trim",
+    "`groupTrimThreshold` of queries that do not set it; below 1: servers and brokers do not trim",
     _is_whole,
 )
 BROKER_TRIM_SIZE = ClusterSetting(
     "pinot.broker.min.group.trim.size",
     "a whole number",
     "-1",
-    "`minBrokerGroupTrimSize` of queries that do not say; below 1: brokers do not trim",
+    "`minBrokerGroupTrimSize` of queries that do not set it; below 1: brokers do not trim",
     _is_whole,
 )
 OPTION_VALIDATION = ClusterSetting(
     "pinot.broker.query.option.validationMode",
     "NONE, WARN or REJECT",
     "NONE",
-    "what an unknown option in a query's text leads to, beside `warnings` in the answer: nothing, a log line, error 150",
+    "the effect of an unknown option in a query's text, beside `warnings` in the response: none, a log line, error 150",
     lambda text: text.strip().upper() in ("NONE", "WARN", "REJECT"),
 )
 HYPERLOGLOG_LOG2M = ClusterSetting(
     "default.hyperloglog.log2m",
     "a whole number from 2 to 16",
     "8",
-    "`log2m` of DISTINCTCOUNTHLL and DISTINCTCOUNTRAWHLL where the query does not say: 2^log2m registers",
+    "`log2m` of DISTINCTCOUNTHLL and DISTINCTCOUNTRAWHLL if the query does not set it: 2^log2m registers",
     lambda text: _is_whole(text) and 2 <= int(text) <= 16,
 )
 CURSOR_PAGE_ROWS = ClusterSetting(
     "pinot.broker.cursor.fetch.rows",
     "a whole number greater than 0",
     "10000",
-    "rows of a page of an answer that is read by a cursor, where the client does not say",
+    "the rows per page of a response read by a cursor, if the client does not set it",
     _is_positive,
 )
 CURSOR_EXPIRATION = ClusterSetting(
     "pinot.broker.cursor.response.store.expiration",
     "a period such as 1h",
     "1h",
-    "how long an answer is kept that is read by a cursor",
+    "how long a response read by a cursor is kept",
     _is_period,
 )
 TABLE_MIN_REPLICAS = ClusterSetting(
     "table.minReplicas",
     "a whole number greater than 0",
     "1",
-    "fewest replicas of a table: a table config that says fewer, or none, is stored with so many",
+    "the minimum number of replicas of a table: a table config with fewer, or none, is stored with this number",
     _is_positive,
 )
 DIMENSION_TABLE_SIZE = ClusterSetting(
     "controller.dimTable.maxSize",
     "a size such as 200M",
     "200M",
-    "the largest `quota.storage` of a dimension table, and that of those that say none",
+    "the maximum `quota.storage` of a dimension table, and its default",
     _is_data_size,
 )
 DELETED_SEGMENTS_RETENTION = ClusterSetting(
@@ -229,7 +229,7 @@ RETENTION_FREQUENCY = ClusterSetting(
     "controller.retention.frequencyPeriod",
     "a period such as 6h, or -1s for never",
     "6h",
-    "how often segments are deleted that are too old",
+    "how often segments past their retention are deleted",
     _is_period,
 )
 VALIDATION_FREQUENCY = ClusterSetting(
@@ -243,7 +243,7 @@ BROKER_RESOURCE_FREQUENCY = ClusterSetting(
     "controller.broker.resource.validation.frequencyPeriod",
     "a period such as 1h, or -1s for never",
     "1h",
-    "how often `brokerResource` is brought in line with the tags of brokers",
+    "how often `brokerResource` is updated to the tags of brokers",
     _is_period,
 )
 RELOCATION_FREQUENCY = ClusterSetting(
@@ -257,77 +257,77 @@ STATUS_FREQUENCY = ClusterSetting(
     "controller.statuschecker.frequencyPeriod",
     "a period such as 5m, or -1s for never",
     "5m",
-    "how often servers are asked for what `/metrics` tells of tables",
+    "how often servers are asked for the metrics of tables",
     _is_period,
 )
 REBALANCE_CHECK_FREQUENCY = ClusterSetting(
     "controller.rebalance.checker.frequencyPeriod",
     "a period such as 5m, or -1s for never",
     "5m",
-    "how often rebalances are begun again whose controller has died",
+    "how often rebalances whose controller has died are restarted",
     _is_period,
 )
 STALE_INSTANCES_FREQUENCY = ClusterSetting(
     "controller.stale.instances.cleanup.task.frequencyPeriod",
     "a period such as 1h, or -1s for never",
     "-1s",
-    "how often brokers, servers and minions are forgotten that have been away for long and that nothing needs",
+    "how often brokers, servers and minions that have long been offline, and that nothing refers to, are dropped",
     _is_period,
 )
 STALE_INSTANCE_AGE = ClusterSetting(
     "controller.stale.instances.cleanup.task.minOfflineTimeBeforeDeletionPeriod",
     "a period such as 1h",
     "1h",
-    "how long such instances must have been away, as far as the lead controller knows",
+    "how long such instances must have been offline, as far as the lead controller knows",
     _is_period,
 )
 RETENTION_BY_CREATION_TIME = ClusterSetting(
     "controller.retentionManager.enableCreationTimeFallback",
     "true or false",
     "false",
-    "segments without a believable end time are kept by the time of their creation, not for ever",
+    "the retention of segments without a plausible end time counts from their creation; otherwise they are kept for ever",
     _is_flag,
 )
 UNTRACKED_DELETION = ClusterSetting(
     "controller.retentionManager.untrackedSegmentDeletionEnabled",
     "true or false",
     "true",
-    "copies in the deep store that belong to no segment are set aside, when they are old enough",
+    "old copies in the deep store that belong to no segment are moved to the deleted segments",
     _is_flag,
 )
 HYBRID_RETENTION = ClusterSetting(
     "controller.enable.hybrid.table.retention.strategy",
     "true or false",
     "false",
-    "REALTIME segments of a hybrid table go when OFFLINE ones have their rows: when they end before the time boundary",
+    "REALTIME segments of a hybrid table are deleted once OFFLINE ones have their rows: if before the time boundary",
     _is_flag,
 )
 MD5_DISABLED = ClusterSetting(
     "pinot.md5.disabled",
     "true or false",
     "false",
-    "tables whose upsertConfig or dedupConfig name the hashFunction MD5 are refused",
+    "tables whose upsertConfig or dedupConfig has the hashFunction MD5 are refused",
     _is_flag,
 )
 SEGMENT_COMMIT_TIMEOUT = ClusterSetting(
     "controller.realtime.segment.commit.timeoutSeconds",
     "a whole number greater than 0",
     "120",
-    "seconds a server has to build and upload a consumed segment, unless it asks for more or the table's config says",
+    "the seconds that a server has to build and upload a consumed segment, unless it or the table's config asks for more",
     _is_positive,
 )
 SEGMENT_COMPLETION_TIME = ClusterSetting(
     "max.segment.completion.time.millis",
     "a whole number greater than 0",
     "300000",
-    "how long a controller may take to write the records of a completed segment; after that the periodic repair does it",
+    "how long a controller may take to write the records of a completed segment; after that the periodic repair takes over",
     _is_positive,
 )
 PARALLEL_SEGMENT_BUILDS = ClusterSetting(
     "pinot.server.instance.realtime.max.parallel.segment.builds",
-    "a whole number; 0 is no bound",
+    "a whole number; 0 for no limit",
     "4",
-    "how many consumed segments a server builds at a time; the others wait",
+    "the number of consumed segments that a server builds concurrently; others wait",
     lambda text: _is_whole(text) and int(text) >= 0,
 )
 CONSUMING_SEGMENT_CONSISTENCY = ClusterSetting(
@@ -350,14 +350,14 @@ RESOURCE_UTILIZATION_CHECK = ClusterSetting(
     "controller.enable.resource.utilization.check",
     "true or false",
     "false",
-    "tables whose servers have full disks consume no more until there is room",
+    "tables whose servers have full disks pause consumption until there is space",
     _is_flag,
 )
 DISK_UTILIZATION_THRESHOLD = ClusterSetting(
     "controller.disk.utilization.threshold",
     "a number greater than 0, up to 1",
     "0.95",
-    "which part of a server's disk is in use when it counts as full",
+    "the share of a server's disk in use above which it counts as full",
     _is_share,
 )
 
@@ -382,77 +382,77 @@ ADAPTIVE_TYPE = ClusterSetting(
     f"{_ADAPTIVE}.type",
     "NO_OP, NUM_INFLIGHT_REQ, LATENCY or HYBRID",
     "NO_OP",
-    "which replica is asked: each in turn, the least busy, the fastest, or both; see docs/operate/routing.md",
+    "the replica that is queried: in turn, the least busy, the fastest, or both; see docs/operate/routing.md",
     _is_selector,
 )
 ADAPTIVE_STATS = ClusterSetting(
     f"{_ADAPTIVE}.enable.stats.collection",
     "true or false",
     "false",
-    "how busy and fast servers are is measured even where it decides nothing",
+    "the load and latency of servers are measured even if they are not used for selection",
     _is_flag,
 )
 ADAPTIVE_ALPHA = ClusterSetting(
     f"{_ADAPTIVE}.ewma.alpha",
     "a number from 0 to 1",
     "0.666",
-    "how much the last query counts in the moving averages of a server",
+    "the weight of the last query in the moving averages of a server",
     _is_decimal(0, 1),
 )
 ADAPTIVE_DECAY_MS = ClusterSetting(
     f"{_ADAPTIVE}.autodecay.window.ms",
     "a whole number",
     "10000",
-    "the averages of a server that was not asked sink once in so many milliseconds; 0 or less: never",
+    "the interval, in milliseconds, at which the averages of a server that is not queried decay; 0 or less: never",
     _is_whole,
 )
 ADAPTIVE_WARMUP_MS = ClusterSetting(
     f"{_ADAPTIVE}.warmup.duration",
     "a whole number",
     "0",
-    "milliseconds in which the averages of a new server stay what they begin with",
+    "the milliseconds during which the averages of a new server keep their initial value",
     _is_whole,
 )
 ADAPTIVE_INITIAL = ClusterSetting(
     f"{_ADAPTIVE}.avg.initialization.val",
-    "a number that is not negative",
+    "a number, 0 or more",
     "1.0",
-    "what the averages of a new server begin with",
+    "the initial value of the averages of a new server",
     _is_decimal(0, 1e12),
 )
 ADAPTIVE_EXPONENT = ClusterSetting(
     f"{_ADAPTIVE}.hybrid.score.exponent",
     "a number from 0 to 100",
     "3",
-    "HYBRID: how much queries under way count against the latency",
+    "HYBRID: the exponent of the number of queries in flight",
     _is_decimal(0, 100),
 )
 ADAPTIVE_FLOOR = ClusterSetting(
     f"{_ADAPTIVE}.hybrid.score.queue.floor",
-    "a number that is not negative",
+    "a number, 0 or more",
     "0",
-    "HYBRID: added to the queries under way",
+    "HYBRID: added to the number of queries in flight",
     _is_decimal(0, 1e12),
 )
 FIXED_REPLICA = ClusterSetting(
     "pinot.broker.use.fixed.replica",
     "true or false",
     "false",
-    "the same replica of a table is asked each time, where the table does not say otherwise",
+    "each query of a table goes to the same replica, unless the table's config differs",
     _is_flag,
 )
 TASK_FREQUENCY = ClusterSetting(
     "controller.task.frequencyPeriod",
     "a period such as 1h, or -1s for never",
     "-1s",
-    "how often tasks of all tables are made, whether they have a schedule or not",
+    "how often tasks of all tables are generated, with or without a schedule",
     _is_period,
 )
 TASK_SCHEDULER = ClusterSetting(
     "controller.task.scheduler.enabled",
     "true or false",
     "false",
-    "tasks are made at the times of their `schedule`",
+    "tasks are generated at the times of their `schedule`",
     _is_flag,
 )
 TASK_SKIP_LATE = ClusterSetting(
@@ -473,7 +473,7 @@ TASK_SUBTASKS_MAX = ClusterSetting(
     "minion.maxAllowedSubTasksPerTask",
     "a whole number",
     "-1",
-    "most subtasks of one task: scheduled ones are cut to it, those of users are refused; 0 or less: no bound",
+    "the maximum of subtasks of a task: scheduled tasks are cut to it, those of users are refused; 0 or less: no limit",
     _is_whole,
 )
 CLUSTER_SETTINGS = (
@@ -536,8 +536,8 @@ _BY_NAME = {setting.name: setting for setting in CLUSTER_SETTINGS}
 
 
 def check_settings(values: Mapping[str, str]) -> None:
-    """Raise InvalidConfigError for a value that a known setting cannot have."""
+    """Raise InvalidConfigError for an invalid value of a known setting."""
     for name, value in values.items():
         setting = _BY_NAME.get(name)
         if setting is not None and not setting.accepts(value):
-            raise InvalidConfigError(f"The setting {name} is {setting.accepted}, not '{value}'")
+            raise InvalidConfigError(f"The setting {name} must be {setting.accepted}, not '{value}'")

@@ -1,8 +1,8 @@
 """Quartz's cron expressions: `seconds minutes hours day-of-month month day-of-week [year]`, in UTC.
 
-Days of the week are 1 (SUN) to 7 (SAT). One of the two days must be `?`, which is no restriction. `L` is the last day of the
-month, `L-3` three days before it, `15W` the weekday nearest to the 15th within the month, `LW` the last weekday; as a day of
-the week, `6L` is the month's last Friday, `6#3` its third one.
+Days of the week are 1 (SUN) to 7 (SAT). One of the two day fields must be `?`, which is no restriction. `L` is the last
+day of the month, `L-3` three days before it, `15W` the weekday nearest to the 15th within the month, `LW` the last
+weekday; as a day of the week, `6L` is the month's last Friday, `6#3` its third Friday.
 """
 
 import calendar
@@ -41,14 +41,14 @@ _FIELDS = (
 _PART = re.compile(r"(?P<range>\*|\?|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d+))?", re.ASCII)
 
 _DaysOf = Callable[[int, int], frozenset[int]]
-"""The days of a month (year, month) that a field allows."""
+"""A function of (year, month) that returns the days of the month that a field allows."""
 
 
 class CronSchedule:
-    """The moments that an expression names."""
+    """The times that an expression matches."""
 
     def __init__(self, text: str) -> None:
-        """Raises InvalidConfigError that names the field which cannot be understood."""
+        """Raises InvalidConfigError that names the invalid field."""
         self.text = text
         fields = text.upper().split()
         if len(fields) not in (6, 7):
@@ -66,7 +66,7 @@ class CronSchedule:
         self._days = _days_of_month(text, fields[3]) if fields[5] == "?" else _days_of_week(text, fields[5])
 
     def next_after(self, after_ms: int) -> int | None:
-        """Return the first moment after one, in milliseconds; None when there is none before 2200."""
+        """Return the first match after a time, in milliseconds; None if there is none before 2200."""
         start = datetime.fromtimestamp(after_ms // 1000 + 1, UTC)
         first_s = start.hour * 3600 + start.minute * 60 + start.second
         day = start.date()
@@ -122,7 +122,7 @@ def _values(text: str, spec: _Field, field: str) -> frozenset[int]:
             raise _refusal(text, spec, part)
         if low <= high:
             found.update(range(low, high + 1, step))
-        else:  # round the end, as FRI-MON
+        else:  # across the end, as in FRI-MON
             count = spec.high - spec.low + 1
             found.update(spec.low + (value - spec.low) % count for value in range(low, high + count + 1, step))
     return frozenset(found)
@@ -200,7 +200,7 @@ def _days_of_week(text: str, field: str) -> _DaysOf:
 
 
 def _all(year: int, month: int, weekday: int) -> list[int]:
-    """Return the days of a month that are the weekday, 1 for Sunday."""
+    """Return the days of a month that fall on a weekday, 1 for Sunday."""
     first = date(year, month, 1)
     begin = first + timedelta((weekday + 5 - first.weekday()) % 7)  # Python's Monday is 0, Quartz's 2
     return list(range(begin.day, _length(year, month) + 1, 7))

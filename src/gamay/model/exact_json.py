@@ -1,4 +1,4 @@
-"""Values of columns in JSON, exactly, for Gamay's own records: floats and decimals are texts, bytes hex; null is unknown."""
+"""Exact JSON of column values, for Gamay's own records: floats and decimals are texts, bytes are hexadecimal."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -10,7 +10,7 @@ ExactValue: TypeAlias = int | float | str | bool | bytes | Decimal | None
 
 
 def value_to_json(value: ExactValue, data_type: DataType) -> Any:
-    """Return a JSON form that loses nothing."""
+    """Return a lossless JSON form."""
     if value is None:
         return None
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
@@ -21,14 +21,14 @@ def value_to_json(value: ExactValue, data_type: DataType) -> Any:
 
 
 def value_from_json(value: Any, data_type: DataType) -> ExactValue:
-    """Inverse of `value_to_json`."""
+    """Invert `value_to_json`."""
     read = reader_of(data_type)
     plain: ExactValue = value if value is None or read is None else read(value)
     return plain
 
 
 def reader_of(data_type: DataType) -> Callable[[str], ExactValue] | None:
-    """Return what makes a value of its JSON form, None where both are the same."""
+    """Return the function that parses a value's JSON form, None if both are the same."""
     if data_type in (DataType.FLOAT, DataType.DOUBLE):
         return float
     if data_type is DataType.BIG_DECIMAL:

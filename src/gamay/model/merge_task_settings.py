@@ -1,4 +1,4 @@
-"""The settings of the tasks that merge segments, `MergeRollupTask` and `RealtimeToOfflineSegmentsTask`, read and judged."""
+"""The settings of `MergeRollupTask` and `RealtimeToOfflineSegmentsTask`, which merge segments, parsed and validated."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _PARAMETERS = "aggregationFunctionParameters."
 
 @dataclass(frozen=True, slots=True)
 class MergeForm:
-    """What is made of the rows of a bucket. See `gamay.segment.process.spec.ProcessSpec`."""
+    """How the rows of a bucket are merged. See `gamay.segment.process.spec.ProcessSpec`."""
 
     bucket_ms: int
     buffer_ms: int
@@ -32,7 +32,7 @@ class MergeForm:
     def of(
         cls, settings: TaskSettings, prefix: str, bucket: str | None, buffer: str | None, merge_key: str = "mergeType"
     ) -> "MergeForm":
-        """Read the keys after a prefix. bucket, buffer: what they are when not set; None: they must be.
+        """Parse the keys after a prefix. bucket, buffer: their defaults; None if they are required.
 
         Raises InvalidConfigError.
         """
@@ -43,7 +43,7 @@ class MergeForm:
         bucket_ms = settings.period_ms(bucket_key, bucket or "")
         round_ms = settings.period_ms(round_key, "0d") if round_key in settings.given else 0
         if bucket_ms <= 0:
-            raise InvalidConfigError(f"{_where(settings)}.{bucket_key} must be longer than nothing")
+            raise InvalidConfigError(f"{_where(settings)}.{bucket_key} must be greater than 0")
         if round_ms and bucket_ms % round_ms:
             raise InvalidConfigError(
                 f"{_where(settings)}.{round_key} '{settings.given[round_key]}' does not divide {bucket_key} "
@@ -66,7 +66,7 @@ def _where(settings: TaskSettings) -> str:
 
 
 def _metrics(settings: TaskSettings, prefix: str) -> dict[str, MetricMerge]:
-    """Return how metrics are aggregated, of those that settings name."""
+    """Return how the metrics that settings name are aggregated."""
     parameters: dict[str, dict[str, str]] = {}
     for key, value in settings.given.items():
         if key.startswith(prefix + _PARAMETERS):
@@ -84,7 +84,7 @@ def _metrics(settings: TaskSettings, prefix: str) -> dict[str, MetricMerge]:
 
 @dataclass(frozen=True, slots=True)
 class MergeLevel:
-    """A level of `MergeRollupTask`: what its buckets become. given: its settings, without its name before them."""
+    """A level of `MergeRollupTask`: how its buckets are merged. given: its settings, without its name as prefix."""
 
     name: str
     form: MergeForm
@@ -95,7 +95,7 @@ class MergeLevel:
 
 @dataclass(frozen=True, slots=True)
 class MergeRollupSettings:
-    """`MergeRollupTask`. levels: from the shortest bucket to the longest. retention_buffer_ms: None leaves retention be."""
+    """`MergeRollupTask`. levels: from the shortest bucket to the longest. retention_buffer_ms: None to ignore retention."""
 
     levels: tuple[MergeLevel, ...]
     process_all: bool
@@ -103,7 +103,7 @@ class MergeRollupSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "MergeRollupSettings":
-        """Raises InvalidConfigError."""
+        """Parse the settings. Raises InvalidConfigError."""
         settings = TaskSettings(MERGE_ROLLUP, given)
         names = dict.fromkeys(key.partition(".")[0] for key in settings.given if _is_of_level(key))
         if not names:
@@ -128,14 +128,14 @@ class MergeRollupSettings:
 
     @classmethod
     def form_of(cls, name: str, given: Mapping[str, str]) -> MergeForm:
-        """Return what is made of rows by a level whose settings are `MergeLevel.given`. Raises InvalidConfigError."""
+        """Return how a level merges rows, from its `MergeLevel.given`. Raises InvalidConfigError."""
         own = {key if key.endswith(_TYPE) else f"{name}.{key}": value for key, value in given.items()}
         return MergeForm.of(TaskSettings(MERGE_ROLLUP, own), f"{name}.", None, None)
 
 
 def _check_part_of_name(where: str, text: str) -> None:
     if not _NAME.fullmatch(text):
-        raise InvalidConfigError(f"{where} '{text}' becomes a part of segments' names: use letters, digits, _ and -")
+        raise InvalidConfigError(f"{where} '{text}' becomes part of segment names: use letters, digits, _ and -")
 
 
 def _is_of_level(key: str) -> bool:
@@ -158,14 +158,14 @@ def _level(settings: TaskSettings, name: str) -> MergeLevel:
 
 @dataclass(frozen=True, slots=True)
 class RealtimeToOfflineSettings:
-    """`RealtimeToOfflineSegmentsTask`. prefix: of the names of segments; empty for the default."""
+    """`RealtimeToOfflineSegmentsTask`. prefix: of segment names; empty for the default."""
 
     form: MergeForm
     prefix: str
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "RealtimeToOfflineSettings":
-        """Raises InvalidConfigError."""
+        """Parse the settings. Raises InvalidConfigError."""
         settings = TaskSettings(REALTIME_TO_OFFLINE, given)
         if {"mergeType", "collectorType"} <= settings.given.keys():
             raise InvalidConfigError(f"{_where(settings)} has mergeType and collectorType, its older name: set one of them")

@@ -1,4 +1,4 @@
-"""Which texts are numbers, everywhere: in data, in defaults of columns, in queries."""
+"""The syntax of numbers in text, everywhere: in data, in defaults of columns, in queries."""
 
 import re
 
@@ -6,9 +6,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|NaN
 
 
 def number_text(text: str) -> str:
-    """Return the text of a number without blanks around it, for int, float or Decimal to read; raises ValueError.
+    """Return the text of a number without surrounding blanks, for int, float or Decimal to parse; raises ValueError.
 
-    These would take more by themselves: `1_000`, digits of any script, `inf`.
+    By themselves these would accept more: `1_000`, digits of any script, `inf`.
 
     >>> number_text(" 1.5e3 ")
     '1.5e3'

@@ -1,14 +1,15 @@
 """One reader and one writer for every JSON document that users declare.
 
-A section of a document is a frozen dataclass whose fields are made by `key(...)`: JSON key, shape of the value,
-default. `read_document` turns JSON into such an object, collects *all* problems with their JSON pointers before it
-raises, and reports keys that nobody declared; `write_section` is its inverse. No section has reading code of its own.
+A section of a document is a frozen dataclass whose fields are made by `key(...)`: JSON key, shape of the value, default.
+`read_document` parses JSON into such an object, collects *all* problems with their JSON pointers before it raises, and
+reports undeclared keys; `write_section` is its inverse. No section has its own parsing code.
 
-A key that is absent, null or the empty string says the default, and a required one has to say something: forms and tools
-write `""` for what was not filled in. Lists leave empty strings out, and so do maps of anything but text.
+A key that is absent, null or the empty string has its default, and a required one must have a value: forms and tools
+write `""` for fields that were not filled in. Empty strings in lists are dropped, and so are those in maps of other types
+than text.
 
-Scalars that have a default are always written, so that the effective value can be read; lists, maps and sections that are
-empty by default are written when they are not.
+Scalars with a default are always written, so that the effective value is visible; lists, maps and sections that are empty
+by default are written only if they are not.
 """
 
 import dataclasses
@@ -32,10 +33,10 @@ E = TypeVar("E", bound=Enum)
 
 @dataclass(frozen=True)
 class Parsed(Generic[T]):
-    """What was read, and the keys that mean nothing to Gamay.
+    """A parsed value, and the keys that Gamay does not know.
 
-    unrecognized: JSON pointer -> value, as in the `unrecognizedProperties` of a controller's answer.
-    suggestions: JSON pointer -> the nearest known key, for those unrecognized keys that look like a slip.
+    unrecognized: JSON pointer -> value, as in the `unrecognizedProperties` of a controller's response.
+    suggestions: JSON pointer -> the nearest known key, for unrecognized keys that look like a typo.
     """
 
     value: T
@@ -46,14 +47,14 @@ class Parsed(Generic[T]):
 # --- text to JSON -----------------------------------------------------------------------------------------------
 
 
-# documents that Gamay reads have a dozen
+# documents that Gamay reads have about a dozen
 _LEVELS_MAX = 100
 
 
 def load_json(text: str | bytes, what: str = "document") -> Any:
-    """Return the JSON value of `text`.
+    """Parse JSON text.
 
-    Raises InvalidConfigError for bad syntax, NaN, a key written twice, and more levels or digits than any document needs.
+    Raises InvalidConfigError for bad syntax, NaN, a duplicate key, and more levels or digits than any document needs.
     """
 
     def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def load_json(text: str | bytes, what: str = "document") -> Any:
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidConfigError(f"the {what} is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except ValueError as error:  # Python refuses to read them, for that takes the square of their number in time
+    except ValueError as error:  # Python refuses to parse them, as that takes time quadratic in the number of digits
         raise InvalidConfigError(f"the {what} has a number of thousands of digits; write it as a string") from error
     except RecursionError:
         raise _too_deep(what) from None
@@ -85,7 +86,7 @@ def load_json(text: str | bytes, what: str = "document") -> Any:
 
 
 def _too_deep(what: str) -> InvalidConfigError:
-    return InvalidConfigError(f"the {what} has lists or objects in each other to more than {_LEVELS_MAX} levels")
+    return InvalidConfigError(f"the {what} has lists or objects nested more than {_LEVELS_MAX} levels deep")
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
@@ -95,11 +96,11 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(one, levels - 1) for one in within)
 
 
-# --- where we are while reading -------------------------------------------------------------------------------------
+# --- the current position ------------------------------------------------------------------------------------
 
 
 class BadValueError(Exception):
-    """Values that do not fit, one sentence each; whoever reads several values gathers those of all of them."""
+    """Invalid values, one sentence each; a reader of several values collects the sentences of all."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -108,23 +109,23 @@ class BadValueError(Exception):
 
 @dataclass(frozen=True)
 class At:
-    """A place in the document being read: its JSON pointer, and where to note keys that nobody declared."""
+    """A position in the document being read: its JSON pointer, and where to record undeclared keys."""
 
     pointer: str = ""
     unrecognized: dict[str, Any] = field(default_factory=dict)
     suggestions: dict[str, str] = field(default_factory=dict)
 
     def child(self, step: str | int) -> "At":
-        """Return the place of a key or list position below this one."""
+        """Return the position of a key or list index below this one."""
         escaped = str(step).replace("~", "~0").replace("/", "~1")
         return At(f"{self.pointer}/{escaped}", self.unrecognized, self.suggestions)
 
     def says(self, problem: str) -> BadValueError:
-        """Return the error of this place, to be raised."""
+        """Return the error for a problem at this position, to be raised."""
         return BadValueError([f"{self.pointer}: {problem}" if self.pointer else problem])
 
     def bad(self, value: Any, expected: str) -> BadValueError:
-        """Return the error of a value that is not what is expected here, to be raised."""
+        """Return the error for a value other than expected, to be raised."""
         shown = json.dumps(value, default=str)
         if len(shown) > 80:
             shown = shown[:77] + "..."
@@ -132,7 +133,7 @@ class At:
 
 
 def _gather(reads: Iterable[tuple[K, Callable[[], T]]]) -> dict[K, T]:
-    """Do all the reads before raising, once, with the problems of all."""
+    """Perform all reads, then raise once, with the problems of all."""
     results: dict[K, T] = {}
     problems: list[str] = []
     for name, read in reads:
@@ -150,12 +151,11 @@ def _gather(reads: Iterable[tuple[K, Callable[[], T]]]) -> dict[K, T]:
 
 @dataclass(frozen=True)
 class Form:
-    """What values of a shape look like, for descriptions of documents (`gamay.model.json_schema`).
+    """The form of the values of a shape, for descriptions of documents (`gamay.model.json_schema`).
 
     kind: `any`, `text` (or a scalar for it), `string`, `flag`, `integer`, `number`, `choice`, `list`, `map`, `section`,
-    or `either` of several forms. names: of a choice; of a section those of its required keys that may be missing here.
-    items: the form of what a list or a map holds, or those of `either`. cls: of a section.
-    """
+    or `either` of several forms. names: of a choice; of a section its required keys that may be missing here. items: the
+    form of the elements of a list or a map, or the alternatives of `either`. cls: of a section."""
 
     kind: str
     names: tuple[str, ...] = ()
@@ -168,7 +168,7 @@ ANYTHING = Form("any")
 
 @dataclass(frozen=True)
 class Shape(Generic[T]):
-    """How a value is read from JSON and written back. takes_empty: whether the empty string is a value of a key, too."""
+    """How a value is read from JSON and written back. takes_empty: whether the empty string is a valid value, too."""
 
     read: Callable[[Any, At], T]
     write: Callable[[T], Any]
@@ -249,11 +249,11 @@ FLAG: Shape[bool] = Shape(_read_flag, _same, form=Form("flag"))
 INTEGER: Shape[int] = Shape(_read_integer, _same, form=Form("integer"))
 INTEGER_TEXT: Shape[int] = Shape(_read_integer, str, form=Form("integer"))  # a number that the format writes as a string
 NUMBER: Shape[float] = Shape(_read_number, _write_number, form=Form("number"))
-VERBATIM: Shape[Any] = Shape(_read_verbatim, _same)  # any JSON, kept as it is
+VERBATIM: Shape[Any] = Shape(_read_verbatim, _same)  # any JSON, kept unchanged
 
 
 def choice(*names: str) -> Shape[str]:
-    """One of some names, in any case; read as the name given here."""
+    """Return the shape of one of some names, case-insensitive; read as the name given here."""
     by_folded = {name.lower(): name for name in names}
 
     def read(value: Any, at: At) -> str:
@@ -266,13 +266,13 @@ def choice(*names: str) -> Shape[str]:
 
 
 def member(enum: type[E]) -> Shape[E]:
-    """A member of an enum, by its value, in any case."""
+    """Return the shape of a member of an enum, by its value, case-insensitive."""
     names = choice(*(str(m.value) for m in enum))
     return Shape(lambda value, at: enum(names.read(value, at)), lambda m: m.value, form=names.form)
 
 
 def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
-    """A list, read as a tuple."""
+    """Return the shape of a list, read as a tuple."""
 
     def read(value: Any, at: At) -> tuple[T, ...]:
         if not isinstance(value, list):
@@ -284,7 +284,7 @@ def list_of(item: Shape[T]) -> Shape[tuple[T, ...]]:
 
 
 def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
-    """An object with free keys."""
+    """Return the shape of an object with free keys."""
 
     def read(value: Any, at: At) -> Mapping[str, T]:
         if not isinstance(value, dict):
@@ -298,7 +298,7 @@ def map_of(item: Shape[T]) -> Shape[Mapping[str, T]]:
 
 
 def section(cls: type[T]) -> Shape[T]:
-    """An object with the keys that the dataclass declares."""
+    """Return the shape of an object with the keys that the dataclass declares."""
     return Shape(lambda value, at: _read_section(cls, value, at), write_section, form=Form("section", cls=cls))
 
 
@@ -326,8 +326,8 @@ class Key:
 def key(name: str, shape: Shape[Any], default: Any = None, *, aliases: Sequence[str] = (), always: bool = False) -> Any:
     """Declare a dataclass field that is read from and written to the JSON key `name`.
 
-    default: REQUIRED makes the key's absence a problem. aliases: older names, read when `name` is absent, never written.
-    always: write the key even when its value and its default are an empty list or map.
+    default: REQUIRED makes the key's absence a problem. aliases: older names, read if `name` is absent, never written.
+    always: write the key even if its value and its default are an empty list or map.
     """
     described = Key(name, shape, tuple(aliases), default is REQUIRED, always or default is None or default is REQUIRED)
     if default is EMPTY_MAP:
@@ -341,7 +341,7 @@ def keys_of(cls: type) -> dict[str, Key]:
 
 
 def read_document(cls: type[T], document: Any, what: str) -> Parsed[T]:
-    """Read a whole document; raise InvalidConfigError listing every problem in it."""
+    """Parse a whole document; raise InvalidConfigError listing every problem in it."""
     at = At()
     try:
         return Parsed(section(cls).read(document, at), at.unrecognized, at.suggestions)

@@ -1,4 +1,4 @@
-"""The aggregate functions that many queries use, not most; importing this module registers them."""
+"""The aggregate functions that many, but not most, queries use; importing this module registers them."""
 
 from gamay.functions.aggregate.percentile import digest, quantile_digest
 from gamay.functions.aggregate.sketch import hll

@@ -1,4 +1,4 @@
-"""The aggregate functions that few queries use: one module for each family; importing this module registers them all."""
+"""The aggregate functions that few queries use, one module for each family; importing this module registers them all."""
 
 import importlib
 

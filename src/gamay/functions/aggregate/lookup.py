@@ -1,4 +1,4 @@
-"""Numbers behind dictionary ids: the value of each id, and sums over rows of ids."""
+"""The numbers of dictionary ids: the value of each id, and sums over rows of ids."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +10,14 @@ from gamay.functions.vector import Values, Vector
 from gamay.kernels.group.aggregation import total_coded, total_coded_kept, total_ids, total_ids_kept
 from gamay.model.types import DataType
 
-# so that the lookups of a thousand columns take no more than 32 MiB
+# limits the lookups of a thousand columns to 32 MiB
 _KEPT_ENTRIES_MAX = 1 << 12
 
 INTEGERS = frozenset({DataType.INT, DataType.LONG, DataType.BOOLEAN, DataType.TIMESTAMP})
 
 
 def numbers(data_type: DataType, values: Values) -> Array:
-    """Return values of a type with an order of numbers as an ndarray that compiled loops take."""
+    """Return values of a numeric type, BOOLEAN or TIMESTAMP, as an ndarray that compiled loops accept."""
     array: Array = values
     if data_type is DataType.BIG_DECIMAL:
         return array.astype(np.float64)
@@ -41,10 +41,10 @@ def largest_magnitude(values: Array) -> int:
 class Lookup:
     """The numbers of one dictionary.
 
-    dictionary: the values that it was made of. values: that of each id, int64 or float64. magnitude: the largest absolute
-    value of integers, else 0. step: what each value is above the one before, where that is always the
-    same (as in counts and ages that all occur); sums of values are then sums of ids, of which no value is looked up.
-    ascends: whether order of ids is order of values.
+    dictionary: the values that it was made from. values: the value of each id, int64 or float64. magnitude: the largest
+    absolute value of integers, else 0. step: the common difference of consecutive values (as in counts and ages that all
+    occur), None if there is none; sums of values then follow from sums of ids, without lookups. ascends: whether values
+    ascend with their ids.
     """
 
     dictionary: Values
@@ -55,7 +55,7 @@ class Lookup:
 
     @staticmethod
     def of(dictionary: Vector) -> "Lookup":
-        """Look up the values of a dictionary of numbers; what a small one of a segment gives is kept with it."""
+        """Return the lookup of a dictionary of numbers; that of a small segment dictionary is cached in it."""
         if dictionary.derived is None or len(dictionary) > _KEPT_ENTRIES_MAX:
             return Lookup._made_of(dictionary)
         kept: Lookup | None = dictionary.derived.get("lookup")
@@ -84,14 +84,14 @@ class Lookup:
         return len(ids) * int(self.values[0]) + self.step * int(total_ids(ids))
 
     def total_kept(self, ids: Array, mask: Array, kept: int) -> Any:
-        """Return the sum of the values of those ids whose `mask` (uint8) is 1, not 0; kept: how many they are."""
+        """Return the sum of the values of those ids whose `mask` (uint8) is 1, not 0; kept: the number of ones."""
         if self.step is None:
             return total_coded_kept(ids, mask, self.values)
         return kept * int(self.values[0]) + self.step * int(total_ids_kept(ids, mask))
 
 
 def _common_step(values: Array, ascends: bool) -> int | None:
-    """Return the difference between neighbours in integers, if there is but one; ascends: each is above the one before."""
+    """Return the common difference of consecutive integers, None if they differ; ascends: whether the values ascend."""
     if len(values) == 0:
         return None
     if len(values) == 1:

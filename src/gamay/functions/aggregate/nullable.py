@@ -1,9 +1,9 @@
-"""With null handling on, an aggregate passes over the rows in which an argument is null, and of no row it is null.
+"""Null handling of aggregates: rows in which an argument is null are skipped, and without any row the result is null.
 
-A list without values is nothing to aggregate, as null.
+An empty multi-value list counts as null.
 
-One wrapper does it for every aggregate: it drops the rows before the aggregate sees them and remembers which groups have
-had one, so that no aggregate needs to know of nulls. Totals of single values, the most common, are kept by `NullableTotals`.
+One wrapper does this for every aggregate: it drops the rows before the aggregate sees them and records which groups had
+rows, so that aggregates need not know of nulls. Totals of single values, the most common, are kept by `NullableTotals`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from gamay.kernels.group.aggregation import mark_ids
 
 @dataclass(slots=True)
 class NullableState:
-    """seen: uint8 [num_groups], 1 where a row was not null."""
+    """The state of the inner aggregate. seen: uint8 [num_groups], 1 if a row was not null."""
 
     inner: State
     seen: Array
@@ -33,7 +33,7 @@ class NullableState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NullablePartial:
-    """seen: bool, one for each group: whether there was a row to aggregate."""
+    """The partial of the inner aggregate. seen: bool [num_groups], whether the group had a row to aggregate."""
 
     inner: Partial
     seen: Array
@@ -43,7 +43,7 @@ class NullablePartial:
 class NullSkipping:
     """An aggregate of the rows in which no argument is null.
 
-    of_nothing_is_null: whether the result for no rows is null; else it is the aggregate's own: counts are 0.
+    of_nothing_is_null: whether the result without rows is null; otherwise it is the aggregate's own, as 0 for counts.
     """
 
     inner: Aggregate
@@ -51,20 +51,20 @@ class NullSkipping:
 
     @cached_property
     def traits(self) -> AggregateTraits:
-        """Those of the inner aggregate; metadata knows of nulls, so no dictionary stands for the rows."""
+        """The inner aggregate's, except that a dictionary cannot replace the rows, as it does not know of nulls."""
         known = self.inner.traits
         kind = self.inner if known.state_kind is None else known.state_kind
         return replace(known, state_kind=("without nulls", kind), is_of_distinct_values=False)
 
     def sharing_with(self, other: "NullSkipping") -> "NullSkipping":
-        """Return the aggregate whose state serves both; their kinds are equal."""
+        """Return the aggregate whose state serves both, which have equal kinds."""
         if not isinstance(self.inner, Numeric) or not isinstance(other.inner, Numeric):
             return self
         return replace(self, inner=replace(self.inner, needs=self.inner.needs | other.inner.needs))
 
     @property
     def totals(self) -> Numeric | None:
-        """The inner aggregate, where it is computed from totals of single values, so that the state is `NullableTotals`."""
+        """The inner aggregate if it uses totals of single values, so that the state is `NullableTotals`; else None."""
         inner = self.inner
         return inner if isinstance(inner, Numeric) and not inner.is_multi_value else None
 
@@ -107,7 +107,7 @@ class NullSkipping:
         state.update_kept(mask, kept, nulls, self._summed(operand))
 
     def _summed(self, operand: Operand) -> Operand | None:
-        """COUNT(x) counts rows: it has x only to know which rows are null."""
+        """Return the values to sum; None for COUNT(x), which has x only to know which rows are null."""
         return None if self.inner == COUNT_ROWS else operand
 
     def combine(self, state: State, other: State) -> State:
@@ -146,7 +146,7 @@ class NullSkipping:
 
 
 def _null_rows(args: Sequence[Operand], num_rows: int) -> "np.ndarray[Any, np.dtype[np.bool_]] | None":
-    """Return the rows in which any argument is null; None when there is none."""
+    """Return the rows in which any argument is null; None if there are none."""
     if any(map(_is_null_constant, args)):
         return np.ones(num_rows, np.bool_)
     nulls = union_nulls(args)
@@ -154,7 +154,7 @@ def _null_rows(args: Sequence[Operand], num_rows: int) -> "np.ndarray[Any, np.dt
 
 
 def _without_values(args: Sequence[Operand], nulls: Array | None) -> Array | None:
-    """Return the rows that are null or whose list is empty, as what valueIn leaves may be; None when there is none."""
+    """Return the rows that are null or whose list is empty, as after valueIn; None if there are none."""
     for arg in args:
         if not isinstance(arg, Scalar) and arg.offsets is not None:
             empty = np.diff(arg.offsets) == 0

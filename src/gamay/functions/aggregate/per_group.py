@@ -1,6 +1,6 @@
-"""Aggregates of one sketch object for each group, as libraries make them; a `SketchKind` tells what is done with these.
+"""Aggregates of one library-made sketch object per group; a `SketchKind` adapts them.
 
-Every object has a method `serialize`, which gives bytes.
+Every sketch object has a method `serialize`, which returns bytes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from gamay.functions.vector import EncodedVector, Operand, Vector
 
 S = TypeVar("S")
 
-Sketches: TypeAlias = list[Any]  # the sketch of each group, None where there is nothing
+Sketches: TypeAlias = list[Any]  # the sketch of each group, None for empty groups
 
 
 class SketchKind(Protocol[S]):
@@ -26,24 +26,24 @@ class SketchKind(Protocol[S]):
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether merging a sketch twice is the same as merging it once."""
+        """Whether merging a sketch twice is equivalent to merging it once."""
         ...
 
     def allocate(self, num_groups: int) -> "SketchState":
-        """Return the state of groups that have seen no row yet."""
+        """Return an empty state."""
         ...
 
     def merged(self, own: S | None, others: Iterable[S]) -> S:
-        """Return the union of one sketch or more; only `own`, where there is one, may be changed."""
+        """Return the union of one or more sketches; may modify `own`, but no other."""
         ...
 
     def parse(self, data: bytes) -> S:
-        """Read a sketch; raises QueryError 200 for bytes that are none."""
+        """Deserialise a sketch; raises QueryError 200 for invalid bytes."""
         ...
 
 
 class SketchState:
-    """The sketch of each group. As it is, it merges serialised sketches; kinds that are made of values extend `add`."""
+    """The sketch of each group. This class merges serialised sketches; kinds built from values override `add`."""
 
     def __init__(self, kind: SketchKind[Any], num_groups: int) -> None:
         self._kind = kind
@@ -59,7 +59,7 @@ class SketchState:
         self.add(np.zeros(len(values), np.int64) if groups is None else groups.astype(np.int64), values)
 
     def add(self, groups: Array, values: Vector | EncodedVector) -> None:
-        """Add single values, here sketches as BYTES; empty bytes hold nothing. groups: int64, of each."""
+        """Add single values, here sketches as BYTES; empty bytes are an empty sketch. groups: int64, of each value."""
         rows = (values.decode() if isinstance(values, EncodedVector) else values).values.to_pylist()
         pairs: Iterable[tuple[int, bytes]] = zip(groups.tolist(), rows, strict=True)
         parse = self._kind.parse
@@ -85,7 +85,7 @@ class SketchState:
 
 @dataclass(frozen=True, slots=True)
 class SketchPerGroup(KeepsState, Generic[S]):
-    """Aggregate of a sketch for each group. State and partial hold a list of them, None where there is nothing."""
+    """Aggregate of a sketch for each group. State and partial hold a list of sketches, None for empty groups."""
 
     kind: SketchKind[S]
     result: Callable[[list[S | None]], Vector]

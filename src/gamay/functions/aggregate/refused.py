@@ -1,4 +1,4 @@
-"""TIMESERIESAGGREGATE: a part of time-series queries in Pinot; the name is known, and a call says what to do instead."""
+"""TIMESERIESAGGREGATE: a part of Pinot's time-series queries; a call is refused with a hint what to write instead."""
 
 from collections.abc import Sequence
 from typing import NoReturn

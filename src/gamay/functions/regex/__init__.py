@@ -1,5 +1,5 @@
-"""Regular expressions of users, in the syntax of java.util.regex, matched with bounded effort.
+"""Users' regular expressions, in the syntax of java.util.regex, matched with bounded effort.
 
-In: a pattern and texts. Out: which texts match, what a match covers, texts with matches replaced. Start at `matching`;
+Input: a pattern and texts. Output: which texts match, what a match covers, texts with matches replaced. Start at `matching`;
 `java_syntax` translates patterns.
 """

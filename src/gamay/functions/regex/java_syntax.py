@@ -1,8 +1,8 @@
-r"""Regular expressions as java.util.regex.Pattern reads them, rewritten for Python's `re` or for RE2.
+r"""Translation of regular expressions from java.util.regex.Pattern's syntax to that of Python's `re` or RE2.
 
 Most of the syntax is the same. Rewritten are quotes (`\Q…\E`), unions and intersections of classes (`[a-z&&[^b]]`),
 properties (`\p{Lu}`, `\p{IsGreek}`), escapes of single characters, ends of the text, named groups and references to them,
-and flags in the middle (`a(?i)b`). Where a pattern needs look-ahead for that, RE2 will not take what comes out.
+and inline flags (`a(?i)b`). If the translation needs look-ahead, RE2 rejects it.
 """
 
 import re
@@ -31,7 +31,7 @@ _POSIX_CLASSES = {
     "XDigit": "0-9a-fA-F",
     "Space": r" \t\n\x0B\f\r",
 }
-# binary properties of Unicode, as sets of RE2
+# binary Unicode properties, as sets in RE2's syntax
 _BINARY_PROPERTIES = {
     "alphabetic": r"\p{L}\p{Nl}",
     "letter": r"\p{L}",
@@ -67,9 +67,9 @@ _SPECIAL_IN_CLASS = frozenset(r"[]&~|^-\\")
 
 @remembered()
 def java_regex(pattern: str, *, for_re2: bool = False) -> str:
-    """Return a pattern of Java's in the syntax of Python's `re`, or of RE2 for conditions (a match may reach further there).
+    """Translate a Java pattern to the syntax of Python's `re`, or of RE2 for conditions (where a match may extend further).
 
-    Raises re.error for some of what is no pattern; the rest is left to whoever compiles the result.
+    Raises re.error for some invalid patterns; others fail when the result is compiled.
 
     >>> java_regex("[a-z&&[^b]]+(?<n>x)")
     '(?:(?=[a-z])[^b])+(?P<n>x)'
@@ -81,13 +81,13 @@ def java_regex(pattern: str, *, for_re2: bool = False) -> str:
 
 
 def has_unicode_flag(pattern: str) -> bool:
-    """Tell whether a pattern turns on `u` or `U` somewhere: case, and classes such as `\\w`, of all of Unicode."""
+    """Return whether a pattern turns on `u` or `U` somewhere: Unicode case folding, and Unicode classes such as `\\w`."""
     return any({"u", "U"} & set(flags["on"]) for flags in _FLAGS.finditer(pattern))
 
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """A set of characters: what stands between brackets, and expressions of one character that brackets cannot hold."""
+    """A set of characters: members between brackets, and one-character expressions that brackets cannot hold."""
 
     members: str
     others: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class _Set:
         return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})" if parts else "(?!)"
 
     def negated(self) -> "_Set":
-        """Return the set of all other characters."""
+        """Return the complement of the set."""
         if self.others or not self.members:
             return _Set("", (rf"(?:(?!{self.text})[\s\S])",))
         return _Set("", (f"[^{self.members}]",))
@@ -109,17 +109,17 @@ def _union(sets: "list[_Set]") -> _Set:
 
 
 class _Reader:
-    """Goes through a pattern once."""
+    """Single-pass translator of a pattern."""
 
     def __init__(self, pattern: str, for_re2: bool) -> None:
         self._pattern = pattern
         self._at = 0
         self._for_re2 = for_re2
-        # with the flag `m` somewhere, `$` is the end of a line, which all three read alike
+        # with the flag `m` somewhere, `$` is the end of a line, which all three engines treat alike
         self._has_lines = any("m" in flags["on"] for flags in _FLAGS.finditer(pattern))
 
     def parts(self) -> Iterator[str]:
-        # flags that hold from somewhere within a group up to its end, for each open group; `|` does not end them
+        # inline flags that apply up to the end of each open group; `|` does not end them
         scopes: list[list[str]] = [[]]
         while self._at < len(self._pattern):
             char = self._pattern[self._at]
@@ -150,19 +150,19 @@ class _Reader:
             elif char == "$" and not self._has_lines:
                 yield self._end()
             elif char == "{" and not _QUANTIFIER.match(self._pattern, self._at - 1):
-                yield r"\{"  # the engine would read more than quantifiers into it
+                yield r"\{"  # the engine would accept more as quantifiers
             else:
                 yield char
         yield ")" * len(scopes[-1])
 
     def _flags(self, flags: "re.Match[str]") -> str:
-        """Return the beginning of a group with some flags; there is no need of `d`, and `u` stands for `U` as well."""
+        """Return the start of a group with flags; `d` is dropped, and `u` stands for `U` as well."""
         on = "".join(dict.fromkeys(flags["on"].replace("d", "").replace("U", "u")))
         off = re.sub("[duU]", "", flags["off"] or "")
         return f"(?{on}{'-' if off else ''}{off}:"
 
     def _group(self) -> str:
-        """Return the beginning of the group behind whose parenthesis the reader is."""
+        """Return the start of the group whose parenthesis was just read."""
         name = _GROUP_NAME.match(self._pattern, self._at - 1)
         if name is None:
             return "("
@@ -170,14 +170,14 @@ class _Reader:
         return "(?P<"
 
     def _end(self) -> str:
-        """Return what stands for the end of the text, or of its last line."""
+        """Return the expression for the end of the text, or of its last line."""
         line_end = rf"(?:\r\n|[{self._ranges(_LINE_ENDS)}])?"
         return rf"{line_end}\z" if self._for_re2 else rf"(?={line_end}\Z)"
 
     # -- escapes
 
     def _escape(self) -> str:
-        """Return the escape that the reader is at, outside of classes, and pass over it."""
+        """Translate the escape at the current position, outside classes, and advance past it."""
         named = self._set_escape()
         if named is not None:
             return named.text
@@ -196,14 +196,14 @@ class _Reader:
         return self._character_escape()
 
     def _quoted(self) -> str:
-        r"""Return the text between `\Q` and `\E`, and pass over them."""
+        r"""Return the text between `\Q` and `\E`, and advance past them."""
         end = self._pattern.find("\\E", self._at + 2)
         end = len(self._pattern) if end < 0 else end
         text, self._at = self._pattern[self._at + 2 : end], end + 2
         return text
 
     def _character_escape(self) -> str:
-        """Return an escape that is the same in and out of classes."""
+        """Translate an escape that is the same inside and outside classes."""
         code = _CODE.match(self._pattern, self._at)
         if code is None:
             escape = self._pattern[self._at : self._at + 2]
@@ -228,14 +228,14 @@ class _Reader:
         return f"\\x{{{code:X}}}" if self._for_re2 else f"\\U{code:08X}"
 
     def _ranges(self, ranges: "tuple[tuple[int, int], ...]") -> str:
-        """Return ranges of codes as members of a class."""
+        """Return ranges of code points as members of a class."""
         return "".join(
             self._character(low) if low == high else f"{self._character(low)}-{self._character(high)}"
             for low, high in ranges
         )
 
     def _set_escape(self) -> _Set | None:
-        """Return the set that the escape at the reader stands for, and pass over it; None for another escape."""
+        """Return the set for the escape at the current position, and advance past it; None for other escapes."""
         named = _PROPERTY.match(self._pattern, self._at)
         if named is not None:
             self._at = named.end()
@@ -249,7 +249,7 @@ class _Reader:
         return known if short["kind"].islower() else known.negated()
 
     def _property(self, name: str) -> str:
-        r"""Return the members of the class that `\p{name}` is."""
+        r"""Return the members of the class `\p{name}`."""
         if name in _POSIX_CLASSES:
             return _POSIX_CLASSES[name]
         plain = re.sub("^(?:Is|java)", "", name)
@@ -268,7 +268,7 @@ class _Reader:
     # -- classes
 
     def _class(self) -> _Set:
-        """Return the class that begins at the reader, and pass over it."""
+        """Translate the class that begins at the current position, and advance past it."""
         begin = self._at
         self._at += 1
         is_negated = self._pattern.startswith("^", self._at)
@@ -292,7 +292,7 @@ class _Reader:
         return whole.negated() if is_negated else whole
 
     def _members(self) -> str:
-        """Return the character or range of a class that the reader is at, and pass over it."""
+        """Return the character or range of a class at the current position, and advance past it."""
         if self._pattern.startswith("\\Q", self._at):
             return "".join(map(_escaped_in_class, self._quoted()))
         first = self._member()
@@ -321,7 +321,7 @@ def _intersection(sets: "list[_Set]") -> _Set:
 
 @remembered()
 def _ranges_of(members: str) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of code points that members of a class of RE2 stand for; raises ArrowInvalid when it knows none."""
+    """Return the ranges of code points that a class of RE2 matches; raises ArrowInvalid if RE2 does not know it."""
     codes = np.delete(np.arange(_HIGHEST + 1, dtype=np.uint32), _SURROGATES)
     text = codes.astype("<u4").tobytes().decode("utf-32-le").encode()
     ends = np.cumsum(1 + (codes > 0x7F) + (codes > 0x7FF) + (codes > 0xFFFF), dtype=np.int32)  # of each one's UTF-8

@@ -1,4 +1,4 @@
-"""The texts that stand between the % of a LIKE pattern, looked for by a kernel."""
+"""The texts between the % of a LIKE pattern, searched by a kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _CASE_BIT = 0x20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LikeParts:
-    """What stands between the % of a LIKE pattern, as `gamay.kernels.text.texts.match_parts` takes it."""
+    """The texts between the % of a LIKE pattern, as `gamay.kernels.text.texts.match_parts` takes them."""
 
     parts: Any
     ignored: Any
@@ -25,7 +25,7 @@ class LikeParts:
 
     @staticmethod
     def of(texts: Sequence[str], is_begin_fixed: bool, is_end_fixed: bool, *, ignore_case: bool) -> "LikeParts":
-        """Return parts, none of them empty, in the form of the kernel; in lower case, if case is to be ignored."""
+        """Return non-empty parts in the kernel's form; in lower case if case is ignored."""
         parts = [text.encode() for text in texts]
         bounds = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=bounds[1:])
@@ -35,7 +35,7 @@ class LikeParts:
         return LikeParts(joined, ignored, bounds, is_begin_fixed, is_end_fixed)
 
     def holds(self, values: Values) -> Any:
-        """Tell which texts hold the parts one after the other: bool [n]."""
+        """Return which texts contain the parts one after the other: bool [n]."""
         offsets, data = binary_buffers(values)
         found = np.empty(len(values), np.bool_)
         match_parts(data, offsets, self.parts, self.ignored, self.bounds, self.is_begin_fixed, self.is_end_fixed, found)

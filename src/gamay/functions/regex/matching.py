@@ -1,8 +1,9 @@
-"""Matching of Java patterns: with RE2 where it can, else with a backtracking engine under a time limit.
+"""Matching of Java patterns: with RE2 where possible, else with a backtracking engine under a time limit.
 
 RE2 (in Arrow) takes time linear in the text and matches whole columns. It lacks look-around, back references and possessive
 quantifiers; patterns that use these go to the `regex` module, one text at a time. Python's own `re` is not used to match: it
-backtracks without a limit and holds the interpreter's lock meanwhile, so a pattern such as `(a*)*b` could stall a process.
+quantifiers; patterns that use these are matched by the `regex` module, one text at a time. Python's own `re` is not used: it
+backtracks without a limit and holds the interpreter's lock, so that a pattern such as `(a*)*b` could stall a process.
 """
 
 import re
@@ -26,33 +27,33 @@ Match: TypeAlias = Any
 """A `regex.Match`: the same interface as `re.Match`."""
 
 CHARS_MAX = 32_768
-"""The longest pattern: reading one takes the square of what stands in its brackets, 0.3 s for one as long."""
+"""The maximum length of a pattern: parsing takes quadratic time in the length of its brackets, 0.3 s at this length."""
 PATTERN_CHARS_MAX = 10_000
-"""The longest pattern for the backtracking engine, which takes 20 microseconds of compiling for each character."""
+"""The maximum length of a pattern for the backtracking engine, which takes 20 µs per character to compile."""
 REPEATS_MAX = 100_000
-"""How large a pattern may be with its counted repeats written out: the engine takes about 400 bytes for each element."""
+"""The maximum size of a pattern with its counted repeats expanded: the engine takes about 400 bytes for each element."""
 MATCH_SECONDS_MAX = 30.0
-"""Processor time for matching one text, where no query's deadline ends it before."""
+"""The maximum processor time for matching one text, if the query's deadline does not end it before."""
 _SHOWN_CHARS = 200
 _FIRST_LIMIT_S = 0.05
 _LIMIT_GROWTH = 1.5
 _RE2_GROUPS_MAX = 9
 _CAPTURED = "captured"
-# what RE2's syntax consists of here: escapes, classes, and groups that capture
+# the parts of RE2's syntax that matter here: escapes, classes, and capturing groups
 _RE2_PIECES = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P<\w+>", re.DOTALL)
 LITERAL = _ops.LITERAL
-"""The operator of a character in the tree of a pattern."""
+"""The operator of a literal character in the parse tree of a pattern."""
 _REPEATS = (_ops.MAX_REPEAT, _ops.MIN_REPEAT, _ops.POSSESSIVE_REPEAT)
 
 
 class JavaPattern:
-    """A pattern in Java's syntax that one text after the other is matched against.
+    """A pattern in Java's syntax that is matched against texts one by one.
 
-    The methods that match raise QueryError when the query ends meanwhile, and 150 when one text takes `MATCH_SECONDS_MAX`.
+    The matching methods raise QueryError if the query ends meanwhile, and 150 if one text takes `MATCH_SECONDS_MAX`.
     """
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        """Raise QueryError 150 where `pattern` is no pattern, or one that is too large."""
+        """Raise QueryError 150 if `pattern` is invalid or too large."""
         check_length(pattern)
         self.pattern = pattern
         self._ignore_case = ignore_case
@@ -63,16 +64,16 @@ class JavaPattern:
         except (re.error, OverflowError, RecursionError) as error:
             raise _no_pattern(pattern, error) from None
         if repeats > REPEATS_MAX:
-            raise _no_pattern(pattern, f"its repeats amount to {repeats:,} elements, of at most {REPEATS_MAX:,}")
+            raise _no_pattern(pattern, f"its repeats expand to {repeats:,} elements, at most {REPEATS_MAX:,} are allowed")
 
     @property
     def groups(self) -> int:
-        """How many groups it captures."""
+        """The number of capturing groups."""
         return int(self.tree.state.groups) - 1
 
     @property
     def groupindex(self) -> Mapping[str, int]:
-        """The numbers of named groups."""
+        """The numbers of named groups, by name."""
         return dict(self.tree.state.groupdict)
 
     @cached_property
@@ -82,7 +83,7 @@ class JavaPattern:
         import regex  # only patterns beyond RE2 pay for it
 
         try:
-            # the engine does not turn `u` on within a group only
+            # the engine does not turn on `u` for a single group
             characters = regex.UNICODE if has_unicode_flag(self.pattern) else regex.ASCII
             return regex.compile(self._translated, characters | (regex.IGNORECASE if self._ignore_case else 0))
         except (regex.error, OverflowError, RecursionError) as error:
@@ -93,11 +94,11 @@ class JavaPattern:
         return self._within_time(self._engine.search, text)
 
     def fullmatch(self, text: str) -> Match | None:
-        """Return the match that is the whole text."""
+        """Return the match that covers the whole text."""
         return self._within_time(self._engine.fullmatch, text)
 
     def all_matches(self, text: str) -> Sequence[Match]:
-        """Return all matches from left to right, none overlapping another."""
+        """Return all non-overlapping matches from left to right."""
         matches: list[Match] = self._within_time(lambda text, timeout: [*self._engine.finditer(text, timeout=timeout)], text)
         return matches
 
@@ -106,8 +107,8 @@ class JavaPattern:
         return str(self._within_time(self._engine.sub, replacement, text))
 
     def _within_time(self, match: Callable[..., Any], *args: Any) -> Any:
-        """Match again with more time until the query ends: the engine measures the time of all threads together, and
-        cannot be asked to stop."""
+        """Retry a match with growing time limits until the query ends: the engine measures the time of all threads
+        together, and cannot be interrupted."""
         limit_s = _FIRST_LIMIT_S
         while True:
             guard.check()
@@ -121,11 +122,11 @@ class JavaPattern:
 
 
 def check_length(pattern: str) -> None:
-    """Raise QueryError 150 for a pattern that is too long to be read, LIKE's too."""
+    """Raise QueryError 150 if a pattern, also of LIKE, is too long to be parsed."""
     if len(pattern) > CHARS_MAX:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"The pattern '{_begin(pattern)}' has {len(pattern):,} characters, of at most {CHARS_MAX:,}",
+            f"The pattern '{_begin(pattern)}' has {len(pattern):,} characters, at most {CHARS_MAX:,} are allowed",
         )
 
 
@@ -138,7 +139,7 @@ def _begin(pattern: str) -> str:
 
 
 def _num_elements(tree: Any) -> int:
-    """Return how many elements a pattern has when each counted repeat is written out."""
+    """Return the number of elements of a pattern with each counted repeat expanded."""
     total = 0
     for operator, argument in tree:
         inner = sum(map(_num_elements, _parts(argument)))
@@ -161,22 +162,22 @@ def _any_element(tree: Any, holds: Callable[[Any, Any], bool]) -> bool:
 
 
 def _repeats_nothing(operator: Any, argument: Any) -> bool:
-    """Tell whether something that can be empty is repeated: RE2 may capture other groups there than Java."""
+    """Whether an element that can be empty is repeated: RE2 may capture other groups there than Java."""
     return operator in _REPEATS and argument[2].getwidth()[0] == 0
 
 
 @remembered()
 def compiled(pattern: str, ignore_case: bool = False) -> JavaPattern:
-    """Return a Java pattern to match texts one by one with; raises QueryError 150 where it is no pattern."""
+    """Return a Java pattern for matching texts one by one; raises QueryError 150 if it is invalid."""
     return JavaPattern(pattern, ignore_case)
 
 
 @remembered()
 def re2_condition(pattern: str, ignore_case: bool) -> str | None:
-    """Return the pattern for Arrow that finds the same texts, or None where RE2 does not know it or reads it differently."""
+    """Return the equivalent pattern for Arrow, or None if RE2 does not support it or interprets it differently."""
     check_length(pattern)
     if re.search(r"[*+?}]\+", pattern) or not (pattern.isascii() or ignore_case):
-        return None  # RE2 alone knows that Ä is ä in another case
+        return None  # RE2 alone folds the case of non-ASCII letters
     try:
         translated = java_regex(pattern, for_re2=True)
         pc.match_substring_regex(pa.array([""]), translated, ignore_case=ignore_case)
@@ -187,10 +188,10 @@ def re2_condition(pattern: str, ignore_case: bool) -> str | None:
 
 @remembered()
 def re2_matches(pattern: str, ignore_case: bool, group: int = 0) -> str | None:
-    """Return the pattern for Arrow whose matches and groups are the same, too; None where that is not certain.
+    """Return the pattern for Arrow with identical matches and groups; None if that is not certain.
 
-    Left out are empty matches, which engines count in different ways, and `$`, which consumes a line terminator here: that
-    makes no difference to `group` when it ends the pattern.
+    Excluded are empty matches, which engines count differently, and `$`, which consumes a line terminator here: that
+    makes no difference to `group` at the end of the pattern.
     """
     translated = re2_condition(pattern, ignore_case)
     if translated is None or "$" in pattern[: -1 if group else None] or "\\Z" in pattern:
@@ -203,18 +204,18 @@ def re2_matches(pattern: str, ignore_case: bool, group: int = 0) -> str | None:
 
 @remembered()
 def re2_counted(pattern: str) -> str | None:
-    """Return the pattern for Arrow that it counts the same matches of; None where that is not certain.
+    """Return the pattern for Arrow with an identical number of matches; None if that is not certain.
 
-    Arrow forgets what stands before a match when it looks for the next one, which matters to `^` and `\\b`.
+    Arrow drops the text before a match when it searches for the next one, which matters to `^` and `\\b`.
     """
     has_positions = _any_element(compiled(pattern).tree, lambda operator, _: operator is _ops.AT)
     return None if has_positions else re2_matches(pattern, False)
 
 
 def captured(texts: Any, translated: str, group: int) -> Any:
-    """Return what a group of the first match covers in each text, null where nothing matches; 0 is the whole match.
+    """Return what a group of the first match covers in each text, null if nothing matches; 0 is the whole match.
 
-    translated: of `re2_matches`. A group that takes no part in the match covers nothing: an empty text.
+    translated: returned by `re2_matches`. A group that does not participate in the match yields an empty text.
     """
     begin = f"(?P<{_CAPTURED}>"
     numbers = count(1)
@@ -222,6 +223,6 @@ def captured(texts: Any, translated: str, group: int) -> Any:
     def only_wanted(piece: "re.Match[str]") -> str:
         return piece[0] if piece[0][0] != "(" else begin if next(numbers) == group else "(?:"
 
-    alone = _RE2_PIECES.sub(only_wanted, translated)  # Arrow returns all groups, which must have names
+    alone = _RE2_PIECES.sub(only_wanted, translated)  # Arrow returns all groups, which must be named
     wanted = alone if group else f"{begin}{alone})"
     return in_steps(texts, wanted, lambda step: pc.struct_field(pc.extract_regex(step, wanted), _CAPTURED))

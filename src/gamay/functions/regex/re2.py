@@ -1,7 +1,7 @@
-"""RE2, in Arrow, over columns of texts: in steps, between which the query may end.
+"""RE2, in Arrow, over columns of texts: in steps, between which the query may be aborted.
 
-RE2 takes a few nanoseconds for a character as long as its automaton stays small. Where that grows beyond what RE2 keeps,
-it takes a time for each character that grows with the pattern, and nothing can stop it within a text.
+RE2 takes a few nanoseconds per character while its automaton stays small. Once that exceeds RE2's cache, the time per
+character grows with the pattern, and matching cannot be interrupted within a text.
 """
 
 from collections.abc import Callable
@@ -16,22 +16,22 @@ from gamay.base.errors import ErrorCode, QueryError
 from gamay.functions.vector import Values, concat
 
 WORK_MAX = 1_000_000_000
-"""The most that the length of a text, in bytes, and that of its pattern may multiply to: 7 s, where RE2 is at its worst."""
+"""The maximum product of the lengths of a text, in bytes, and of its pattern: 7 s in RE2's worst case."""
 _STEP_WORK = 30_000_000
-_WORST_S = 7e-9  # measured: `(?:a?a?…a?)b` against a text of a alone
+_WORST_S = 7e-9  # measured: `(?:a?a?…a?)b` against a text of `a` only
 
 
 def found(texts: Values, pattern: str, *, ignore_case: bool = False) -> Any:
-    """Tell which texts contain a match of a pattern that RE2 knows: bool [n]. Raises QueryError as `in_steps`."""
+    """Return which texts contain a match of a pattern in RE2's syntax: bool [n]. Raises QueryError as `in_steps`."""
     return in_steps(
         texts, pattern, lambda step: np.asarray(pc.match_substring_regex(step, pattern, ignore_case=ignore_case))
     )
 
 
 def in_steps(texts: Values, pattern: str, function: Callable[[Values], Values]) -> Values:
-    """Return what a function of Arrow that runs `pattern` makes of a column of texts, in its order.
+    """Apply an Arrow function that runs `pattern` to a column of texts, in steps.
 
-    Raises QueryError when the query ends meanwhile, and 150 for a text that may take longer than anybody should wait.
+    Raises QueryError if the query ends meanwhile, and 150 for a text that may take too long.
     """
     length = max(len(pattern), 1)
     work = texts.nbytes * length
@@ -43,7 +43,7 @@ def in_steps(texts: Values, pattern: str, function: Callable[[Values], Values]) 
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
             f"A pattern of {length:,} characters may take too long on a text of {longest:,} bytes; at most "
-            f"{WORK_MAX // longest:,} characters go with it",
+            f"{WORK_MAX // longest:,} characters are allowed for it",
         )
     total = int(ends[-1]) if len(ends) else 0
     cuts = np.searchsorted(ends, np.arange(0, total, _STEP_WORK // length + 1), side="right")

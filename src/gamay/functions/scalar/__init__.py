@@ -1,6 +1,6 @@
 """Scalar functions: one module for each family; importing the package registers those that most queries use.
 
-Users' own functions need the decorators `scalar` and `by_value` and the kinds of parameters from here.
+Users' own functions need the decorators `scalar` and `by_value` and the parameter kinds from here.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""CAST, and the names that types have in SQL."""
+"""CAST, and the SQL names of types."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ TYPE_NAMES: dict[str, DataType] = {
     "VARBINARY": DataType.BYTES,
     "BINARY": DataType.BYTES,
     "UUID": DataType.UUID,
-    # unsigned ones, in the narrowest type that holds all their values
+    # unsigned types, as the narrowest type that holds all their values
     "UTINYINT": DataType.INT,
     "USMALLINT": DataType.INT,
     "UINTEGER": DataType.LONG,
@@ -51,17 +51,17 @@ _ARRAY_SUFFIX = "_ARRAY"
 
 
 def type_named(function: str, name: str) -> ValueType:
-    """Return the type of a name such as `BIGINT` or `LONG_ARRAY`; raises QueryError with the nearest."""
+    """Return the type of a name such as `BIGINT` or `LONG_ARRAY`; raises QueryError that suggests the nearest."""
     upper = name.strip().upper()
     element = upper.removesuffix(_ARRAY_SUFFIX)
     if element not in TYPE_NAMES:
         known = ", ".join(dict.fromkeys(data_type.value for data_type in TYPE_NAMES.values()))
-        raise wrong(function, f"'{name}' is no type.{nearest(upper, TYPE_NAMES) or f' Use one of {known}'}")
+        raise wrong(function, f"'{name}' is not a type.{nearest(upper, TYPE_NAMES) or f' Use one of {known}'}")
     return TYPE_NAMES[element], upper.endswith(_ARRAY_SUFFIX)
 
 
 def plain_type_name(name: str) -> str:
-    """Return the name of a type that is not an alias, `LONG` for `BIGINT`; one that is not known as it is."""
+    """Resolve an alias to its type's name, `BIGINT` to `LONG`; unknown names are returned unchanged."""
     element = name.removesuffix(_ARRAY_SUFFIX)
     return TYPE_NAMES[element].value + name[len(element) :] if element in TYPE_NAMES else name
 
@@ -69,7 +69,7 @@ def plain_type_name(name: str) -> str:
 def _target(call: Call) -> ValueType:
     last = call.args[1]
     if not isinstance(last, Literal) or not isinstance(last.value, str):
-        raise wrong("cast", "the second argument is the name of a type, such as 'LONG'")
+        raise wrong("cast", "the second argument must be the name of a type, such as 'LONG'")
     return type_named("cast", last.value)
 
 
@@ -121,7 +121,7 @@ def _read(decode: Callable[[Any], LiteralValue], target: DataType) -> Callable[[
 
 
 def _whole_numbers(texts: Vector | EncodedVector, target: DataType) -> Operand:
-    """Read texts as `_within` does, most of them at the speed of arrays; a time among numbers is a mistake in data."""
+    """Parse texts as `_within` does, with array operations where possible; a time among numbers is an error in the data."""
     try:
         return convert(texts, target)
     except QueryError as error:
@@ -137,7 +137,7 @@ def _int(text: str) -> LiteralValue:
 
 
 def _within(text: str, target: DataType) -> LiteralValue:
-    """A whole number, the largest or the smallest for one that is beyond them."""
+    """Parse a whole number; one out of range becomes the nearest bound."""
     try:
         return parse_text(text, target)
     except QueryError as not_a_number:
@@ -151,7 +151,7 @@ def _within(text: str, target: DataType) -> LiteralValue:
 
 
 def _long(text: str) -> LiteralValue:
-    """A number, or a point in time as its milliseconds."""
+    """Parse a number, or a timestamp as its milliseconds."""
     try:
         return _within(text, DataType.LONG)
     except QueryError as not_a_number:
@@ -162,7 +162,7 @@ def _long(text: str) -> LiteralValue:
 
 
 _OF_CONSTANT_TEXTS: dict[DataType, Callable[[Any], LiteralValue]] = {DataType.INT: _int, DataType.LONG: _long}
-# what a cast makes of a value where functions that take another type do not
+# casts that differ from the implicit conversion of function arguments
 _SPECIAL: dict[tuple[DataType, DataType], Callable[[Any], LiteralValue]] = {
     (DataType.BYTES, DataType.BIG_DECIMAL): _read(decimal_of_bytes, DataType.BIG_DECIMAL),
     (DataType.JSON, DataType.BYTES): _read(base64_bytes, DataType.BYTES),

@@ -1,8 +1,8 @@
-"""Constants as values of the type that they are compared with: `intCol < 5.1` means `<= 5`, `intCol = 5.5` holds nowhere.
+"""Constants as values of the type that they are compared with: `intCol < 5.1` becomes `<= 5`, `intCol = 5.5` is never true.
 
-Nothing is truncated or wrapped; text is parsed. What is FLOAT is compared as float32, so that `floatCol = 1.1` finds what
-prints as 1.1, and a FLOAT constant means the decimal number that it prints as. Conditions on columns, which indexes answer,
-and on expressions, which are computed, read their constants here, so that both find the same rows.
+Nothing is truncated or wrapped; text is parsed. FLOAT is compared as float32, so that `floatCol = 1.1` matches values
+printed as 1.1, and a FLOAT constant means the decimal number that it prints as. Conditions on columns, which indexes
+answer, and on expressions, which are computed, both read their constants here, so that they match the same rows.
 """
 
 import math
@@ -27,17 +27,17 @@ INTEGER_BITS = {DataType.INT: 32, DataType.LONG: 64, DataType.TIMESTAMP: 64}
 
 @dataclass(frozen=True, slots=True)
 class Coerced:
-    """A constant in another type. `side`: where its exact value lies from `value`: -1 below, 0 at it, 1 above."""
+    """A constant in another type. `side`: where its exact value lies relative to `value`: -1 below, 0 equal, 1 above."""
 
     value: Any
     side: int = 0
 
 
 def coerced(value: LiteralValue, source: DataType, target: DataType) -> Coerced:
-    """Return the value of `target` next to a constant of type `source`, which is not NULL.
+    """Return the value of `target` nearest to a constant of type `source`, which is not NULL.
 
-    NaN stays NaN among FLOAT, DOUBLE and BIG_DECIMAL, and is above all whole numbers. Raises ValueError, which says why, for
-    what cannot be read as that type.
+    NaN stays NaN among FLOAT, DOUBLE and BIG_DECIMAL, and is above all integers. Raises ValueError, which says why, if
+    the constant is invalid for that type.
     """
     if source is DataType.FLOAT and isinstance(value, float) and math.isfinite(value):
         value = float(str(np.float32(value)))
@@ -89,10 +89,10 @@ def _double(value: Any) -> Coerced:
         near = float(exact)
     except OverflowError:
         near = math.inf if exact > 0 else -math.inf
-    # decimal text means the double it is read as; a whole number means itself
+    # decimal text means the double that it parses to; an integer means itself
     if isinstance(exact, int) and near != exact:
         return Coerced(near, 1 if exact > near else -1)
-    return Coerced(near + 0.0)  # bloom filters know one zero
+    return Coerced(near + 0.0)  # -0.0 becomes 0.0: bloom filters distinguish them
 
 
 def _float(value: Any) -> Coerced:

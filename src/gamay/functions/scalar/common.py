@@ -1,4 +1,4 @@
-"""The scalar functions that many queries use, not most: one module for each family; importing this module registers them."""
+"""The scalar functions that many, but not most, queries use, by family; importing this module registers them."""
 
 import importlib
 

@@ -1,8 +1,8 @@
-"""Comparisons, IN, BETWEEN, and what conditions on multi-value columns mean.
+"""Comparisons, IN, BETWEEN, and the meaning of conditions on multi-value columns.
 
-Numbers compare by value whatever their types; a constant is read as the type of what it is compared with
-(`gamay.functions.scalar.coerce`), text with a number becomes a number. NaN equals itself and is greater than all numbers. A
-condition on a multi-value argument holds when any of its values fits; `<>` and NOT IN when none is equal.
+Numbers compare by value regardless of type; a constant is read as the type that it is compared with
+(`gamay.functions.scalar.coerce`), text compared with a number is parsed as one. NaN equals itself and is greater than all
+numbers. A condition on a multi-value argument holds if any of its values matches; `<>` and NOT IN if none is equal.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from gamay.model.types import DataType
 
 BOOLEAN = DataType.BOOLEAN
 Mask = Any  # bool ndarray
-# so many comparisons of a whole column beat one look-up in a sorted set
+# up to this many comparisons of a whole column beat a look-up in a sorted set
 _COMPARED_MOST = 64
 
 
@@ -56,7 +56,7 @@ _is_nan = np.frompyfunc(lambda number: number.is_nan(), 1, 1)
 
 
 def _decimals_ordered(function: "np.ufunc", left: Values, right: Any) -> Mask:
-    """Compare BIG_DECIMALs, which are NaN where a DOUBLE was; Python refuses to order NaN, here it is the greatest."""
+    """Compare BIG_DECIMALs, which are NaN where a DOUBLE was; Python refuses to order NaN, which is greatest here."""
     right = np.asarray(right, dtype=object)
     left_nan, right_nan = np.asarray(_is_nan(left), np.bool_), np.asarray(_is_nan(right), np.bool_)
     if not (left_nan.any() or right_nan.any()):
@@ -102,7 +102,7 @@ MIRRORED = {
 
 
 def compare(name: str, left: Operand, right: Operand, num_rows: int) -> Mask:
-    """Compare row by row: bool [rows of values] of single values, or of the values of a multi-value side."""
+    """Compare row by row; returns bool, one for each single value, or for each value of a multi-value side."""
     if isinstance(left, Scalar) and not isinstance(right, Scalar):
         return compare(MIRRORED.get(name, name), right, left, num_rows)
     if isinstance(right, Scalar) and not isinstance(left, Scalar):
@@ -128,7 +128,7 @@ _ABOVE_LONGS = 2.0**63
 
 
 def _compare_whole(name: str, whole: Values, real: Values) -> Mask:
-    """Compare LONGs with doubles, also those that are no doubles themselves."""
+    """Compare LONGs with doubles exactly, including LONGs that no double represents."""
     near, wide = whole.astype(np.float64), real.astype(np.float64)
     if np.abs(near).max(initial=0.0) < _EXACT_DOUBLES:
         return _COMPARE[name](near, wide)
@@ -139,7 +139,7 @@ def _compare_whole(name: str, whole: Values, real: Values) -> Mask:
 
 
 def comparable_type(left: DataType, right: DataType) -> DataType:
-    """Return the type in which two columns are compared; raises QueryError when there is none."""
+    """Return the type in which two columns are compared; raises QueryError if there is none."""
     common = common_type([left, right])
     if common is DataType.FLOAT and left is not right:
         return DataType.DOUBLE  # which holds each INT
@@ -160,7 +160,8 @@ def comparable_type(left: DataType, right: DataType) -> DataType:
     return DataType.STRING if left.is_text and right.is_text else DataType.DOUBLE
 
 
-# what `x < c` says of the value next to a constant c between two values, by whether c lies above it
+# for a constant c between two values: the comparison with the value next to it that `x < c` means, by whether c is above
+# it
 _BESIDE = {
     ("less", True): "lessthanorequal",
     ("less", False): "lessthan",
@@ -170,7 +171,7 @@ _BESIDE = {
 
 
 def _with_constant(name: str, vector: Vector, constant: Scalar) -> Mask:
-    """Compare with a constant read as the vector's type."""
+    """Compare with a constant, read as the vector's type."""
     name, value = _beside(name, constant, vector.type)
     values = vector.values
     if value is None:
@@ -181,7 +182,7 @@ def _with_constant(name: str, vector: Vector, constant: Scalar) -> Mask:
 
 
 def _ids_with_constant(name: str, vector: EncodedVector, entries: "np.ndarray[Any, Any]", constant: Scalar) -> Mask:
-    """Compare with a constant by the place that it has among the entries of the dictionary, ascending numbers."""
+    """Compare with a constant by its rank among the entries of the dictionary, which are ascending numbers."""
     name, value = _beside(name, constant, vector.type)
     number = np.asarray(0 if value is None else value, dtype=entries.dtype)
     low, high = (int(entries.searchsorted(number, side)) for side in ("left", "right"))
@@ -199,7 +200,7 @@ def _ids_with_constant(name: str, vector: EncodedVector, entries: "np.ndarray[An
 def _beside(name: str, constant: Scalar, target: DataType) -> tuple[str, Any]:
     """Return the comparison with a constant as one with a value of the target's type.
 
-    A constant between two values decides by its neighbours; it equals none, and then the value is None.
+    A constant between two values becomes a comparison with a neighbour; it equals no value, which is then None.
     """
     found = _coerced(constant, target)
     if found.side == 0:
@@ -218,7 +219,7 @@ def _coerced(constant: Scalar, target: DataType) -> Coerced:
 
 
 def check_constant(name: str, argument: Expression, data_type: DataType) -> None:
-    """Raise QueryError 700 when an argument is a constant text that cannot be read as the type it is compared with."""
+    """Raise QueryError 700 if an argument is a constant text that is invalid for the type that it is compared with."""
     if not isinstance(argument, Literal) or not isinstance(argument.value, str) or data_type.is_text:
         return
     if data_type is DataType.UNKNOWN:
@@ -230,7 +231,7 @@ def check_constant(name: str, argument: Expression, data_type: DataType) -> None
 
 
 def among(values: Any, wanted: Any) -> Mask:
-    """Tell which numbers are among some of the same type; NaN is not."""
+    """Return which numbers are among others of the same type; NaN is not."""
     if len(wanted) > _COMPARED_MOST:
         return np.isin(values, wanted)
     found = np.empty(len(values), np.bool_)
@@ -239,7 +240,7 @@ def among(values: Any, wanted: Any) -> Mask:
 
 
 def is_in(vector: Vector, constants: Sequence[Scalar]) -> Mask:
-    """Tell which values are among the constants, read as the vector's type."""
+    """Return which values are among the constants, read as the vector's type."""
     found = [_coerced(constant, vector.type) for constant in constants]
     values = [one.value for one in found if one.side == 0]
     if isinstance(vector.values, np.ndarray) and vector.values.dtype != object:
@@ -256,7 +257,7 @@ def is_in(vector: Vector, constants: Sequence[Scalar]) -> Mask:
 
 
 def any_of_row(mask: Mask, offsets: Any) -> Mask:
-    """Tell for each row whether any of its values fits; none does in an empty row."""
+    """Return for each row whether any of its values matches; false for an empty row."""
     before = np.concatenate([[0], np.cumsum(mask)])
     return before[offsets[1:]] > before[offsets[:-1]]
 
@@ -264,9 +265,9 @@ def any_of_row(mask: Mask, offsets: Any) -> Mask:
 def condition(
     args: Sequence[Operand], num_rows: int, test: Callable[[Sequence[Operand]], Mask], *, negative: bool = False
 ) -> Operand:
-    """Apply a test to single values, or to the values of one multi-value argument: any fits, or with `negative` all do.
+    """Apply a test to single values, or to the values of one multi-value argument: any must pass, or with `negative` all.
 
-    A NULL constant makes the whole condition null, a null row its result.
+    A NULL constant makes the whole condition null, a null row its own result.
     """
     if any(isinstance(arg, Scalar) and arg.value is None for arg in args):
         return Scalar(None, BOOLEAN)
@@ -285,7 +286,7 @@ def condition(
 
 
 def check_lists(call: Call, types: Sequence[ValueType]) -> None:
-    """Raise QueryError unless a multi-value argument stands alone: first, or on either side of a comparison of two."""
+    """Raise QueryError unless only one argument is multi-value: the first, or either side of a binary comparison."""
     lists = [i for i, (_, multi_value) in enumerate(types) if multi_value]
     if not lists:
         return
@@ -310,7 +311,7 @@ def _register(names: Sequence[str], least: int, most: int | None, compute: Calla
         result_type(call, [type_of(arg) for arg in args])
         return compute(args, num_rows)
 
-    has_several = most != 2  # of which one may decide although another is null
+    has_several = most != 2  # one of which may decide although another is null
     register_scalar(names, ScalarFunction(names[0], least, most, result_type, checked, accepts_nulls=has_several))
 
 
@@ -327,12 +328,12 @@ for _name in _COMPARE:
     _register((_name,), 2, 2, _comparison(_name))
 
 
-# x BETWEEN a AND b does not hold where x < a or x > b
+# x BETWEEN a AND b is the negation of x < a OR x > b
 _OUTSIDE = ("lessthan", "greaterthan")
 
 
 def _is_three_valued(args: Sequence[Operand]) -> bool:
-    """Whether a single value is compared with several, and some may be null: those that are not may decide all the same."""
+    """Whether a single value is compared with several, some of which may be null: the others may still decide."""
     if any(not isinstance(arg, Scalar) and arg.offsets is not None for arg in args):
         return False
     if all(isinstance(arg, Scalar) and arg.value is not None for arg in args[1:]):
@@ -341,7 +342,7 @@ def _is_three_valued(args: Sequence[Operand]) -> bool:
 
 
 def _any_of(names: Sequence[str], args: Sequence[Operand], num_rows: int, *, negated: bool = False) -> Operand:
-    """Tell whether any comparison of the first argument with another holds: null where none does, and one is unknown."""
+    """Return whether any comparison of the first argument with another holds: null if none does, and one is unknown."""
     rows = 1 if all(isinstance(arg, Scalar) for arg in args) else num_rows
     holds, unknown = np.zeros(rows, np.bool_), np.zeros(rows, np.bool_)
     for name, other in zip(names, args[1:], strict=True):
@@ -352,7 +353,7 @@ def _any_of(names: Sequence[str], args: Sequence[Operand], num_rows: int, *, neg
         if nulls is not None:
             unknown |= nulls
         known = np.arange(rows) if nulls is None else np.flatnonzero(~nulls)
-        # what stands at the place of a null need not be a value that can be compared
+        # the placeholder of a null need not be comparable
         holds[known] |= compare(name, take_rows(args[0], known), take_rows(other, known), len(known))
     unknown &= ~holds
     if rows == 1 and isinstance(args[0], Scalar):

@@ -1,9 +1,9 @@
-"""Scalar functions are declared here: names, parameters, result, and one body for whole batches.
+"""The declaration of scalar functions: names, parameters, result, and one body for whole batches.
 
     @scalar("substr", params=(each(STRING), const(INT), const(INT)), optional=1, returns=STRING)
     def substr(text, begin, end=-1): ...
 
-What the body is given for each parameter:
+What is passed to the body for each parameter:
 
 | parameter   | the body gets                                                              |
 | ----------- | -------------------------------------------------------------------------- |
@@ -63,9 +63,9 @@ Body: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """How an argument reaches the body; `type` None means any.
+    """How an argument is passed to the body; `type` None means any.
 
-    check: raises QueryError or ValueError for a constant that the function does not take, before there are any rows.
+    check: raises QueryError or ValueError for a constant that the function does not accept, before any rows are computed.
     """
 
     type: DataType | None
@@ -74,7 +74,7 @@ class Param:
 
 
 def each(data_type: DataType | None) -> Param:
-    """The values of all rows; a constant comes as an array that broadcasts."""
+    """The values of all rows; a constant is passed as an array that broadcasts."""
     return Param(data_type)
 
 
@@ -107,7 +107,7 @@ class _Signature:
         return self.params[min(position, len(self.params) - 1)]
 
     def check(self, call: Call, types: Sequence[ValueType]) -> None:
-        """Raise QueryError when the number or kind of the arguments does not fit."""
+        """Raise QueryError if the number or kind of the arguments is wrong."""
         check_count(self.name, len(types), self.min_args, self.max_args)
         for i, (arg, (data_type, multi_value)) in enumerate(zip(call.args, types, strict=True)):
             param = self.param(i)
@@ -124,7 +124,7 @@ class _Signature:
                     self._check_constant(param, value)
 
     def _constant(self, position: int, literal: Literal, to: DataType) -> Any:
-        """Return a constant in the type of its parameter; raises QueryError for a text that cannot be read as such."""
+        """Return a constant in the type of its parameter; raises QueryError for invalid text."""
         if literal.type is to:
             return literal.value
         try:
@@ -161,10 +161,10 @@ def scalar(
 ) -> Callable[[Body], Body]:
     """Register the decorated body under `names`.
 
-    optional: how many of the last parameters may be left out. variadic: the last parameter repeats. returns: the result
-    type, or a rule from the call and its argument types. multi_value: the result is lists. repeats_lists: the body takes a
-    constant list as a Vector of one row. null_as: what a null first argument is taken for where all arguments are given, the
-    last of which says what to return then; without it, null gives null.
+    optional: how many of the last parameters may be omitted. variadic: the last parameter repeats. returns: the result
+    type, or a rule from the call and its argument types. multi_value: the result is lists. repeats_lists: the body takes
+    a constant list as a Vector of one row. null_as: the value that replaces a null first argument if all arguments are
+    given, the last of which is the result in that case; without it, null yields null.
     """
 
     def decorate(body: Body) -> Body:
@@ -202,7 +202,7 @@ def scalar(
 
 
 def by_value(*names: str, params: Sequence[DataType], returns: DataType, optional: int = 0) -> Callable[[Body], Body]:
-    """Register a function of Python values; None is a null result, ValueError an argument that has no result."""
+    """Register a function of Python values; a returned None is null, ValueError reports an invalid argument."""
 
     def decorate(body: Body) -> Body:
         def whole(*columns: Vector) -> Vector:
@@ -221,7 +221,7 @@ def type_of(operand: Operand) -> ValueType:
 
 
 def result_vector(values: Any, data_type: DataType, num_rows: int, nulls: Any = None) -> Vector:
-    """Make a Vector of what a body returned: a Vector, an array of NumPy or Arrow, or a list."""
+    """Return what a body returned, a Vector, a NumPy or Arrow array, or a list, as a Vector."""
     if isinstance(values, Vector):
         return values if nulls is None else Vector(values.type, values.values, values.offsets, _either(values.nulls, nulls))
     if isinstance(values, pa.ChunkedArray):
@@ -239,14 +239,14 @@ def result_vector(values: Any, data_type: DataType, num_rows: int, nulls: Any = 
 
 
 def null_result(data_type: DataType, multi_value: bool, num_rows: int) -> Operand:
-    """Return the result of a NULL argument: null in all rows."""
+    """Return the result for a NULL argument: null in all rows."""
     if not multi_value:
         return Scalar(None, data_type)
     return Vector(data_type, array_of([], data_type), np.zeros(num_rows + 1, np.int32), np.ones(num_rows, np.bool_))
 
 
 def _filled(operand: Operand, value: str) -> Operand:
-    """Return an operand as texts, with one in the place of nulls."""
+    """Return an operand as texts, with nulls replaced."""
     if isinstance(operand, Scalar):
         return Scalar(value, DataType.STRING) if operand.value is None else operand
     if operand.nulls is None:
@@ -262,7 +262,7 @@ def _either(left: Any, right: Any) -> Any:
 
 
 def _check_constants(signature: _Signature, args: Sequence[Operand]) -> None:
-    """Raise QueryError where a function of lists is given something else for an argument that must be a constant."""
+    """Raise QueryError if a function of lists gets a non-constant for an argument that must be constant."""
     for i, arg in enumerate(args):
         if signature.param(i).kind == "const" and not isinstance(arg, Scalar):
             raise wrong(signature.name, f"argument {i + 1} must be a constant")
@@ -323,9 +323,9 @@ def _storage(operand: Operand, num_rows: int) -> Values:
 def _for_each_value(
     body: Body, signature: _Signature, result: DataType, args: Sequence[Operand], position: int, num_rows: int
 ) -> Vector:
-    """Run the body once for each distinct value of an argument that it wants to be constant.
+    """Run the body once for each distinct value of an argument that it requires to be constant.
 
-    What it refuses is a value of a row here, not the query: the error is QUERY_EXECUTION.
+    A value that it refuses is then an error of a row, not of the query: QUERY_EXECUTION.
     """
     varying = to_vector(args[position], num_rows)
     codes, values = distinct(varying)
@@ -356,7 +356,7 @@ def _for_each_value(
 
 
 def of_row(error: QueryError) -> QueryError:
-    """Return an error about a constant as one about a value of a row, which other rows need not have."""
+    """Return an error about a constant as one about a row's value, which other rows need not have."""
     return QueryError(ErrorCode.QUERY_EXECUTION, str(error)) if error.code is ErrorCode.QUERY_VALIDATION else error
 
 
@@ -376,7 +376,7 @@ def _by_distinct_rows(name: str, body: Body, columns: Sequence[Vector], returns:
     filled = [placeholder(returns) if value is None else value for value in results]
     try:
         values = array_of(filled, returns)
-    except (TypeError, ValueError, OverflowError) as error:  # Arrow's errors are among them
+    except (TypeError, ValueError, OverflowError) as error:  # includes Arrow's errors
         raise QueryError(
             ErrorCode.QUERY_EXECUTION, f"Function '{name}': a result is not {returns.value}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""The scalar functions that few queries use: one module for each family; importing this module registers them all."""
+"""The scalar functions that few queries use, by family; importing this module registers them all."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""AND, OR, NOT, tests for null, CASE, COALESCE, NULLIF, LEAST and GREATEST: the functions to which a null is a value."""
+"""AND, OR, NOT, tests for null, CASE, COALESCE, NULLIF, LEAST and GREATEST: functions that accept nulls as values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ def _boolean(call: Call, types: Sequence[ValueType]) -> DataType:
 
 
 def _truth(operand: Operand, num_rows: int) -> tuple[Any, Any]:
-    """Return (true, null) of a condition for each row: bool [n] each, null rows not true; None where nothing is null."""
+    """Return (true, null) of a condition for each row: bool [n] each, null rows not true; None if nothing is null."""
     vector = to_vector(convert(operand, BOOLEAN), num_rows)
     if vector.nulls is None:
         return vector.values, None
@@ -158,7 +158,7 @@ _register(("isNotDistinctFrom",), 2, 2, _comparable, _distinct_from(True))
 
 
 def _branch_type(name: str, branches: Sequence[tuple[DataType, bool]]) -> DataType:
-    """The common type of branches given as (type, is a constant); text constants take the type of the others."""
+    """Return the common type of branches given as (type, is a constant); text constants take the type of the others."""
     firm = [data_type for data_type, constant in branches if not (constant and data_type is DataType.STRING)]
     common = common_type(firm if any(t is not DataType.UNKNOWN for t in firm) else [t for t, _ in branches])
     if common is None:
@@ -170,7 +170,7 @@ def _branch_type(name: str, branches: Sequence[tuple[DataType, bool]]) -> DataTy
 def _case_type(call: Call, types: Sequence[ValueType]) -> DataType:
     singles = single_values(call, types)
     if len(singles) % 2 == 0:
-        raise wrong("case", "pairs of condition and value, then the value of ELSE, are needed")
+        raise wrong("case", "it takes pairs of condition and value, then the value of ELSE")
     positions = [*range(1, len(singles) - 1, 2), len(singles) - 1]
     result = _branch_type("case", [(singles[i], isinstance(call.args[i], Literal)) for i in positions])
     for i in positions:
@@ -179,10 +179,10 @@ def _case_type(call: Call, types: Sequence[ValueType]) -> DataType:
 
 
 def choose(choice: Any, branches: Sequence[Operand], result: DataType, num_rows: int) -> Vector | EncodedVector:
-    """Return in row i the value of branch choice[i]: unsigned [n]; where all branches are constants, by ids."""
+    """Return the value of branch choice[i] for each row i: unsigned [n]; encoded if all branches are constants."""
     if all(isinstance(branch, Scalar) for branch in branches) and result is not DataType.BIG_DECIMAL:
         return _constants(choice, [convert(branch, result) for branch in branches], result)
-    # one entry of a constant stands for all rows
+    # a constant's single entry serves all rows
     columns = [to_vector(convert(branch, result), 1 if isinstance(branch, Scalar) else num_rows) for branch in branches]
     nulls = None
     if any(column.nulls is not None for column in columns):
@@ -198,7 +198,7 @@ def choose(choice: Any, branches: Sequence[Operand], result: DataType, num_rows:
 
 
 def _picked(choice: Any, columns: Sequence[Any]) -> Any:
-    """Return columns[choice[i]][i] of each row i; a column of one entry stands for all rows."""
+    """Return columns[choice[i]][i] for each row i; a column of one entry serves all rows."""
     out = np.empty(len(choice), columns[0].dtype)
     out[:] = columns[-1]
     for place, column in enumerate(columns[:-1]):
@@ -210,7 +210,7 @@ def _picked(choice: Any, columns: Sequence[Any]) -> Any:
 
 
 def _constants(choice: Any, constants: Sequence[Operand], result: DataType) -> EncodedVector:
-    """Return chosen constants by ids of their dictionary."""
+    """Return chosen constants, dictionary-encoded."""
     values = concat([to_vector(constant, 1).values for constant in constants])
     entries, places = sorted_distinct(Vector(result, values))
     missing = np.array([isinstance(constant, Scalar) and constant.value is None for constant in constants])
@@ -222,7 +222,7 @@ def _constants(choice: Any, constants: Sequence[Operand], result: DataType) -> E
 
 
 def _first_that_holds(conditions: Sequence[Any], num_rows: int) -> Any:
-    """Return for each row the place of the first condition (bool [n]) that holds, the number of conditions if none does."""
+    """Return for each row the position of the first true condition (bool [n]), or the number of conditions if none is."""
     choice = np.full(num_rows, len(conditions), np.min_scalar_type(len(conditions)))
     for place in range(len(conditions) - 1, -1, -1):
         choose_marked(conditions[place].view(np.uint8), choice.dtype.type(place), choice)
@@ -261,7 +261,7 @@ def _null_if(call: Call, args: Sequence[Operand], num_rows: int, result: DataTyp
     vector = to_vector(convert(args[0], result), num_rows)
     nulls = _null_rows(vector, num_rows)
     if not (isinstance(args[1], Scalar) and args[1].value is None):
-        # what stands at the place of a null equals nothing
+        # the placeholder of a null equals nothing
         nulls = nulls | (compare("equals", vector, args[1], num_rows) & ~_null_rows(args[1], num_rows))
     return Vector(result, vector.values, None, nulls if nulls.any() else None)
 
@@ -277,7 +277,7 @@ def _extreme_type(call: Call, types: Sequence[ValueType]) -> DataType:
     if common is DataType.UNKNOWN:
         return DataType.STRING
     if len(set(singles)) > 1 and common is DataType.FLOAT:
-        return DataType.DOUBLE  # FLOAT does not hold every INT
+        return DataType.DOUBLE  # FLOAT cannot represent every INT
     return common
 
 

@@ -1,4 +1,4 @@
-"""Functions of the reference that nothing here can compute: their names are known, and calls say what to do instead."""
+"""Functions of Pinot that Gamay does not support: a call is refused with a hint what to write instead."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.vector import Operand
 
 _ADVICE = {
-    "groovy": "scripts are not run; write the expression in SQL, or in Python as a function of your own "
+    "groovy": "scripts are not supported; write the expression in SQL, or in Python as a function of your own "
     "(entry-point group gamay.functions)",
-    "inSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
-    "inPartitionedSubquery": "a query inside a query is answered by the broker of that query; it has no meaning elsewhere",
+    "inSubquery": "it is evaluated by the broker of a query and is not allowed elsewhere",
+    "inPartitionedSubquery": "it is evaluated by the broker of a query and is not allowed elsewhere",
     "clpEncodedVarsMatch": "it is a part of clpMatch; write clpMatch(x, 'wildcard')",
     "avgReduce": "it is a part of AVG; write AVG(x)",
 }
@@ -22,7 +22,7 @@ def _refuse(name: str, advice: str) -> None:
         raise wrong(name, advice)
 
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-        """Refused: says what to do instead."""
+        """Refused; the error says what to write instead."""
         raise wrong(name, advice)
 
     register_scalar([name], ScalarFunction(name, 0, None, result_type, compute, can_fold=False, not_of_rows=advice))

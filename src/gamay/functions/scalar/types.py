@@ -19,7 +19,7 @@ def single_values(call: Call, types: Sequence[ValueType]) -> list[DataType]:
 
 
 def common_type(types: Sequence[DataType]) -> DataType | None:
-    """Return the type that holds the values of all: numbers widen, UNKNOWN gives way; None when there is none."""
+    """Return the type that holds the values of all types: numbers widen, UNKNOWN is ignored; None if there is none."""
     known = list(dict.fromkeys(t for t in types if t is not DataType.UNKNOWN))
     if not known:
         return DataType.UNKNOWN
@@ -35,7 +35,7 @@ def common_type(types: Sequence[DataType]) -> DataType | None:
 
 
 def arithmetic_type(call: Call, types: Sequence[ValueType]) -> ValueType:
-    """DOUBLE, or BIG_DECIMAL when an argument is one."""
+    """Return DOUBLE, or BIG_DECIMAL if any argument is one."""
     for data_type in single_values(call, types):
         if data_type.is_binary:
             raise wrong(call.name, f"{data_type.value} is not a number")
@@ -44,17 +44,17 @@ def arithmetic_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def same_number(call: Call, types: Sequence[ValueType]) -> ValueType:
-    """The numeric type of the first argument; anything else is read as DOUBLE."""
+    """Return the numeric type of the first argument; other types are read as DOUBLE."""
     data_type = single_values(call, types)[0]
     return (data_type if data_type.is_numeric else DataType.DOUBLE), False
 
 
 def whole_number(call: Call, types: Sequence[ValueType]) -> ValueType:
-    """INT when all arguments are, else LONG."""
+    """Return INT if all arguments are INT, else LONG."""
     return (DataType.INT if all(t is DataType.INT for t in single_values(call, types)) else DataType.LONG), False
 
 
 def long_or_double(call: Call, types: Sequence[ValueType]) -> ValueType:
-    """LONG when all arguments are whole numbers, else DOUBLE."""
+    """Return LONG if all arguments are integers, else DOUBLE."""
     whole = all(t in (DataType.INT, DataType.LONG) for t in single_values(call, types))
     return (DataType.LONG if whole else DataType.DOUBLE), False

@@ -18,7 +18,7 @@ from gamay.model.types import DataType
 
 
 def of_distinct(name: str, vector: Vector, function: Callable[[Any], Any], returns: DataType) -> Vector:
-    """Apply a function to each distinct value; None is a null result. Raises QueryError where it raises ValueError."""
+    """Apply a function to each distinct value; None is a null result. A ValueError becomes a QueryError."""
     codes, entries = distinct(vector)
     results = _computed(name, function, entries)
     missing = np.array([result is None for result in results], np.bool_)

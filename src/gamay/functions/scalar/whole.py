@@ -1,4 +1,4 @@
-"""64-bit arithmetic that does not wrap: it tells where a result does not fit, or stops at the limits as Java's TimeUnit.
+"""64-bit arithmetic without wrapping: it detects overflow, or saturates as Java's TimeUnit does.
 
 Arguments are int64, arrays or scalars of NumPy, broadcast against each other.
 """
@@ -16,17 +16,17 @@ LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def sum_overflows(left: Any, right: Any, total: Any) -> Any:
-    """Tell where `total`, the wrapped sum, has the wrong sign."""
+    """Return where `total`, the wrapped sum, overflowed."""
     return ((left ^ total) & (right ^ total)) < 0
 
 
 def difference_overflows(left: Any, right: Any, difference: Any) -> Any:
-    """Tell where `difference`, wrapped, has the wrong sign."""
+    """Return where `difference`, wrapped, overflowed."""
     return ((left ^ right) & (left ^ difference)) < 0
 
 
 def product_overflows(left: Any, right: Any, product: Any) -> Any:
-    """Tell where `product`, wrapped, does not divide back."""
+    """Return where `product`, wrapped, overflowed."""
     divisor = np.where(right == 0, 1, right)
     with np.errstate(all="ignore"):
         back = np.floor_divide(product, divisor)
@@ -34,21 +34,21 @@ def product_overflows(left: Any, right: Any, product: Any) -> Any:
 
 
 def add(left: Any, right: Any) -> Longs:
-    """Return the sum, the nearest limit where it does not fit."""
+    """Return the sum, saturated at the limits."""
     with np.errstate(over="ignore"):
         total = np.add(left, right, dtype=np.int64)
     return np.where(sum_overflows(left, right, total), np.where(np.less(left, 0), LEAST, MOST), total)
 
 
 def subtract(left: Any, right: Any) -> Longs:
-    """Return the difference, the nearest limit where it does not fit."""
+    """Return the difference, saturated at the limits."""
     with np.errstate(over="ignore"):
         difference = np.subtract(left, right, dtype=np.int64)
     return np.where(difference_overflows(left, right, difference), np.where(np.less(left, 0), LEAST, MOST), difference)
 
 
 def multiply(left: Any, right: Any) -> Longs:
-    """Return the product, the nearest limit where it does not fit."""
+    """Return the product, saturated at the limits."""
     with np.errstate(over="ignore"):
         product = np.multiply(left, right, dtype=np.int64)
     limit = np.where(np.less(left, 0) == np.less(right, 0), MOST, LEAST)
@@ -56,7 +56,7 @@ def multiply(left: Any, right: Any) -> Longs:
 
 
 def towards_zero(values: Any, size: Any) -> Longs:
-    """Return the quotient by a positive size without its fraction."""
+    """Return the quotient by a positive size, truncated towards zero."""
     if (
         isinstance(size, int)
         and size < _DOUBLES_MAX
@@ -72,7 +72,7 @@ def towards_zero(values: Any, size: Any) -> Longs:
 
 
 def scale(values: Any, factor: int) -> Longs:
-    """Return the product with a positive factor, the nearest limit where it does not fit; nearly as fast as a product."""
+    """Return the product with a positive factor, saturated at the limits; nearly as fast as a plain product."""
     limit = MOST // factor
     if factor == 1 or values.size == 0 or (values.max() <= limit and values.min() >= -limit):
         product: Longs = values * factor
@@ -83,6 +83,6 @@ def scale(values: Any, factor: int) -> Longs:
 
 
 def no_later(start: Any, values: Any) -> Longs:
-    """Return starts of periods that values lie in; one below the least number has wrapped, and is the least."""
+    """Return the starts of periods that contain values; a start that wrapped below the limit becomes the least number."""
     wrapped = start > values
     return np.where(wrapped, LEAST, start) if np.any(wrapped) else start

@@ -1,1 +1,1 @@
-"""Search in texts as Lucene does it: words (`words`), queries (`query`), their syntax (`syntax`), and answers (`match`)."""
+"""Full-text search as in Lucene: words (`words`), queries (`query`), their syntax (`syntax`), and matching (`match`)."""

@@ -1,4 +1,4 @@
-"""Texts that no index knows, counted: each question reads them, a batch at a time."""
+"""A corpus without an index: each method scans the texts, a batch at a time."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -13,13 +13,13 @@ from gamay.functions.search.score import Counted, Lengths, Totals, narrow
 from gamay.functions.search.words import Analysis, Words, lower_case, words_of
 from gamay.functions.vector import Values, Vector
 
-# texts of a batch: what is made of them takes some ten times that while the batch is worked on
+# the size of a batch of texts; its intermediate data take some ten times that
 _BATCH_BYTES = 1 << 24
 _FIRST_ROWS = 1 << 10
 
 
 def text_batches(read: Callable[[int, int], Vector], num_rows: int) -> Iterator[tuple[int, Vector]]:
-    """Yield the texts of successive rows, by what `read` returns of rows [start, stop), and the first row of each batch."""
+    """Yield the texts of successive rows, as `read` returns them for [start, stop), with the first row of each batch."""
     start, rows = 0, _FIRST_ROWS
     while start < num_rows:
         guard.check()
@@ -31,11 +31,11 @@ def text_batches(read: Callable[[int, int], Vector], num_rows: int) -> Iterator[
 
 
 class ReadCorpus:
-    """Implements `gamay.functions.search.score.Corpus` for the texts of rows, or for the entries of a dictionary.
+    """Corpus of the texts of rows, or of the entries of a dictionary; implements `gamay.functions.search.score.Corpus`.
 
-    read, read_at: return the texts [start, stop), and some of them. num_rows: int64 [texts], how many rows have each; None
-    where each is that of one row. known: the number of words of each text, without stop words, by how they become words;
-    kept by the caller, and perhaps of fewer texts or of more.
+    read, read_at: return the texts [start, stop), and texts by position. num_rows: int64 [texts], the number of rows with
+    each text; None if each has one. known: a cache of the number of words of each text, without stop words, by analysis;
+    kept by the caller, perhaps for fewer or more texts.
     """
 
     def __init__(

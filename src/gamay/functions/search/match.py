@@ -1,6 +1,6 @@
-"""Which of many texts a query matches.
+"""Matching of queries with many texts.
 
-Most texts lack what a word must contain, and that is found out by looking at bytes. Only the others are divided into words.
+Most texts lack the parts that a match must contain, which is tested on their bytes. Only the others are split into words.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,28 +33,28 @@ from gamay.kernels.text import words as kernels
 
 Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
-# texts for each one that is asked about, from which these are taken out before they are looked at
+# the least ratio of all texts to those queried, from which the latter are copied before they are searched
 _FEW = 4
 _SAMPLED = 64
 
 
 def matching(query: SearchQuery, texts: Values, analysis: Analysis) -> Mask:
-    """Tell which texts (StringArray) a query matches: bool [n]."""
+    """Return which texts (StringArray) a query matches: bool [n]."""
     return _Matcher(texts, analysis).flags(query, np.arange(len(texts)))
 
 
 class _Matcher:
-    """Matches queries with some texts."""
+    """Matcher of queries with some texts."""
 
     def __init__(self, texts: Values, analysis: Analysis) -> None:
         self._analysis = analysis
         is_ascii = binary_buffers(texts)[1].max(initial=0) <= ASCII_MAX
-        # other letters change their bytes with their case, so that parts are looked for in what they become
+        # non-ASCII letters change their bytes with their case, so that parts are searched in lower-case texts
         self._ignore_case = is_ascii and not analysis.case_sensitive
         self._texts = texts if is_ascii or analysis.case_sensitive else lower_case(texts)
 
     def flags(self, query: SearchQuery, rows: Rows) -> Mask:
-        """Tell which of some texts a query matches: bool [rows]. Raises QueryError when the query ends meanwhile."""
+        """Return which of some texts a query matches: bool [rows]. Raises QueryError if the query ends meanwhile."""
         guard.check()
         if isinstance(query, Everything):
             return np.ones(len(rows), np.bool_)
@@ -68,7 +68,7 @@ class _Matcher:
 
     def _clauses(self, query: Clauses, rows: Rows) -> Mask:
         left = np.arange(len(rows))
-        for part in query.must:  # each looks only at the texts that those before it leave
+        for part in query.must:  # each tests only the texts that matched the earlier ones
             left = left[self.flags(part, rows[left])]
         if query.should_min == 1:
             left = left[self._any(query.should, rows[left])]
@@ -91,11 +91,11 @@ class _Matcher:
         return found
 
     def _candidates(self, parts: Sequence[str], rows: Rows) -> Rows:
-        """Return the places in `rows` of the texts that contain all parts."""
+        """Return the positions in `rows` of the texts that contain all parts."""
         left = np.arange(len(rows))
         needed_parts = [LikeParts.of([part], False, False, ignore_case=self._ignore_case) for part in parts]
         if len(parts) > 1 and len(rows) > _SAMPLED:
-            # what few of some texts contain is looked for first
+            # the parts that are rarest in a sample are searched first
             some = take(self._texts, rows[:: len(rows) // _SAMPLED])
             needed_parts.sort(key=lambda needed: np.count_nonzero(needed.holds(some)))
         for needed in needed_parts:
@@ -112,7 +112,7 @@ class _Matcher:
         return words_of(lower_case(texts) if self._ignore_case else texts)
 
     def _holds(self, query: Leaf, words: Words) -> Mask:
-        """Tell which of the texts whose words are given match: bool [texts]."""
+        """Return which of the texts with these words match: bool [texts]."""
         marks = Marks(words, self._analysis)
         if not isinstance(query, Phrase):
             return words.counts(marks.of(query)) > 0
@@ -120,14 +120,14 @@ class _Matcher:
 
 
 class Marks:
-    """Tells which words match; each different word is looked at once, but where it is compared alone."""
+    """Matcher of single words; each distinct word is tested once, except against a plain term."""
 
     def __init__(self, words: Words, analysis: Analysis) -> None:
         self._words, self._analysis = words, analysis
         self._distinct: tuple[Array, pa.StringArray] | None = None
 
     def of(self, wanted: OneWord) -> Mask:
-        """Tell which words match: bool [words]."""
+        """Return which words match: bool [words]."""
         if isinstance(wanted, Term):
             return self._words.equal(wanted.word)
         if self._distinct is None:
@@ -138,7 +138,7 @@ class Marks:
 
 
 def words_matching(wanted: Pattern | Similar | Between, words: pa.StringArray, analysis: Analysis) -> Mask:
-    """Tell which of some different words match: bool [words]. Stop words do not, for Lucene's index does not have them."""
+    """Return which of several distinct words match: bool [words]. Stop words do not, as Lucene's index lacks them."""
     stop_words = pa.array(sorted(analysis.stop_words), pa.string())
     found: Mask = _TESTS[type(wanted)](wanted, words) & ~np.asarray(pc.is_in(words, value_set=stop_words))
     return found
@@ -182,7 +182,7 @@ _TESTS: dict[type, Callable[[Any, pa.StringArray], Mask]] = {
 
 
 def _parts(query: Leaf) -> tuple[str, ...]:
-    """Return what each text that matches contains: the longest first, for few texts have that."""
+    """Return the parts that each matching text contains, the longest first, as it is the rarest."""
     if isinstance(query, Term):
         return (query.word,)
     if isinstance(query, Pattern):
@@ -194,23 +194,23 @@ def _parts(query: Leaf) -> tuple[str, ...]:
 
 
 def phrases(query: Phrase, marks: Mask, bounds: Array) -> Mask:
-    """Tell which texts have a phrase: bool [texts].
+    """Return which texts have a phrase: bool [texts].
 
-    marks: bool [words of the phrase, words], which words of the texts match each. bounds: int32 [texts + 1], as of `Words`.
+    marks: bool [words of the phrase, words], which words of the texts match each. bounds: int32 [texts + 1], see `Words`.
     """
     return phrase_weights(query, marks, bounds, once=True) > 0
 
 
 def phrase_weights(query: Phrase, marks: Mask, bounds: Array, *, once: bool = False) -> Array:
-    """Return how often each text has a phrase, as numbers; words that are not in their places count less.
+    """Return the frequency of a phrase in each text; occurrences with words out of place count less.
 
-    once: it is enough to tell which texts have it. The other arguments: as of `phrases`.
+    once: only whether a text has the phrase matters. The other arguments: see `phrases`.
     """
     return _in_a_row(marks, query.places, bounds) if query.slop == 0 else _near(marks.view(np.uint8), query, bounds, once)
 
 
 def _in_a_row(elements: Array, places: Sequence[int], bounds: Array) -> Array:
-    """Tell how often texts have words that stand as in the phrase: int32 [texts]."""
+    """Return how often texts have words at the distances of the phrase: int32 [texts]."""
     size, num_words = places[-1], elements.shape[1]
     if num_words <= size:
         return np.zeros(len(bounds) - 1, np.int32)
@@ -221,7 +221,7 @@ def _in_a_row(elements: Array, places: Sequence[int], bounds: Array) -> Array:
     np.cumsum(starts, out=before[1 : len(starts) + 1])
     before[len(starts) + 1 :] = before[len(starts)]
     first = bounds[:-1]
-    # the last place at which the phrase can begin and still end in the same text
+    # the last position at which the phrase can begin and still end in the same text
     stop = np.maximum(bounds[1:] - size, first)
     found: Array = before[stop] - before[first]
     return found

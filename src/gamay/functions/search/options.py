@@ -1,4 +1,4 @@
-"""How a text is searched: what the column's text index config says, and the third argument of TEXT_MATCH."""
+"""Search options: from the column's text index config, and the third argument of TEXT_MATCH."""
 
 import json
 import logging
@@ -19,13 +19,13 @@ EDITS_DEFAULT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What a query is read and compared by.
+    """The options by which a query is parsed and matched.
 
-    parser: one of PARSERS. needs_all: words without an operator between them are joined by AND. allow_leading: `*` and `?`
-    may begin a word. phrase_slop: of phrases without one. auto_phrases: words that were written as one are a phrase.
-    min_similarity, fuzzy_prefix: of `word~`. slop, in_order, prefix_last: of the one phrase of MATCHPHRASE (and in_order of
-    phrases of COMPLEX). should_min: how many words of MATCH must be there: `2`, `-1`, `75%`. open_phrases: the first word of
-    a phrase may begin with more, and the last one may go on.
+    parser: one of PARSERS. needs_all: words without an operator between them are joined by AND. allow_leading: `*` and
+    `?` may begin a word. phrase_slop: default slop of phrases. auto_phrases: a token that is split into words is a
+    phrase. min_similarity, fuzzy_prefix: of `word~`. slop, in_order, prefix_last: of the only phrase of MATCHPHRASE
+    (in_order also of phrases of COMPLEX). should_min: the number of words of MATCH that must match: `2`, `-1`, `75%`.
+    open_phrases: the first word of a phrase matches as a suffix, and the last one as a prefix.
     """
 
     parser: str = "CLASSIC"
@@ -101,19 +101,19 @@ _BY_FOLDED = {name.lower(): name for name in _OPTIONS}
 
 @remembered()
 def search_options(options: str, settings: str) -> SearchOptions:
-    """Return how to search, by the third argument of TEXT_MATCH and by the column's settings (`of_column`).
+    """Return the search options, from the third argument of TEXT_MATCH and the column's settings (`of_column`).
 
-    Raises QueryError for a value that an option cannot have; an option that is not known is logged.
+    Raises QueryError for an invalid value of an option; an unknown option is logged and ignored.
     """
     found = _of_settings(json.loads(settings)) if settings else SearchOptions()
     given: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in options.split(","))):
         key, is_pair, value = (piece.strip() for piece in part.partition("="))
         if not is_pair:
-            raise wrong(NAME, f"'{part}' is no option; write key=value, and a comma between two")
+            raise wrong(NAME, f"'{part}' is not an option; write key=value, separated by commas")
         name = _BY_FOLDED.get(key.lower())
         if name is None:
-            _log.warning("TEXT_MATCH knows no option '%s', which is left out.%s", key, nearest(key, _OPTIONS))
+            _log.warning("TEXT_MATCH has no option '%s', which is ignored.%s", key, nearest(key, _OPTIONS))
             continue
         attribute, read = _OPTIONS[name]
         try:

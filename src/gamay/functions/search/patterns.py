@@ -1,4 +1,4 @@
-"""Words with wildcards and Lucene's regular expressions, as patterns of RE2 for whole words."""
+"""Translation of wildcards and Lucene's regular expressions to RE2 patterns for whole words."""
 
 import re
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ _REFUSED = {
 
 
 def wildcard(text: str, *, begins: bool = False, ends: bool = False, marks: str = "") -> Pattern:
-    """Return a pattern of a text whose zero characters stand for `marks`, each `*` (any run) or `?` (one character).
+    """Return the pattern of a text whose zero characters represent `marks`, each `*` (any run) or `?` (one character).
 
-    begins: anything may stand before it. ends: anything may follow.
+    begins: any prefix may precede it. ends: any suffix may follow.
     """
     runs = text.split("\0")
     parts = [".*" if begins else ""]
@@ -31,7 +31,7 @@ def wildcard(text: str, *, begins: bool = False, ends: bool = False, marks: str 
 
 
 def regex_pattern(text: str) -> Pattern:
-    """Return the pattern of a regular expression of Lucene; raises ValueError where it is none, or not supported."""
+    """Translate a regular expression of Lucene; raises ValueError if it is invalid or not supported."""
     translated = rf"(?s)\A(?:{''.join(_translated(text))})\z"
     try:
         pc.match_substring_regex(pa.array([""]), translated)
@@ -51,14 +51,14 @@ def _translated(text: str) -> Iterator[str]:
         elif char == '"':
             end = text.find('"', at)
             if end < 0:
-                raise ValueError("a quote is not closed")
+                raise ValueError("a quotation mark is not closed")
             yield f"(?:{re.escape(text[at:end])})"
             at = end + 1
         elif char == "[":
             members, at = _class(text, at)
             yield members
         elif char == "(" and text[at : at + 1] == "?":
-            raise ValueError("'(?' begins no group")
+            raise ValueError("'(?' does not begin a group")
         elif char in _REFUSED:
             raise ValueError(f"{_REFUSED[char]} ({char}) are not supported; write \\{char} for the character")
         else:
@@ -66,7 +66,7 @@ def _translated(text: str) -> Iterator[str]:
 
 
 def _class(text: str, at: int) -> tuple[str, int]:
-    """Return the class of characters that begins behind a bracket, and the place behind it."""
+    """Translate the character class after a bracket; return it and the position after it."""
     members = ["["]
     if text[at : at + 1] == "^":
         members.append("^")

@@ -1,6 +1,6 @@
-"""What is searched: a tree of conditions on the words of one text.
+"""Search queries: trees of conditions on the words of one text.
 
-The boost of a condition, from 0, is what its part of the score is multiplied by; it does not matter to what matches.
+The boost of a condition, at least 0, is the factor of its part of the score; it does not affect what matches.
 """
 
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A word that matches as a whole.
+    """A word that matches a pattern as a whole.
 
-    regex: as RE2 reads it. parts: what each such word contains, one behind the other. prefix: what each begins with.
+    regex: in RE2's syntax. parts: texts that each such word contains, in order. prefix: the common prefix of such words.
     """
 
     regex: str
@@ -30,7 +30,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Similar:
-    """A word that at most so many edits make this one; its first `prefix` characters are the same."""
+    """A word that at most `edits_max` edits turn into this one; the first `prefix` characters are equal."""
 
     word: str
     edits_max: int
@@ -40,7 +40,7 @@ class Similar:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A word between two, by their UTF-8 bytes; None is no bound."""
+    """A word between two, by their UTF-8 bytes; None for no bound."""
 
     lower: str | None
     upper: str | None
@@ -54,10 +54,10 @@ OneWord: TypeAlias = Term | Pattern | Similar | Between
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """At least two words, one near the other.
+    """At least two words near each other.
 
-    places: where each stands, from 0, ascending. slop: how far each may be behind its place, counted from the one that is
-    farthest ahead. in_order: they come one after the other, and none is ahead of its place as counted from the first.
+    places: the position of each, from 0, ascending. slop: how far each may lag behind its position, relative to the one
+    that is farthest ahead. in_order: they follow each other, and none is ahead of its position relative to the first.
     """
 
     words: tuple[OneWord, ...]
@@ -72,7 +72,7 @@ Leaf: TypeAlias = OneWord | Phrase
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """All of `must` match, none of `must_not`, and at least `should_min` of `should`."""
+    """A conjunction: all of `must` match, none of `must_not`, and at least `should_min` of `should`."""
 
     must: tuple["SearchQuery", ...]
     should: tuple["SearchQuery", ...]
@@ -82,7 +82,7 @@ class Clauses:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """Every text."""
+    """A condition that every text matches."""
 
     boost: float = 1.0
 
@@ -90,13 +90,13 @@ class Everything:
 SearchQuery: TypeAlias = Leaf | Clauses | Everything
 
 NO_TEXT = Clauses((), (), (), 1)
-"""What no text matches."""
+"""A query that no text matches."""
 
 
 def clauses(
     must: "list[SearchQuery]", should: "list[SearchQuery]", must_not: "list[SearchQuery]", should_min: int = 0
 ) -> SearchQuery:
-    """Join conditions; one of `should` is enough, and needed only where nothing must match, unless more are asked for."""
+    """Join conditions; of `should`, one must match if nothing else must, or `should_min` if that is more."""
     if not must and not should:
         return NO_TEXT
     needed = max(should_min, 0 if must else 1)
@@ -106,7 +106,7 @@ def clauses(
 
 
 def boosted(query: SearchQuery, factor: float) -> SearchQuery:
-    """Return a condition whose boost is so many times as high."""
+    """Return a condition with its boost multiplied by a factor."""
     if not isinstance(query, Clauses):
         return replace(query, boost=query.boost * factor)
     must, should = (tuple([boosted(part, factor) for part in parts]) for parts in (query.must, query.should))

@@ -1,8 +1,8 @@
-"""How well texts match a query, as Lucene measures it: BM25 of words and phrases.
+"""Relevance of texts for a query, as in Lucene: BM25 of words and phrases.
 
-Each word or phrase of the query that a text has adds its boost times `idf * freq / (freq + norm)`: how rare it is, and how
-often the text has it for its length. What stands for many words (wildcards, edits, ranges, regular expressions) adds its
-boost, and so does `*:*`. What must not match adds nothing.
+Each word or phrase of the query that a text has adds its boost times `idf * freq / (freq + norm)`: its rarity, and its
+frequency relative to the text's length. Conditions that match many words (wildcards, edits, ranges, regular expressions)
+add their boost, and so does `*:*`. Negated conditions add nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,12 @@ from gamay.functions.search.query import Clauses, OneWord, Phrase, SearchQuery, 
 K1, B = 1.2, 0.75
 
 Counted: TypeAlias = Term | Phrase
-"""What a text can have several times."""
+"""Conditions that a text can match several times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What there is in some rows: how many have a word that is no stop word, and how many such words."""
+    """Totals over rows: the number of rows with a word other than a stop word, and the number of such words."""
 
     rows: int
     words: int
@@ -36,20 +36,20 @@ class Totals:
 
     @property
     def words_per_row(self) -> float:
-        """Of rows that have any; 1 where none has."""
+        """The average over rows that have words; 1 if none has."""
         return self.words / self.rows if self.rows else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The number of words of each text, without stop words, in the narrowest type, and what there is in all rows."""
+    """The number of words of each text, without stop words, in the narrowest dtype, and the totals of all rows."""
 
     of_texts: Array
     totals: Totals
 
     @classmethod
     def of(cls, lengths: Array, num_rows: Array | None = None) -> "Lengths":
-        """Return lengths, to be kept. num_rows: int64 [texts], how many rows have each text; None where one has."""
+        """Return lengths to be cached. num_rows: int64 [texts], the number of rows with each text; None if each has one."""
         if num_rows is None:
             totals = Totals(int(np.count_nonzero(lengths)), int(lengths.sum(dtype=np.int64)))
         else:
@@ -63,18 +63,18 @@ def narrow(lengths: Array) -> Array:
 
 
 class Corpus(Protocol):
-    """Texts that are searched, numbered from 0; each is that of a row, or of several."""
+    """The texts that are searched, numbered from 0; each belongs to one row or several."""
 
     def matching(self, query: SearchQuery) -> Rows:
         """Return the texts that match, ascending."""
         ...
 
     def rows_of(self, texts: Rows) -> int:
-        """Return how many rows have one of these texts."""
+        """Return the number of rows with one of these texts."""
         ...
 
     def totals(self) -> Totals:
-        """Return what there is in all rows."""
+        """Return the totals of all rows."""
         ...
 
     def lengths(self, texts: Rows) -> Array:
@@ -82,7 +82,7 @@ class Corpus(Protocol):
         ...
 
     def frequencies(self, query: Counted, texts: Rows) -> Array:
-        """Return how often some texts (ascending) have a word, or a phrase as of `match.phrase_weights`."""
+        """Return how often some texts (ascending) have a word, or a phrase according to `match.phrase_weights`."""
         ...
 
 
@@ -95,7 +95,7 @@ class Scores:
 
     @classmethod
     def of(cls, query: SearchQuery, corpus: Corpus) -> "Scores":
-        """Return the scores of the texts of a corpus. Raises QueryError when the query ends meanwhile."""
+        """Return the scores of the texts of a corpus. Raises QueryError if the query ends meanwhile."""
         texts = corpus.matching(query)
         values = np.zeros(len(texts))
         _Scorer(corpus, texts, values).add(query, np.arange(len(texts)))
@@ -103,7 +103,7 @@ class Scores:
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """The memory that they take."""
         return self.texts.nbytes + self.values.nbytes
 
     def within(self, start: int, stop: int) -> Array:
@@ -130,7 +130,7 @@ class _Scorer:
         self._rarities: dict[OneWord, float] = {}
 
     def add(self, query: SearchQuery, places: Rows) -> None:
-        """Add what a part of the query is worth to the texts at some places; it matches all of them."""
+        """Add the score of a part of the query to the texts at some positions, all of which it matches."""
         guard.check()
         if isinstance(query, Clauses):
             for part in query.must:
@@ -147,13 +147,13 @@ class _Scorer:
 
     @cached_property
     def _norms(self) -> Array:
-        """What the frequency is compared with: more in long texts, float64 [texts]."""
+        """The normalisation of frequencies, larger for long texts: float64 [texts]."""
         average = self._corpus.totals().words_per_row
         norms: Array = K1 * (1 - B + B * (self._corpus.lengths(self._texts) / average))
         return norms
 
     def _rarity(self, word: OneWord) -> float:
-        """Return the idf of a word; one that stands for many, within a phrase, is in the rows that have any of these."""
+        """Return the idf of a word; of a pattern within a phrase, by the rows that have any matching word."""
         known = self._rarities.get(word)
         if known is None:
             rows, all_rows = self._corpus.rows_of(self._corpus.matching(word)), self._corpus.totals().rows
@@ -162,7 +162,7 @@ class _Scorer:
 
 
 def _common(texts: Rows, found: Rows) -> Rows:
-    """Return at which places of `texts` there is one of `found`; both ascend."""
+    """Return the positions in `texts` of those that are in `found`; both ascend."""
     if len(found) < len(texts):
         places = np.searchsorted(texts, found)
         kept: Rows = places[np.append(texts, -1)[places] == found]
@@ -171,7 +171,7 @@ def _common(texts: Rows, found: Rows) -> Rows:
 
 
 class JoinedCorpus:
-    """Implements `Corpus` for the rows of several, one behind the other. starts: of each, ascending, and their end."""
+    """Concatenation of several corpora; implements `Corpus`. starts: the first row of each, ascending, and the end."""
 
     def __init__(self, parts: Sequence[Corpus], starts: Sequence[int]) -> None:
         self._parts, self._starts = parts, starts

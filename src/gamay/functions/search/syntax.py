@@ -53,7 +53,7 @@ _PIECE_FUZZY = re.compile(r"~([0-9]*\.?[0-9]*)$")
 
 @dataclass(frozen=True, slots=True)
 class _Lexeme:
-    """kind: as named in the pattern, "operator" for AND, OR and NOT, or "end"; at: its place in the text, from 0."""
+    """A token. kind: as named in the pattern, "operator" for AND, OR and NOT, or "end"; at: its position, from 0."""
 
     kind: str
     text: str
@@ -63,10 +63,10 @@ class _Lexeme:
 
 @remembered()
 def search_query(text: str, options: SearchOptions, column: str) -> SearchQuery:
-    """Return what a query searches. column: the name that may stand before a colon. Raises QueryError where it is none."""
+    """Parse a query. column: the field name that may precede a colon. Raises QueryError if the query is invalid."""
     check_length(text)
     if not text.strip():
-        raise wrong(NAME, "the query is empty; write words to search, or '*:*' for every row")
+        raise wrong(NAME, "the query is empty; write words to search for, or '*:*' for every row")
     if options.parser == "MATCHPHRASE":
         return _whole_phrase(text, options)
     if options.parser == "MATCH":
@@ -93,7 +93,7 @@ def _words(text: str, options: SearchOptions) -> SearchQuery:
 
 
 def _least(share: str, count: int) -> int:
-    """Return how many of so many words a share such as `2`, `-1` or `75%` means."""
+    """Return the number of words that a share such as `2`, `-1` or `75%` of `count` words means."""
     if not share:
         return 0
     number = int(share.removesuffix("%"))
@@ -112,7 +112,7 @@ def _phrase(words: Sequence[OneWord], places: Sequence[int], slop: int, *, in_or
 
 
 class _Reader:
-    """Reads one query."""
+    """Parser of one query."""
 
     def __init__(self, text: str, options: SearchOptions, column: str) -> None:
         self._text, self._options, self._column = text, options, column
@@ -124,7 +124,7 @@ class _Reader:
     def read(self) -> SearchQuery:
         found = self._query()
         if self._lexeme.kind != "end":
-            raise self._wrong(f"'{self._lexeme.text}' closes nothing")
+            raise self._wrong(f"'{self._lexeme.text}' has no opening parenthesis")
         return NO_TEXT if found is None else found
 
     def _split(self) -> Iterator[_Lexeme]:
@@ -146,14 +146,14 @@ class _Reader:
     def _unread(self, at: int) -> QueryError:
         char = self._text[at]
         hints = {
-            '"': 'the phrase has no end; write \\" for a quote that is searched',
-            "/": "the regular expression has no end; write \\/ for a slash that is searched",
-            "[": "a range is written [a TO b]; write \\[ for a bracket that is searched",
-            "{": "a range is written {a TO b}; write \\{ for a brace that is searched",
-            "^": "a boost is a number: word^2",
-            "\\": "a backslash stands before what it is to take away the meaning of",
+            '"': 'the phrase has no end; write \\" to search for a quotation mark',
+            "/": "the regular expression has no end; write \\/ to search for a slash",
+            "[": "a range is written [a TO b]; write \\[ to search for a bracket",
+            "{": "a range is written {a TO b}; write \\{ to search for a brace",
+            "^": "a boost must be a number: word^2",
+            "\\": "a backslash must precede the character that it escapes",
         }
-        return self._wrong(hints.get(char, f"'{char}' means nothing here; write \\{char} to search it"), at)
+        return self._wrong(hints.get(char, f"'{char}' is not allowed here; write \\{char} to search for it"), at)
 
     def _wrong(self, detail: str, at: int | None = None) -> QueryError:
         place = self._lexeme.at if at is None else at
@@ -164,7 +164,7 @@ class _Reader:
         return self._lexemes[self._next]
 
     def _take(self, kind: str, *texts: str) -> _Lexeme | None:
-        """Return the next lexeme and go on, if it is of this kind."""
+        """Return the next token and advance, if it is of this kind."""
         lexeme = self._lexeme
         if lexeme.kind != kind or (texts and lexeme.text not in texts):
             return None
@@ -172,11 +172,11 @@ class _Reader:
         return lexeme
 
     def _query(self) -> SearchQuery | None:
-        """Read clauses up to a closing parenthesis, or the end; None where all are made of stop words."""
+        """Parse clauses up to a closing parenthesis, or the end; None if all consist of stop words."""
         self._depth += 1
         if self._depth > _NESTED_MAX:
             raise self._wrong(f"parentheses nest at most {_NESTED_MAX} deep")
-        # each with what it must be: "+", "-", or neither; as the classic parser decides it, clause by clause
+        # each with its sign: "+", "-", or none; decided clause by clause, as by the classic parser
         found: list[tuple[str, SearchQuery]] = []
         is_first = True
         while is_first or not (self._lexeme.kind == "end" or self._lexeme.text == ")"):
@@ -229,7 +229,7 @@ class _Reader:
         return self._boosted(self._single(lexeme, fuzzy), before)
 
     def _boosted(self, query: SearchQuery | None, before: _Lexeme | None = None) -> SearchQuery | None:
-        """Return a condition with the boost that comes next, or that came before `~`."""
+        """Return a condition with the boost that follows, or that preceded `~`."""
         boost = self._take("boost") or before
         return query if query is None or boost is None else boosted(query, float(boost.text[1:]))
 
@@ -243,7 +243,7 @@ class _Reader:
         return None if lexeme.kind == "bare" else self._word(lexeme, fuzzy)
 
     def _field(self) -> None:
-        """Pass the name of the column, if it stands before a colon."""
+        """Skip the name of the column, if it precedes a colon."""
         self._names_all = False
         behind = self._lexemes[self._next + 1] if self._lexeme.kind == "word" else None
         if behind is None or behind.kind != "sign" or behind.text != ":":
@@ -252,8 +252,8 @@ class _Reader:
         self._names_all = name == "*"
         if name != "*" and unescaped(name).lower() != self._column.lower():
             raise self._wrong(
-                f"'{name}:' names another field, but '{self._column}' alone is searched; write '{name}\\:' for a colon "
-                "that is searched"
+                f"'{name}:' names another field, but '{self._column}' alone is searched; write '{name}\\:' to search "
+                "for a colon"
             )
         self._next += 2
 
@@ -265,7 +265,7 @@ class _Reader:
             if text[0] in "*?" and not options.allow_leading:
                 raise self._wrong(
                     f"'{text[0]}' may not begin a word; allow it by the third argument 'allowLeadingWildcard=true', or "
-                    f"write \\{text[0]} to search it",
+                    f"write \\{text[0]} to search for it",
                     lexeme.at,
                 )
             return wildcard_of(text, options)
@@ -282,7 +282,7 @@ class _Reader:
     def _similar(self, text: str, fuzzy: _Lexeme) -> SearchQuery:
         number = float(fuzzy.text[1:]) if len(fuzzy.text) > 1 else self._options.min_similarity
         if number >= 1 and number != int(number):
-            raise self._wrong("edits come in whole numbers: word~1", fuzzy.at)
+            raise self._wrong("the number of edits must be a whole number: word~1", fuzzy.at)
         return similar(self._analysis.normal(text), number, self._options.fuzzy_prefix)
 
     def _quoted(self, lexeme: _Lexeme, fuzzy: _Lexeme | None) -> SearchQuery | None:
@@ -295,11 +295,11 @@ class _Reader:
         words: list[OneWord] = [Term(word) for _, word in found]
         if options.open_phrases and len(words) > 1:
             words[0], words[-1] = wildcard(found[0][1], begins=True), wildcard(found[-1][1], ends=True)
-        # words that must come together come in order
+        # adjacent words are necessarily in order
         return _phrase(words, [place for place, _ in found], slop, in_order=False)
 
     def _complex(self, text: str, slop: int) -> SearchQuery | None:
-        """Read a phrase of words with wildcards and `word~`."""
+        """Parse a phrase of words with wildcards and `word~`."""
         words: list[OneWord] = []
         places: list[int] = []
         place = 0
@@ -335,11 +335,11 @@ class _Reader:
         try:
             return regex_pattern(self._analysis.normal(lexeme.text[1:-1]))
         except ValueError as error:
-            raise self._wrong(f"{lexeme.text} is no regular expression of Lucene: {error}", lexeme.at) from None
+            raise self._wrong(f"{lexeme.text} is not a regular expression of Lucene: {error}", lexeme.at) from None
 
 
 def characters(text: str) -> list[tuple[str, bool]]:
-    """Return the characters that a word stands for, and which are wildcards; a backslash takes that away."""
+    """Return the characters of a word, and which of them are wildcards, which a backslash escapes."""
     found: list[tuple[str, bool]] = []
     at = 0
     while at < len(text):
@@ -354,12 +354,12 @@ def characters(text: str) -> list[tuple[str, bool]]:
 
 
 def unescaped(text: str) -> str:
-    """Return a text without the backslashes that take the meaning of characters away."""
+    """Return a text without the backslashes that escape characters."""
     return "".join(char for char, _ in characters(text))
 
 
 def wildcard_of(text: str, options: SearchOptions) -> OneWord:
-    """Return the words that a word with `*` and `?` stands for."""
+    """Return the condition for a word with `*` and `?`."""
     found = characters(text)
     plain = options.analysis.normal("".join("\0" if is_wild else char for char, is_wild in found))
     marks = iter(char for char, is_wild in found if is_wild)
@@ -367,6 +367,6 @@ def wildcard_of(text: str, options: SearchOptions) -> OneWord:
 
 
 def similar(word: str, number: float, prefix: int) -> Similar:
-    """Return the words that `word~number` stands for: at most so many edits, or a share of characters that stay below 1."""
+    """Return the condition `word~number`: at most `number` edits, or below 1 the share of characters that must be equal."""
     edits = int((1 - number) * len(word)) if 0 < number < 1 else int(number)
     return Similar(word, min(edits, int(EDITS_DEFAULT)), min(prefix, len(word)))

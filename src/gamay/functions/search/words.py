@@ -1,4 +1,4 @@
-"""Texts as words, as by Lucene's StandardAnalyzer: between the borders of Unicode, in lower case, without stop words."""
+"""Texts as words, as by Lucene's StandardAnalyzer: split at Unicode's word boundaries, in lower case, without stop words."""
 
 import unicodedata
 from collections.abc import Collection
@@ -19,7 +19,7 @@ _STOP_WORDS = (
     "was will with"
 )
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""The English stop words that Lucene has always had."""
+"""The English stop words of Lucene."""
 
 WORD_CHARS_MAX = 255
 ASCII_MAX = 127
@@ -35,7 +35,7 @@ _KATAKANA = (
     (0x3031, 0x3035), (0x309B, 0x309C), (0x30A0, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF), (0x32D0, 0x32FE),
     (0x3300, 0x3357), (0xFF66, 0xFF9D), (0x1B000, 0x1B000),
 )  # fmt: skip
-# letters of scripts that put no spaces between words
+# letters of scripts without spaces between words
 _COMPLEX = (
     (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x1950, 0x19DF), (0x1A20, 0x1AAF), (0xA9E0, 0xA9FF),
     (0xAA60, 0xAADF),
@@ -55,7 +55,7 @@ _SINGLE = {
 
 @lru_cache(maxsize=1)
 def _classes() -> Array:
-    """Return the class of each character for the borders of words: uint8, by code point."""
+    """Return the word-break class of each character: uint8, by code point."""
     categories = np.array([unicodedata.category(chr(code)) for code in range(_CODES)])
     classes = np.zeros(_CODES, np.uint8)
     is_letter = np.char.startswith(categories, "L") | (categories == "Nl")
@@ -84,7 +84,7 @@ def _classes() -> Array:
 class Words:
     """The words of some texts.
 
-    data: uint8, the texts end to end; word w is data[starts[w]:ends[w]]; text i has the words [bounds[i], bounds[i + 1]).
+    data: uint8, the texts concatenated; word w is data[starts[w]:ends[w]]; text i has the words [bounds[i], bounds[i + 1]).
     """
 
     data: Array
@@ -96,13 +96,13 @@ class Words:
         return len(self.starts)
 
     def equal(self, word: str) -> Array:
-        """Tell which words are this one: bool [words]."""
+        """Return which words equal a word: bool [words]."""
         out = np.empty(len(self), np.bool_)
         kernels.equal_words(self.data, self.starts, self.ends, np.frombuffer(word.encode(), np.uint8), out)
         return out
 
     def distinct(self) -> tuple[Array, pa.StringArray]:
-        """Return for each word its place among the distinct ones, and those."""
+        """Return the position of each word among the distinct words, and those."""
         offsets = np.empty(len(self) + 1, np.int32)
         out = np.empty(int(np.sum(self.ends - self.starts)), np.uint8)
         kernels.copy_words(self.data, self.starts, self.ends, offsets, out)
@@ -111,14 +111,14 @@ class Words:
         return encoded.indices.to_numpy(), encoded.dictionary
 
     def counts(self, marks: Array) -> Array:
-        """Tell how many words of each text have their flag set: int32 [texts]."""
+        """Return how many words of each text have their flag set: int32 [texts]."""
         before = np.zeros(len(marks) + 1, np.int32)
         np.cumsum(marks, out=before[1:])
         found: Array = before[self.bounds[1:]] - before[self.bounds[:-1]]
         return found
 
     def among(self, listed: Collection[str]) -> Array:
-        """Tell which words are some of a few: bool [words]."""
+        """Return which words are among a few: bool [words]."""
         few = sorted((word.encode() for word in listed), key=len)
         offsets = np.zeros(len(few) + 1, np.int32)
         np.cumsum([len(word) for word in few], out=offsets[1:])
@@ -132,15 +132,15 @@ def lower_case(texts: Values) -> pa.StringArray:
     offsets, data = binary_buffers(texts)
     if data.max(initial=0) > ASCII_MAX:
         return pc.utf8_lower(texts)
-    # what lies before A wraps around; to look each byte up in a table would take twice as long
+    # bytes below A wrap around; looking up each byte in a table takes twice as long
     lowered = data | ((data - np.uint8(ord("A"))) < _LETTERS).view(np.uint8) << _CASE_BIT
     return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(lowered)])
 
 
 def words_of(texts: Values) -> Words:
-    """Return the words of texts (StringArray) as they stand there."""
+    """Split texts (StringArray) into words, in their original case."""
     offsets, read_only = binary_buffers(texts)
-    data = np.array(read_only)  # kernels are compiled anew for arrays that cannot be written to
+    data = np.array(read_only)  # kernels would be compiled again for read-only arrays
     starts, ends = np.empty((2, len(data)), np.int32)
     bounds = np.empty(len(texts) + 1, np.int32)
     count = kernels.split_words(data, offsets, _classes(), WORD_CHARS_MAX, starts, ends, bounds)
@@ -149,17 +149,17 @@ def words_of(texts: Values) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """How texts, and what is searched, become words."""
+    """How texts, and search terms, are turned into words."""
 
     stop_words: frozenset[str] = STOP_WORDS
     case_sensitive: bool = False
 
     def normal(self, text: str) -> str:
-        """Return a word as it is compared."""
+        """Return the normal form of a word."""
         return text if self.case_sensitive else str(pc.utf8_lower(pa.scalar(text)).as_py())
 
     def words(self, text: str) -> list[tuple[int, str]]:
-        """Return the words of a text that are no stop words, each with its number among all."""
+        """Return the words of a text that are not stop words, each with its position among all words."""
         found = words_of(pa.array([self.normal(text)], pa.string()))
         spans = zip(found.starts.tolist(), found.ends.tolist(), strict=True)
         listed = [found.data[start:end].tobytes().decode() for start, end in spans]

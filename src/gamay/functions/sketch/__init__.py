@@ -1,1 +1,1 @@
-"""Sketches as values: how each is built of hashes, merged, estimated from and written as bytes."""
+"""Sketches as values: building from hashes, merging, estimating and serialising."""

@@ -1,7 +1,7 @@
-"""What a row adds to a sketch that is kept up while rows come, as bytes.
+"""The contribution of a row to a sketch that is maintained while rows arrive, as bytes.
 
-A row of values adds an *addition* of 5 bytes: the register that its value falls into (uint32, little-endian), and what the
-value makes of it (uint8). A row that has a serialised sketch adds the sketch, in the dense form of the metric's own kind.
+A row of values contributes an *addition* of 5 bytes: the register of its value (uint32, little-endian), and the value for
+that register (uint8). A row with a serialised sketch contributes the sketch, in the dense form of the metric's kind.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from gamay.model.table.rollup import Rollup, RollupFunction
 
 
 def kind_of(rollup: Rollup) -> RegisterKind:
-    """Return the kind of sketches that a metric holds."""
+    """Return the kind of sketch of a metric."""
     if rollup.function is RollupFunction.DISTINCT_COUNT_HLL:
         return HllKind(rollup.parameters[0]) if rollup.parameters else HllKind()
     assert rollup.function is RollupFunction.DISTINCT_COUNT_HLL_PLUS
@@ -25,7 +25,7 @@ def kind_of(rollup: Rollup) -> RegisterKind:
 
 
 def additions_of(kind: RegisterKind, vector: Vector) -> pa.Array:
-    """Return what each of single values adds to a sketch: binary, without nulls."""
+    """Return the additions of single values: binary, without nulls."""
     positions, values = kind.candidates(vector)
     packed = np.empty((len(vector), ADDITION_BYTES), np.uint8)
     packed[:, :4] = positions.astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -35,9 +35,9 @@ def additions_of(kind: RegisterKind, vector: Vector) -> pa.Array:
 
 
 def dense(kind: RegisterKind, data: bytes) -> bytes:
-    """Return a serialised sketch in the form that all sketches of `kind` have; empty bytes, which hold nothing, stay empty.
+    """Convert a serialised sketch to the dense form of `kind`; empty bytes, an empty sketch, stay empty.
 
-    Raises ValueError for bytes that are no sketch, and for a sketch of another precision.
+    Raises ValueError for invalid bytes, and for a sketch of another precision.
     """
     try:
         registers = kind.parse(data) if data else None
@@ -51,11 +51,11 @@ def dense(kind: RegisterKind, data: bytes) -> bytes:
 
 
 def empty_sketch(kind: RegisterKind) -> bytes:
-    """Return the sketch of no values, as long as every other of its kind."""
+    """Return the sketch of no values, of the same length as all others of its kind."""
     return kind.serialize(np.zeros(1 << kind.precision, np.uint8))
 
 
 def header_bytes(kind: RegisterKind) -> int:
-    """Return how many bytes stand before the registers of a sketch."""
+    """Return the number of bytes before the registers of a sketch."""
     words = len(pack_registers(np.zeros(1 << kind.precision, np.uint8)))
     return len(empty_sketch(kind)) - words

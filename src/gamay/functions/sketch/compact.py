@@ -39,7 +39,7 @@ def theta_bytes(entries: Entries) -> list[bytes]:
 
 
 def tuple_bytes(entries: Entries, mode: Mode) -> list[bytes]:
-    """Return the bytes of integer-tuple sketches; numbers that no INT holds become the nearest that one holds."""
+    """Return the bytes of integer-tuple sketches; numbers out of the range of INT become the nearest INT."""
     out = []
     for *sketch, hashes, numbers in _each(entries):
         packed = np.empty(len(hashes), _TUPLE_ENTRY)
@@ -50,7 +50,7 @@ def tuple_bytes(entries: Entries, mode: Mode) -> list[bytes]:
 
 
 def _each(entries: Entries) -> Iterable[tuple[Any, ...]]:
-    """Yield count, theta, whether a value came, hashes, numbers of each sketch."""
+    """Yield count, theta, whether the sketch has seen a value, hashes and numbers of each sketch."""
     ends = np.cumsum(entries.counts)
     numbers = np.empty(0) if entries.numbers is None else entries.numbers
     start = 0
@@ -72,14 +72,14 @@ def _header(family: int, kind: int, count: int, theta: int, seen: bool) -> bytes
 
 
 def theta_entries(sketches: Sequence[bytes]) -> Entries:
-    """Read theta sketches, one for each byte string; an empty one holds nothing. Raises QueryError 200 for other bytes."""
+    """Parse theta sketches, one for each byte string; empty bytes are an empty one. Raises QueryError 200 for bad bytes."""
     return _entries(
         sketches, "theta", lambda data: _read(data if _is_current(data) else _current(data), _THETA, _THETA_ENTRY)
     )
 
 
 def tuple_entries(sketches: Sequence[bytes]) -> Entries:
-    """Read integer-tuple sketches; see `theta_entries`."""
+    """Parse integer-tuple sketches; see `theta_entries`."""
     return _entries(sketches, "integer tuple", lambda data: _read(data, _TUPLE, _TUPLE_ENTRY))
 
 
@@ -88,26 +88,26 @@ def _is_current(data: bytes) -> bool:
 
 
 def _current(data: bytes) -> bytes:
-    """Return the bytes of another version, or of a sketch that is not compact, as serial version 3."""
+    """Convert a sketch of another version, or that is not compact, to serial version 3."""
     return bytes(datasketches().compact_theta_sketch.deserialize(data).serialize())
 
 
 def _read(data: bytes, family: int, entry: "np.dtype[Any]") -> tuple[Array, int, bool]:
-    """Return the entries, theta, and whether a value came; raises ValueError."""
+    """Return the entries, theta, and whether the sketch has seen a value; raises ValueError."""
     if len(data) < 8 or data[1] != 3 or data[2] != family:
-        raise ValueError("its header is another one")
+        raise ValueError("its header is invalid")
     words, flags = data[0], data[5]
     if flags & _EMPTY:
         return np.empty(0, entry), THETA_MAX, False
     if int.from_bytes(data[6:8], "little") != SEED_HASH:
-        raise ValueError("its values were hashed with another seed than 9001")
+        raise ValueError("its values were hashed with a seed other than 9001")
     count = 1 if words == 1 else int.from_bytes(data[8:12], "little")
     if words not in (1, 2, 3) or len(data) != 8 * words + count * entry.itemsize:
-        raise ValueError("it is not as long as its header says")
+        raise ValueError("its length does not match its header")
     theta = int.from_bytes(data[16:24], "little") if words == 3 else THETA_MAX
     entries = np.frombuffer(data, entry, count, 8 * words)
     if theta > THETA_MAX or (count and not (0 < entries["hash"].min() <= entries["hash"].max() < theta)):
-        raise ValueError("a hash lies outside the range of the sketch")
+        raise ValueError("a hash is outside the range of the sketch")
     return entries, theta, True
 
 
@@ -143,5 +143,5 @@ def not_a_sketch(kind: str, data: bytes, reason: object) -> QueryError:
 
 
 def base64_texts(sketches: Iterable[bytes]) -> pa.Array:
-    """Return the bytes of sketches as BASE64 texts."""
+    """Return the bytes of sketches as base64 texts."""
     return pa.array([base64.b64encode(data).decode() for data in sketches], pa.string())

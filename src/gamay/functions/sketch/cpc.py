@@ -1,8 +1,8 @@
-"""CPC sketches (K. Lang, arXiv:1708.06839), kept by the datasketches library, and read and written in its form.
+"""CPC sketches (K. Lang, arXiv:1708.06839), managed by the datasketches library, in its serialised form.
 
-A value falls into one of 64 * 2**lgK coupons; a sketch knows which of them it has. So values are hashed here first, and
-the library is only told of those that bring a coupon that is new. Estimates are those of merged sketches, which depend on
-the coupons alone, not on the order in which they came.
+A value maps to one of 64 * 2**lgK coupons, and a sketch is the set of its coupons. So values are hashed here first, and
+the library is passed only those with a new coupon. Estimates are those of merged sketches, which depend on the coupons
+alone, not on their order of arrival.
 """
 
 from functools import lru_cache
@@ -32,7 +32,7 @@ _CODE_LENGTHS = (1, 2, 3, 4, 5, 7, 8, 8, 10, 10, 11)  # those of the other symbo
 
 
 def hashable(vector: Vector) -> Vector:
-    """Return values as the library takes them: whole numbers, doubles, or text."""
+    """Return values in the types that the library accepts: integers, doubles, or text."""
     if vector.type in (DataType.UUID, DataType.BIG_DECIMAL):
         return Vector(DataType.STRING, convert_values(vector.values, vector.type, DataType.STRING))
     return vector
@@ -42,7 +42,7 @@ def coupons(vector: Vector, lg_k: int) -> Array:
     """Return the coupon of each value of `hashable`: int64, -1 for an empty text, which has none."""
     low, high = value_hashes(vector, SEED)
     _, exponents = np.frexp(high.astype(np.float64))
-    # A conversion that rounds up to a power of two shows one bit more than there is.
+    # a conversion that rounds up to a power of two yields one bit too many
     bits = exponents.astype(np.int64)
     bits -= (high >> np.maximum(bits - 1, 0).astype(np.uint64)) == 0
     columns = np.minimum(_COUPON_COLUMNS - np.maximum(bits, 0), _COUPON_COLUMNS - 1)
@@ -55,10 +55,10 @@ def coupons(vector: Vector, lg_k: int) -> Array:
 
 
 def add_values(sketches: "list[CpcSketch | None]", groups: Array, vector: Vector, rows: Array, lg_k: int) -> None:
-    """Tell the sketch of groups[i] of the value vector[rows[i]]."""
+    """Add the value vector[rows[i]] to the sketch of groups[i]."""
     values = take(vector.values, rows)
     if isinstance(values, np.ndarray) and values.dtype.kind != "f":
-        values = values.astype(np.int64).view(np.uint64)  # the library takes negative whole numbers as doubles
+        values = values.astype(np.int64).view(np.uint64)  # the library treats negative integers as doubles
     listed = python_values(values)
     for group, value in zip(groups.tolist(), listed, strict=True):
         sketch = sketches[group]
@@ -68,7 +68,7 @@ def add_values(sketches: "list[CpcSketch | None]", groups: Array, vector: Vector
 
 
 def united(sketches: "list[CpcSketch]", lg_k: int) -> CpcSketch:
-    """Return the union; a sketch of a smaller lgK makes it as small."""
+    """Return the union; a sketch of a smaller lgK reduces the result to it."""
     union = datasketches().cpc_union(lg_k)
     for sketch in sketches:
         union.update(sketch)
@@ -76,7 +76,7 @@ def united(sketches: "list[CpcSketch]", lg_k: int) -> CpcSketch:
 
 
 def parse(data: bytes) -> CpcSketch:
-    """Read a sketch. Raises QueryError 200 for bytes that are none."""
+    """Deserialise a sketch. Raises QueryError 200 for invalid bytes."""
     try:
         return datasketches().cpc_sketch.deserialize(_checked(data))
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:
@@ -84,35 +84,35 @@ def parse(data: bytes) -> CpcSketch:
 
 
 def _checked(data: bytes) -> bytes:
-    """Return a sketch as the library can read it without harm; raises ValueError for what it might not survive.
+    """Return a sketch that the library can safely parse; raises ValueError for one that might crash it.
 
-    It believes the numbers that the bytes name, and unpacks as many pairs and bytes of the window, wherever that leads: so
-    pairs are looked at here, and behind the window are as many bits as it can ask for.
+    The library trusts the sizes in the bytes, and unpacks that many pairs and window bytes, even beyond the end: so pairs
+    are validated here, and the window is followed by as many bits as the library may read.
     """
     if len(data) < 8 or data[1] != 1 or data[2] != 16 or not 4 <= data[3] <= 26 or data[4] > 63:
-        raise ValueError("its header is another one")
+        raise ValueError("its header is invalid")
     if int.from_bytes(data[6:8], "little") != SEED_HASH:
-        raise ValueError("its values were hashed with another seed than 9001")
+        raise ValueError("its values were hashed with a seed other than 9001")
     flags, rows = data[5], 1 << data[3]
     if flags & ~(_COMPRESSED | _HIP | _TABLE | _WINDOW) or not flags & _COMPRESSED:
-        raise ValueError(f"its flags are {flags}")
+        raise ValueError(f"its flags, {flags}, are invalid")
     hip, table, window = (bool(flags & flag) for flag in (_HIP, _TABLE, _WINDOW))
     words = 2 + (1 + 4 * hip + table * (1 + window) + window if table or window else 0)
     if data[0] != words or len(data) < 4 * words:
-        raise ValueError("its header is not as long as it says")
+        raise ValueError("the length of its header is wrong")
     if not (table or window):
         if len(data) != 4 * words:
-            raise ValueError("it is not as long as its header says")
+            raise ValueError("its length does not match its header")
         return data
     coupons = int.from_bytes(data[8:12], "little")
     if not 0 < coupons <= _COUPON_COLUMNS * rows or window != (2 * coupons >= rows):
         raise ValueError("its number of coupons is impossible")
-    # Behind the number of coupons come the entries of the table, where there is a window too, and the lengths; the four
-    # words of the estimate stand before the lengths then, else behind them.
+    # The number of coupons is followed by the entries of the table, if there is a window too, and the lengths; the four
+    # words of the estimate come before the lengths in that case, else after them.
     start = 12 + 4 * (table and window) + 16 * (hip and table and window)
     sizes = [int.from_bytes(data[start + 4 * i : start + 4 * i + 4], "little") for i in range(table + window)]
     if len(data) != 4 * (words + sum(sizes)):
-        raise ValueError("it is not as long as its header says")
+        raise ValueError("its length does not match its header")
     if table:
         pairs = np.frombuffer(data, "<u4", sizes[0], len(data) - 4 * sizes[0])
         entries = int.from_bytes(data[12:16], "little") if window else coupons
@@ -121,7 +121,7 @@ def _checked(data: bytes) -> bytes:
 
 
 def _check_pairs(words: Array, count: int, rows: int, columns: int) -> None:
-    """Raise ValueError unless the bits of a table are those of so many pairs of a row and a column."""
+    """Raise ValueError unless the bits of a table encode exactly `count` pairs of a row and a column."""
     if not 0 < count <= 32 * len(words):
         raise ValueError(f"{count} pairs do not fit into its table")
     base_bits = max((rows // count).bit_length() - 1, 0)
@@ -130,7 +130,7 @@ def _check_pairs(words: Array, count: int, rows: int, columns: int) -> None:
 
 
 def _padded(data: bytes, header: int, place: int, words: int, rows: int) -> bytes:
-    """Return the sketch with room behind its window for the longest codes. place: of the number of its words."""
+    """Return the sketch with room after its window for the longest codes. place: the offset of the window's word count."""
     if 32 * words < rows:
         raise ValueError("its window is too short")
     padding = max(_CODE_BITS * rows // 32 + 2 - words, 0)
@@ -141,9 +141,9 @@ def _padded(data: bytes, header: int, place: int, words: int, rows: int) -> byte
 
 @lru_cache(maxsize=1)
 def _pair_codes() -> Array:
-    """What 12 bits of a table begin with: a symbol, and in the upper byte how many bits it has; see `pairs_fit`.
+    """Return the symbol that 12 bits of a table begin with, and in the upper byte its number of bits; see `pairs_fit`.
 
-    Symbols have codes of these lengths, in ascending order, written from the highest bit on.
+    Symbols have codes of the above lengths, in ascending order, written from the highest bit on.
     """
     codes = np.empty(1 << _CODE_BITS, np.uint16)
     following = 0

@@ -1,4 +1,4 @@
-"""The datasketches library, imported when a query first needs it: that takes longer than most queries."""
+"""The datasketches library, imported on first use, as that takes longer than most queries."""
 
 import importlib
 from typing import Any

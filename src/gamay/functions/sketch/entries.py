@@ -1,10 +1,9 @@
-"""Theta and integer-tuple sketches: the smallest hashes of the values of each group, and how far they reach.
+"""Theta and integer-tuple sketches: the smallest hashes of the values of each group, and the range that they cover.
 
-A sketch keeps at most k hashes of 63 bits, the smallest ones, and theta: every hash below it is kept. It is empty until a
-value comes. So sketches of parts merge to exactly the sketch of the whole, and the number of values is the number of hashes
-divided by the share of all hashes that theta is. Tuple sketches keep a number with each hash.
-
-Everything here works on many sketches at once. Hashes are those of the datasketches library (seed 9001), and so are the
+A sketch keeps at most k hashes of 63 bits, the smallest ones, and theta: every hash below theta is kept. It is empty
+until it has seen a value. So sketches of parts merge to exactly the sketch of the whole, and the number of distinct
+values is the number of hashes divided by theta's share of the hash range. Tuple sketches keep a number with each hash.
+All functions here process many sketches at once. Hashes are those of the datasketches library (seed 9001), and so are the
 bytes (its compact form, serial version 3): tests compare both with the library.
 """
 
@@ -25,7 +24,7 @@ THETA_MAX = (1 << 63) - 1
 
 
 class Mode(Enum):
-    """What becomes of the numbers of one hash in tuple sketches; the bytes say which, from 0."""
+    """How tuple sketches combine the numbers of one hash; the values are those of the serialised form."""
 
     SUM = 0
     MIN = 1
@@ -40,7 +39,7 @@ class Entries:
     """Many sketches: those of groups 0, 1, ...
 
     groups: int32 [n] and hashes: uint64 [n], ascending by group, then hash. numbers: int64 [n], None in theta sketches.
-    thetas: uint64 [number of groups]. seen: bool [number of groups], whether a value came.
+    thetas: uint64 [number of groups]. seen: bool [number of groups], whether the sketch has seen a value.
     """
 
     groups: Array
@@ -71,7 +70,7 @@ def no_entries(num_groups: int, theta: int = THETA_MAX, *, numbers: bool = False
 
 
 def hashes_of(vector: Vector) -> Array:
-    """Return the hash of each value: uint64, 0 for an empty text, which datasketches pass over."""
+    """Return the hash of each value: uint64, 0 for an empty text, which datasketches skips."""
     hashes = value_hashes(vector, SEED)[0] >> np.uint64(1)
     if not vector.type.is_fixed_width and not isinstance(vector.values, np.ndarray):
         offsets = np.frombuffer(vector.values.buffers()[1], np.int32)[vector.values.offset :][: len(vector) + 1]
@@ -82,9 +81,9 @@ def hashes_of(vector: Vector) -> Array:
 def limited(
     groups: Array, hashes: Array, numbers: Array | None, thetas: Array, seen: Array, k: int, mode: Mode = Mode.SUM
 ) -> Entries:
-    """Return the sketches of hashes in any order: those below theta, each once, at most k of a sketch.
+    """Return the sketches of hashes in any order: deduplicated, those below theta, at most k per sketch.
 
-    numbers: of equal hashes of a sketch, they are made one as `mode` says.
+    numbers: those of equal hashes of a sketch are combined by `mode`.
     """
     below = (hashes < thetas[groups]) & (hashes != 0)
     if not below.all():
@@ -151,7 +150,7 @@ def intersection(parts: Sequence[Entries], mode: Mode = Mode.SUM) -> Entries:
 
 
 def difference(left: Entries, right: Entries) -> Entries:
-    """Return what is in `left`, but not in `right`, sketch by sketch, with the numbers of `left`."""
+    """Return the difference of `left` and `right`, sketch by sketch, with the numbers of `left`."""
     groups, hashes, _, thetas = _together([left, right])
     starts = _starts(groups, hashes)
     both = np.diff(np.append(starts, len(hashes))) == 2
@@ -168,7 +167,7 @@ def estimates(entries: Entries) -> Array:
 
 
 def selected(entries: Entries, groups: Array) -> Entries:
-    """Return these sketches only, renumbered."""
+    """Return only these sketches, renumbered."""
     places = np.full(entries.num_groups, -1, np.int32)
     places[groups] = np.arange(len(groups), dtype=np.int32)
     moved = places[entries.groups]
@@ -179,7 +178,7 @@ def selected(entries: Entries, groups: Array) -> Entries:
 
 
 def _together(parts: Sequence[Entries]) -> tuple[Array, Array, Array | None, Array]:
-    """All entries by group and hash, those of one hash in the order of the parts, and the smallest thetas."""
+    """Return all entries by group and hash, those of one hash in the order of the parts, and the smallest thetas."""
     groups = np.concatenate([part.groups for part in parts])
     hashes = np.concatenate([part.hashes for part in parts])
     thetas = np.minimum.reduce([part.thetas for part in parts])
@@ -195,7 +194,7 @@ def _starts(groups: Array, hashes: Array) -> Array:
 
 
 def _contained(entries: Entries, others: Entries) -> Array:
-    """Whether each entry is among the others of the same sketch too: bool [n]."""
+    """Whether each entry is also among `others` in the same sketch: bool [n]."""
     groups = np.concatenate([entries.groups, others.groups])
     hashes = np.concatenate([entries.hashes, others.hashes])
     order = np.lexsort((hashes, groups))

@@ -1,9 +1,9 @@
-"""Frequent-items sketches: the values that occur most often, and how often at least and at most.
+"""Frequent-items sketches: the most frequent values, with lower and upper bounds of their counts.
 
-A sketch of maxMapSize keeps at most 3/4 as many values with their counts. When there are more, the count of the first
-that has no place is subtracted from all, and those that are left with nothing go (J. Misra, D. Gries 1982; P. Agarwal et
-al., "Mergeable Summaries", 2012). What was subtracted adds up to the offset: a value that is kept occurred at least its
-count, at most its count plus the offset; one that is not kept, at most the offset. That is total / (capacity + 1) at most.
+A sketch of maxMapSize keeps the counts of at most 3/4 as many values. Beyond that, the largest count that is not kept is
+subtracted from all, and values without a remaining count are dropped (J. Misra, D. Gries 1982; P. Agarwal et al.,
+"Mergeable Summaries", 2012). The offset is the sum of what was subtracted: a value that is kept occurred at least its
+count, at most its count plus the offset; any other one, at most the offset, which is at most total / (capacity + 1).
 
 The bytes are those of the datasketches library. Numbers are little-endian:
 
@@ -46,7 +46,7 @@ class FrequentItems:
 
 
 def capacity(max_map_size: int) -> int:
-    """Return how many values a sketch keeps."""
+    """Return the number of values that a sketch keeps."""
     return max_map_size * 3 // 4
 
 
@@ -117,7 +117,7 @@ def _value_bytes(value: int | str) -> bytes:
 
 
 def parse(data: bytes, data_type: DataType) -> FrequentItems:
-    """Read one sketch of LONG or STRING values; empty bytes hold nothing. Raises QueryError 200 for other bytes."""
+    """Deserialise a sketch of LONG or STRING values; empty bytes are an empty one. Raises QueryError 200 for other bytes."""
     try:
         return _parse(data, data_type)
     except ValueError as error:
@@ -129,11 +129,11 @@ def _parse(data: bytes, data_type: DataType) -> FrequentItems:
         pairs = PairsPartial(np.empty(0, np.int32), no_values(data_type), np.empty(0, np.int64), 1)
         return FrequentItems(pairs, np.zeros(1, np.int64), np.zeros(1, np.int64))
     if len(data) < _HEADER or data[0] != 4:
-        raise ValueError("its header is another one")
+        raise ValueError("its header is invalid")
     count = int.from_bytes(data[8:12], "little")
     start = _HEADER + 8 * count
     if start > len(data):
-        raise ValueError("it ends before its counts do")
+        raise ValueError("its counts are truncated")
     total, offset = np.frombuffer(data, "<i8", 2, 16).tolist()
     counts = np.frombuffer(data, "<i8", count, _HEADER).astype(np.int64)
     if total < 0 or offset < 0 or (counts <= 0).any():
@@ -147,13 +147,13 @@ def _parse(data: bytes, data_type: DataType) -> FrequentItems:
 
 def _is_empty(data: bytes) -> bool:
     if len(data) < 8 or data[1] != 1 or data[2] != 10 or not _LEAST_LOG2 <= data[3] <= _MOST_LOG2:
-        raise ValueError("its header is another one")
+        raise ValueError("its header is invalid")
     return data[0] == 1 and data[5] & 5 != 0
 
 
 def _longs(data: bytes, count: int) -> Array:
     if len(data) != 8 * count:
-        raise ValueError(f"{count} values take {8 * count} bytes, there are {len(data)}")
+        raise ValueError(f"{count} values take {8 * count} bytes, not {len(data)}")
     return np.frombuffer(data, "<i8").astype(np.int64)
 
 
@@ -162,11 +162,11 @@ def _texts(data: bytes, count: int) -> pa.Array:
     for _ in range(count):
         stop = position + 4 + int.from_bytes(data[position : position + 4], "little")
         if stop > len(data) or position + 4 > len(data):
-            raise ValueError("it ends before its values do")
+            raise ValueError("its values are truncated")
         texts.append(data[position + 4 : stop].decode())
         position = stop
     if position != len(data):
-        raise ValueError("something follows its values")
+        raise ValueError("its values are followed by other bytes")
     return array_of(texts, DataType.STRING)
 
 

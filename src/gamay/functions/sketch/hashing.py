@@ -1,4 +1,4 @@
-"""Values as byte strings, and their MurmurHash3 of 128 bits."""
+"""Values as byte strings, and their 128-bit MurmurHash3."""
 
 from typing import TypeAlias
 
@@ -30,7 +30,7 @@ def number_bytes(values: Array) -> ByteStrings:
 
 
 def text_or_bytes(vector: Vector) -> pa.Array:
-    """Return values that are no numbers of a fixed width as an Arrow array; decimals as their text."""
+    """Return values without fixed width as an Arrow array; decimals as their text."""
     return decimal_texts(vector.values) if vector.type is DataType.BIG_DECIMAL else vector.values
 
 
@@ -45,8 +45,8 @@ def murmur128(strings: ByteStrings, seed: int) -> tuple[Array, Array]:
 def value_hashes(vector: Vector, seed: int) -> tuple[Array, Array]:
     """Return the low and the high half of the hash of each single value, as the datasketches libraries hash values.
 
-    Whole numbers are hashed as 64 bits; FLOAT as the double of the same value, -0.0 as 0.0 and every NaN as one; text and
-    decimals as UTF-8; BYTES and UUID as they are.
+    Integers are hashed as 64 bits; FLOAT as the equal double, -0.0 as 0.0 and all NaN as one; text and decimals as UTF-8;
+    BYTES and UUID unchanged.
     """
     if not vector.type.is_fixed_width:
         return murmur128(arrow_bytes(text_or_bytes(vector)), seed)

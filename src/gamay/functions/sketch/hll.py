@@ -1,6 +1,6 @@
-"""HyperLogLog, bit for bit the sketches that Pinot makes of the same values (stream-lib's HyperLogLog).
+"""HyperLogLog, bit for bit identical to Pinot's sketches of the same values (stream-lib's HyperLogLog).
 
-A sketch of log2m is 2**log2m registers. As bytes: log2m, the number of bytes that follow, then words of six registers of
+A sketch of log2m has 2**log2m registers. Serialised: log2m, the number of bytes that follow, then words of six registers of
 5 bits, the first in the lowest bits; all numbers are int32 big-endian.
 """
 
@@ -48,7 +48,7 @@ class HllKind:
         alpha = {16: 0.673, 32: 0.697, 64: 0.709}.get(m, 0.7213 / (1 + 1.079 / m))
         raw = alpha * m * m / np.exp2(-registers.astype(np.float64)).sum(axis=1)
         zeros = (registers == 0).sum(axis=1)
-        with np.errstate(divide="ignore"):  # no empty register: the linear count is not used, as the raw one is large
+        with np.errstate(divide="ignore"):  # without an empty register the linear count is not used
             linear = m * np.log(m / zeros)
         return rounded(np.where((raw <= 2.5 * m) & (zeros > 0), linear, raw))
 
@@ -59,9 +59,9 @@ class HllKind:
     def parse(self, data: bytes) -> Array:
         log2m, size = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:8], "big")
         if log2m not in _PARSED_LOG2M_RANGE:
-            raise ValueError(f"log2m is {log2m}")
+            raise ValueError(f"its log2m, {log2m}, is invalid")
         if size != len(data) - 8:
-            raise ValueError("it is not as long as its header says")
+            raise ValueError("its length does not match its header")
         return unpack_registers(data[8:], 1 << log2m)
 
     def to_text(self, data: bytes) -> str:
@@ -83,9 +83,9 @@ def hash_values(vector: Vector) -> Array:
 
 
 def sketch_bytes(texts: pa.Array) -> pa.Array:
-    """Return the bytes of serialised sketches in texts: HEX, or the old form of a character for each byte b, chr(b + 129).
+    """Decode serialised sketches in texts: hexadecimal, or the old form of a character for each byte b, chr(b + 129).
 
-    Bytes are signed there, so that they become the characters 1 to 256. Raises QueryError 200 for other texts.
+    Bytes are signed in that form, so that they become the characters 1 to 256. Raises QueryError 200 for other texts.
     """
     return pa.array([_text_bytes(text) for text in texts.to_pylist()], pa.binary())
 
@@ -95,7 +95,7 @@ def _text_bytes(text: str) -> bytes:
         if text and ord(text[0]) >= _CHARACTER_OF_ZERO:
             return bytes((ord(character) - _CHARACTER_OF_ZERO) % 256 for character in text if _is_byte(character))
         if len(text) % 2 or not _HEX.fullmatch(text):
-            raise ValueError("it is no hexadecimal text")
+            raise ValueError("it is not hexadecimal text")
         return bytes.fromhex(text)
     except ValueError as error:
         shown = text[:40] + ("..." if len(text) > 40 else "")
@@ -104,7 +104,7 @@ def _text_bytes(text: str) -> bytes:
 
 def _is_byte(character: str) -> bool:
     if not 1 <= ord(character) <= 256:
-        raise ValueError(f"no byte is written as {character!r}")
+        raise ValueError(f"{character!r} does not represent a byte")
     return True
 
 
@@ -119,9 +119,9 @@ def pack_registers(registers: Array) -> bytes:
 
 
 def unpack_registers(data: bytes, count: int) -> Array:
-    """Return `count` registers, uint8, of what `pack_registers` made; raises ValueError when there are not as many."""
+    """Return the `count` registers, uint8, that `pack_registers` packed; raises ValueError if the length is wrong."""
     if len(data) != 4 * _words(count):
-        raise ValueError(f"{count} registers take {4 * _words(count)} bytes, there are {len(data)}")
+        raise ValueError(f"{count} registers take {4 * _words(count)} bytes, not {len(data)}")
     words = np.frombuffer(data, ">u4").astype(np.uint32)
     shifts = np.arange(_REGISTERS_PER_WORD, dtype=np.uint32) * _REGISTER_BITS
     spread = (words[:, None] >> shifts) & np.uint32((1 << _REGISTER_BITS) - 1)

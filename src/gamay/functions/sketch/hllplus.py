@@ -1,12 +1,12 @@
-"""HyperLogLog++, with the registers that stream-lib's HyperLogLogPlus has, which Pinot uses.
+"""HyperLogLog++, with the registers of stream-lib's HyperLogLogPlus, which Pinot uses.
 
-A sketch of precision p is 2**p registers, and 64-bit hashes choose them: MurmurHash64A of bytes, and of the text of
-everything else, numbers included; of BOOLEAN that is 0 or 1, of TIMESTAMP the milliseconds. As bytes: int32 -2, then p, sp,
-a 0 and the number of bytes that follow as variable-length numbers, then the registers as `gamay.functions.sketch.hll` packs
-them. The sparse form (a 1, the number of entries, their differences) is read, but not written: sketches of few values are as
-exact without it.
+A sketch of precision p has 2**p registers, which 64-bit hashes select: MurmurHash64A of bytes, and of the text of all
+other values, including numbers; BOOLEAN as 0 or 1, TIMESTAMP as its milliseconds. Serialised: int32 -2, then p, sp, a 0
+and the number of bytes that follow as variable-length numbers, then the registers packed as in
+`gamay.functions.sketch.hll`. The sparse form (a 1, the number of entries, their differences) is read, but not written:
+sketches of few values are as accurate without it.
 
-Estimates are those of maximum likelihood, which need no table of measured biases.
+Estimates are maximum-likelihood ones, which need no table of measured biases.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _STORED = {DataType.BOOLEAN: DataType.INT, DataType.TIMESTAMP: DataType.LONG}
 
 @dataclass(frozen=True, slots=True)
 class HllPlusKind:
-    """HyperLogLog++; see `RegisterKind`. sparse_precision: written into sketches, has no other effect."""
+    """HyperLogLog++; see `RegisterKind`. sparse_precision: only stored in serialised sketches."""
 
     precision: int = DEFAULT_PRECISION
     sparse_precision: int = 0
@@ -70,13 +70,13 @@ class HllPlusKind:
         form, position = _read_variable(data, position)
         count, position = _read_variable(data, position)
         if precision not in _PARSED_RANGE or form not in (0, 1):
-            raise ValueError(f"the precision is {precision}, the form {form}")
+            raise ValueError(f"the precision {precision} or the form {form} is invalid")
         if form == 0:
             if count != len(data) - position:
-                raise ValueError("it is not as long as its header says")
+                raise ValueError("its length does not match its header")
             return unpack_registers(data[position:], 1 << precision)
         if not precision <= sparse_precision <= 32:
-            raise ValueError(f"the sparse precision is {sparse_precision}")
+            raise ValueError(f"the sparse precision {sparse_precision} is invalid")
         return _read_sparse(data, position, count, precision, sparse_precision)
 
     def to_text(self, data: bytes) -> str:
@@ -92,7 +92,7 @@ def _texts(vector: Vector) -> pa.Array:
 
 @lru_cache(maxsize=1)
 def _likelihood() -> tuple[Array, Array, Array]:
-    """What each register value says: that update k = value came, and none above it; see `most_likely`."""
+    """Return what each register value implies: that update k = value occurred, and none above it; see `most_likely`."""
     ranks = np.arange(_RANKS)
     occurs = np.eye(_RANKS, dtype=np.int64)
     occurs[0, 0] = 0
@@ -101,7 +101,7 @@ def _likelihood() -> tuple[Array, Array, Array]:
 
 def _read_sparse(data: bytes, position: int, count: int, precision: int, sparse_precision: int) -> Array:
     if count > len(data) - position:
-        raise ValueError("it is not as long as its header says")
+        raise ValueError("its length does not match its header")
     codes = np.empty(count, np.int64)
     code = 0
     for i in range(count):
@@ -116,7 +116,7 @@ def _read_sparse(data: bytes, position: int, count: int, precision: int, sparse_
     registers = np.zeros(1 << precision, np.uint8)
     places = indices >> (sparse_precision - precision)
     if count and places.max() >= len(registers):
-        raise ValueError("an entry lies outside the registers")
+        raise ValueError("an entry is outside the registers")
     np.maximum.at(registers, places, ranks.astype(np.uint8))
     return registers
 
@@ -131,11 +131,11 @@ def _variable(number: int) -> bytes:
 
 
 def _read_variable(data: bytes, position: int) -> tuple[int, int]:
-    """Return the number of variable length at a position, and the position behind it."""
+    """Return the variable-length number at a position, and the position after it."""
     number = 0
     for i in range(5):
         if position + i >= len(data):
-            raise ValueError("it ends too early")
+            raise ValueError("it is truncated")
         byte = data[position + i]
         number |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:

@@ -1,6 +1,6 @@
-"""Id sets: what IDSET returns and `inIdSet` reads, as BASE64 text of the bytes that Pinot writes.
+"""Id sets: the results of IDSET, which `inIdSet` takes, as base64 text in Pinot's binary format.
 
-The first byte tells the kind:
+The first byte is the kind:
 
 | kind | holds            | then                                                                                     |
 | ---- | ---------------- | ---------------------------------------------------------------------------------------- |
@@ -46,9 +46,9 @@ _INT_TYPES = (DataType.INT, DataType.BOOLEAN)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """When a set becomes a Bloom filter, and how large that is.
+    """The limit above which a set becomes a Bloom filter, and the size of that.
 
-    threshold: bitmaps of more bytes become filters. insertions, fpp: up to so many values give this share of false
+    threshold: bitmaps of more bytes become filters. insertions, fpp: a filter of this many values has this share of false
     positives.
     """
 
@@ -59,7 +59,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IdSet:
-    """A set that was read. bitmap: for INTS and LONGS, of the values' bits; hashed, probes, words (uint64): for BLOOM."""
+    """A parsed set. bitmap: for INTS and LONGS, of the values' bits; hashed, probes, words (uint64): for BLOOM."""
 
     kind: int
     bitmap: BitMap | BitMap64 | None = None
@@ -87,20 +87,20 @@ def to_text(data: bytes) -> str:
 
 @lru_cache(maxsize=_SETS_KEPT)
 def parse(text: str) -> IdSet:
-    """Read the text of a set; raises QueryError 700 when it is none."""
+    """Parse the text of a set; raises QueryError 700 if it is invalid."""
     try:
         return _read(base64.b64decode(text, validate=True))
     except (ValueError, IndexError, binascii.Error) as error:
         shown = text if len(text) <= 40 else text[:40] + "..."
         raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"'{shown}' is not an id set as IDSET returns it, in BASE64: {error}"
+            ErrorCode.QUERY_VALIDATION, f"'{shown}' is not an id set as returned by IDSET, in base64: {error}"
         ) from error
 
 
 def contains(id_set: IdSet, vector: Vector) -> Array:
-    """Tell which single values are in the set (perhaps, for Bloom filters): bool [n].
+    """Return which single values are in the set (perhaps, for Bloom filters): bool [n].
 
-    Raises QueryError 700 when values of this type cannot be in such a set.
+    Raises QueryError 700 if values of this type cannot be in such a set.
     """
     check_type(id_set, vector.type)
     if id_set.words is not None:
@@ -121,7 +121,7 @@ def contains(id_set: IdSet, vector: Vector) -> Array:
 
 
 def check_type(id_set: IdSet, data_type: DataType) -> None:
-    """Raise QueryError 700 when values of this type cannot be in such a set."""
+    """Raise QueryError 700 if values of this type cannot be in such a set."""
     if id_set.kind == EMPTY:
         return
     whole = (*_INT_TYPES, *_LONG_TYPES)
@@ -136,7 +136,7 @@ def check_type(id_set: IdSet, data_type: DataType) -> None:
     if data_type not in fits:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"The id set holds {' or '.join(fit.value for fit in fits)}, but is asked for {data_type.value}; "
+            f"The id set holds {' or '.join(fit.value for fit in fits)}, but the argument is {data_type.value}; "
             "CAST the values to the type that IDSET was computed of",
         )
 
@@ -155,9 +155,9 @@ def _navigable(values: Array) -> bytes:
 
 
 def _read_navigable(data: bytes) -> BitMap64:
-    """Read the bitmaps by giving them the frame of the portable format: a count of 64 bits, numbers little-endian."""
+    """Parse the bitmaps by converting them to the portable format: a 64-bit count, little-endian numbers."""
     if len(data) < 5:
-        raise ValueError("it ends before the number of its bitmaps")
+        raise ValueError("it is truncated before the number of its bitmaps")
     count, position = int.from_bytes(data[1:5], "big"), 5
     parts = [count.to_bytes(8, "little")]
     for _ in range(count):
@@ -202,7 +202,7 @@ def _utf16(strings: ByteStrings) -> ByteStrings:
 
 
 def _bloom(values: Vector, settings: Settings) -> bytes:
-    # all values are known, so there is no need for room for more: a filter for each of many groups must not fill the memory
+    # all values are known, so no room for more is needed: the filters of many groups must not exhaust the memory
     insertions = min(settings.insertions, max(len(values), _INSERTIONS_MIN))
     bits = int(-insertions * math.log(settings.fpp) / math.log(2) ** 2)
     words = np.zeros(max(-(-bits // 64), 1), np.uint64)
@@ -228,10 +228,10 @@ def _read(data: bytes) -> IdSet:
     if kind == LONGS:
         return IdSet(LONGS, _read_navigable(rest))
     if kind != BLOOM:
-        raise ValueError(f"there is no kind {kind}")
+        raise ValueError(f"the kind {kind} is unknown")
     if len(rest) < 7 or rest[1] != 1 or rest[0] > _OF_BYTES:
-        raise ValueError("the Bloom filter has a wrong header")
+        raise ValueError("the header of the Bloom filter is invalid")
     count = int.from_bytes(rest[3:7], "big")
     if count == 0 or len(rest) != 7 + 8 * count:
-        raise ValueError("the Bloom filter is not as long as its header says")
+        raise ValueError("the length of the Bloom filter does not match its header")
     return IdSet(BLOOM, None, rest[0], rest[2], np.frombuffer(rest[7:], ">u8").astype(np.uint64))

@@ -1,4 +1,4 @@
-"""KLL sketches of doubles, kept by the datasketches library; here is checked what it believes of bytes.
+"""KLL sketches of doubles, managed by the datasketches library; sizes that it would trust are validated here.
 
 | bytes     | hold                                                                                        |
 | --------- | ------------------------------------------------------------------------------------------- |
@@ -41,7 +41,7 @@ def new_sketch(k: int) -> KllSketch:
 
 
 def parse(data: bytes) -> KllSketch:
-    """Read a sketch. Raises QueryError 200 for bytes that are none."""
+    """Deserialise a sketch. Raises QueryError 200 for invalid bytes."""
     try:
         _check(data)
         return datasketches().kll_doubles_sketch.deserialize(data)
@@ -50,24 +50,24 @@ def parse(data: bytes) -> KllSketch:
 
 
 def _check(data: bytes) -> None:
-    """Refuse what the library might not survive: it believes the numbers of values and of levels that the bytes name."""
+    """Refuse bytes that might crash the library, which trusts the numbers of values and of levels in them."""
     if len(data) < 8 or data[2] != _FAMILY or data[6] != _M or data[0] not in (2, 5) or data[1] not in (1, 2):
-        raise ValueError("its header is another one")
+        raise ValueError("its header is invalid")
     k, flags = int.from_bytes(data[4:6], "little"), data[3]
     if k < _K_MIN:
-        raise ValueError(f"its k is {k}, below {_K_MIN}")
+        raise ValueError(f"its k, {k}, is below {_K_MIN}")
     if flags & (_EMPTY | _SINGLE):
         if data[0] != 2 or len(data) != (8 if flags & _EMPTY else 8 + _VALUE_BYTES):
-            raise ValueError("it is not as long as its header says")
+            raise ValueError("its length does not match its header")
         return
     num_levels = data[18] if len(data) > 20 else 0
     if data[0] != 5 or not 1 <= num_levels <= _LEVELS_MAX or len(data) < 20 + 4 * num_levels:
-        raise ValueError("its header is not as long as it says")
+        raise ValueError("the length of its header is wrong")
     head = 20 + 4 * num_levels
     places = (*struct.unpack_from(f"<{num_levels}I", data, 20), _capacity(k, num_levels))
     counts = [following - place for place, following in pairwise(places)]
     if min(counts) < 0 or len(data) != head + (2 + places[-1] - places[0]) * _VALUE_BYTES:
-        raise ValueError("its levels are not as long as its header says")
+        raise ValueError("the lengths of its levels do not match its header")
     came = int.from_bytes(data[8:16], "little")
     if sum([count << level for level, count in enumerate(counts)]) != came:
         raise ValueError(f"its values do not stand for {came}")
@@ -78,12 +78,12 @@ def _check(data: bytes) -> None:
 
 @lru_cache(maxsize=1 << 10)
 def _capacity(k: int, num_levels: int) -> int:
-    """Return how many places all levels have: the highest has k, each one below 2/3 of that above it, but 8 at least."""
+    """Return the capacity of all levels: k of the highest, 2/3 of the one above for each lower one, but at least 8."""
     return sum(max(_M, _two_thirds(k, depth)) for depth in range(num_levels))
 
 
 def _two_thirds(k: int, times: int) -> int:
-    """Return k * (2/3)**times, rounded as the library does."""
+    """Return k * (2/3)**times, rounded as by the library."""
     if times > 30:
         return _two_thirds(_two_thirds(k, times // 2), times - times // 2)
     return (((2 * k) << times) // int(3**times) + 1) >> 1

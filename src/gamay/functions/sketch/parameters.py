@@ -1,4 +1,4 @@
-"""The parameters of a sketch, written as one text: 'nominalEntries=4096;samplingProbability=1.0'."""
+"""The parameters of a sketch, given as one text: 'nominalEntries=4096;samplingProbability=1.0'."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from gamay.model.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A parameter: its default (an int default takes whole numbers only), its least and greatest value, an older name."""
+    """A parameter: its default (an int default allows integers only), its range, and an older name."""
 
     default: float
     least: float
@@ -19,14 +19,14 @@ class Number:
 
 
 def text_parameters(call: Call, position: int, known: Mapping[str, Number]) -> dict[str, float]:
-    """Return every known parameter, from the text at this argument of the call or by default.
+    """Return all known parameters, from the text at this argument of the call or by default.
 
-    Names are matched without regard to case. Raises QueryError for a name that is not known and a value out of range.
+    Names are case-insensitive. Raises QueryError for an unknown name or a value out of range.
     """
     values = {name: number.default for name, number in known.items()}
     argument = call.args[position] if len(call.args) > position else Literal("", DataType.STRING)
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):
-        raise _wrong(call, f"argument {position + 1} is a text of parameters such as {_example(known)}")
+        raise _wrong(call, f"argument {position + 1} must be a text of parameters such as {_example(known)}")
     names = {name: name for name in known} | {number.synonym: name for name, number in known.items() if number.synonym}
     by_folded = {written.lower(): name for written, name in names.items()}
     for part in argument.value.split(";"):
@@ -36,13 +36,13 @@ def text_parameters(call: Call, position: int, known: Mapping[str, Number]) -> d
         name = by_folded.get(key.strip().lower())
         if name is None or not equals:
             hint = nearest(key.strip(), names) if equals else ""
-            raise _wrong(call, f"unknown parameter '{part.strip()}'; parameters are written {_example(known)}.{hint}")
+            raise _wrong(call, f"unknown parameter '{part.strip()}'; write parameters as {_example(known)}.{hint}")
         values[name] = checked(call, name, text.strip(), known[name])
     return values
 
 
 def checked(call: Call, name: str, value: object, number: Number) -> float:
-    """Return one parameter as a number; raises QueryError when it is none or out of range."""
+    """Return one parameter as a number; raises QueryError if it is not one or out of range."""
     whole = isinstance(number.default, int)
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -52,25 +52,25 @@ def checked(call: Call, name: str, value: object, number: Number) -> float:
             raise ValueError
     except (ValueError, OverflowError):
         kind, shown = "a whole number" if whole else "a number", "NULL" if value is None else repr(value)
-        raise _wrong(call, f"{name} is {kind} from {number.least} to {number.most}, not {shown}") from None
+        raise _wrong(call, f"{name} must be {kind} from {number.least} to {number.most}, not {shown}") from None
     return parsed
 
 
 def number_parameter(call: Call, position: int, name: str, number: Number) -> int:
-    """Return the whole number that stands at this argument of the call, or the default; raises QueryError."""
+    """Return the integer at this argument of the call, or the default; raises QueryError."""
     if len(call.args) <= position:
         return int(number.default)
     argument = call.args[position]
     value = argument.value if isinstance(argument, Literal) else None
     if value is None:
-        raise _wrong(call, f"argument {position + 1} is {name}, a whole number from {number.least} to {number.most}")
+        raise _wrong(call, f"argument {position + 1} must be {name}, a whole number from {number.least} to {number.most}")
     return int(checked(call, name, value, number))
 
 
 def lg_k_parameter(call: Call, lg_k: Number) -> int:
-    """Return lgK, which stands at the second argument of the call as a number or as a text such as 'nominalEntries=4096'.
+    """Return lgK, the second argument of the call, given as a number or as a text such as 'nominalEntries=4096'.
 
-    The entries are rounded up to a power of two. Raises QueryError.
+    The number of entries is rounded up to a power of two. Raises QueryError.
     """
     argument = call.args[1] if len(call.args) > 1 else None
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):

@@ -1,4 +1,4 @@
-"""What HyperLogLog, HyperLogLog++ and UltraLogLog have in common: bytes for registers that merge value by value."""
+"""The common interface of HyperLogLog, HyperLogLog++ and UltraLogLog: byte registers that merge value by value."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,9 +15,9 @@ MAXIMUM = np.maximum.outer(np.arange(256, dtype=np.uint8), np.arange(256, dtype=
 
 
 class RegisterKind(Protocol):
-    """One kind of sketch; equal kinds merge. `precision`: a new sketch has 2**precision registers.
+    """One kind of sketch; sketches of equal kinds merge. `precision`: a new sketch has 2**precision registers.
 
-    table: uint8 [256, 256], what two register values make when merged. name: for messages.
+    table: uint8 [256, 256], the merged value of two register values. name: for messages.
     """
 
     @property
@@ -30,7 +30,7 @@ class RegisterKind(Protocol):
     def table(self) -> Array: ...
 
     def candidates(self, vector: Vector) -> tuple[Array, Array]:
-        """Return for each value the register it falls into (uint16 or uint32) and what it makes of an empty one (uint8)."""
+        """Return for each value its register (uint16 or uint32) and the value that it gives an empty register (uint8)."""
         ...
 
     def estimate(self, registers: Array) -> Array:
@@ -42,7 +42,7 @@ class RegisterKind(Protocol):
         ...
 
     def parse(self, data: bytes) -> Array:
-        """Return the registers of one sketch, uint8 [m]; raises ValueError for bytes that are none."""
+        """Return the registers of one sketch, uint8 [m]; raises ValueError for invalid bytes."""
         ...
 
     def to_text(self, data: bytes) -> str:
@@ -61,9 +61,9 @@ def sketch_of(kind: RegisterKind, vector: Vector) -> Array:
 
 
 def parse_sketches(kind: RegisterKind, sketches: pa.Array) -> Array:
-    """Return the registers of serialised sketches: uint8 [n, m], m 0 when all are empty byte strings, which hold nothing.
+    """Return the registers of serialised sketches: uint8 [n, m], m 0 if all are empty byte strings (empty sketches).
 
-    Raises QueryError 200 for bytes that are no sketch, and for sketches of several precisions.
+    Raises QueryError 200 for invalid bytes, and for sketches of different precisions.
     """
     parsed = [_parse_one(kind, data) for data in sketches.to_pylist()]
     size = common_size(kind, [len(registers) for registers in parsed])
@@ -85,7 +85,7 @@ def _parse_one(kind: RegisterKind, data: bytes) -> Array:
 
 
 def common_size(kind: RegisterKind, sizes: Sequence[int]) -> int:
-    """Return the number of registers that all sketches have, 0 for none; raises QueryError when they differ."""
+    """Return the common number of registers of all sketches, 0 for none; raises QueryError if they differ."""
     found = sorted(set(sizes) - {0})
     if len(found) > 1:
         precisions = " and ".join(str(size.bit_length() - 1) for size in found)
@@ -96,12 +96,12 @@ def common_size(kind: RegisterKind, sizes: Sequence[int]) -> int:
 
 
 def most_likely(histogram: Array, occurs: Array, idle: Array, halvings: Array) -> Array:
-    """Return the number of values that makes the registers of each sketch most likely: float64 [number of sketches].
+    """Return the maximum-likelihood estimate of each sketch's number of distinct values: float64 [number of sketches].
 
-    Values fall into the registers as a Poisson process does, which the two papers of O. Ertl, arXiv:1702.01284 and
-    arXiv:2308.16862, solve for the rate. histogram: int64 [number of sketches, register values]. occurs: int64 [register
-    values, k], how often a register value says that update k occurred, which has the probability 2**-halvings[k]. idle:
-    float64 [register values], the probability of all updates that it says did not occur.
+    Values update the registers as a Poisson process, whose rate is estimated as in two papers of O. Ertl,
+    arXiv:1702.01284 and arXiv:2308.16862. histogram: int64 [number of sketches, register values]. occurs: int64 [register
+    values, k], how often a register value implies that update k occurred, which has the probability 2**-halvings[k].
+    idle: float64 [register values], the probability of all updates that it implies did not occur.
     """
     rates = np.empty(len(histogram))
     estimate_rates((histogram @ occurs).astype(np.float64), histogram @ idle, halvings, rates)
@@ -115,6 +115,6 @@ def histograms(registers: Array) -> Array:
 
 
 def rounded(estimates: Array) -> Array:
-    """Return estimates as int64; what no LONG holds becomes the largest."""
+    """Return estimates as int64, limited to the largest LONG."""
     limited = np.minimum(np.floor(estimates + 0.5), float((1 << 63) - 1024))
     return np.asarray(limited.astype(np.int64))

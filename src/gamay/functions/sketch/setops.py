@@ -1,4 +1,4 @@
-"""Post-aggregation of theta sketches: `SET_INTERSECT($1, SET_DIFF($2, $3))`, a text that is an argument of its own.
+"""Post-aggregation of theta sketches, `SET_INTERSECT($1, SET_DIFF($2, $3))`, which is a text argument.
 
 `$0` is the sketch of all rows, `$1` that of the rows that pass the first filter, and so on.
 """
@@ -16,7 +16,7 @@ _DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of setunion, setintersect (of two or more) and setdiff (of two)."""
+    """A set operation: setunion, setintersect (of two or more) or setdiff (of two)."""
 
     name: str
     args: tuple["SetExpression", ...]
@@ -37,7 +37,7 @@ def parse_set_expression(text: str, num_filters: int) -> SetExpression:
         position = match.end()
     expression, rest = _expression(tokens, num_filters, _DEEPEST)
     if rest:
-        raise ValueError(f"nothing can follow before '{rest[0]}'")
+        raise ValueError(f"the end is expected before '{rest[0]}'")
     return expression
 
 
@@ -51,7 +51,7 @@ def _expression(tokens: list[str], num_filters: int, depth: int) -> tuple[SetExp
         return int(head[1:]), rest
     name = head.replace("_", "").lower()
     if name not in ("setunion", "setintersect", "setdiff"):
-        raise ValueError(f"'{head}' is none of SET_UNION, SET_INTERSECT, SET_DIFF")
+        raise ValueError(f"'{head}' is not SET_UNION, SET_INTERSECT or SET_DIFF")
     if rest[:1] != ["("]:
         raise ValueError(f"'(' is missing after {head}")
     args: list[SetExpression] = []
@@ -61,19 +61,19 @@ def _expression(tokens: list[str], num_filters: int, depth: int) -> tuple[SetExp
     if rest[:1] != [")"]:
         raise ValueError(f"')' is missing after the arguments of {head}")
     if len(args) < 2 or (name == "setdiff" and len(args) > 2):
-        raise ValueError(f"{head} takes {'two' if name == 'setdiff' else 'at least two'} sketches, {len(args)} are given")
+        raise ValueError(f"{head} takes {'two' if name == 'setdiff' else 'at least two'} sketches, not {len(args)}")
     return Operation(name, tuple(args)), rest[1:]
 
 
 def uses(expression: SetExpression, number: int) -> bool:
-    """Whether the sketch of this number is needed."""
+    """Whether the expression uses the sketch of this number."""
     if isinstance(expression, Operation):
         return any(uses(arg, number) for arg in expression.args)
     return expression == number
 
 
 def evaluate_sets(expression: SetExpression, sketches: Sequence[Entries], k: int) -> Entries:
-    """Return the sketches that the expression makes of those of each number."""
+    """Evaluate a set expression on numbered sketches."""
     if not isinstance(expression, Operation):
         return sketches[expression]
     args = [evaluate_sets(arg, sketches, k) for arg in expression.args]

@@ -34,7 +34,7 @@ _EMPTY = TDigest(np.empty(0), np.empty(0), np.inf, -np.inf)
 
 
 def parse(data: bytes) -> TDigest:
-    """Read a t-digest; no bytes at all hold nothing. Raises ValueError for bytes that are no t-digest."""
+    """Parse a t-digest; empty bytes are an empty one. Raises ValueError for invalid bytes."""
     if not data:
         return _EMPTY
     form = _FORMS.get(int.from_bytes(data[:4], "big"))
@@ -45,7 +45,7 @@ def parse(data: bytes) -> TDigest:
         raise ValueError("it is too short")
     _, low, high, *_, count = head.unpack_from(data)
     if count < 0 or len(data) != head.size + 2 * number.itemsize * count:
-        raise ValueError("it is not as long as its header says")
+        raise ValueError("its length does not match its header")
     weights, means = np.frombuffer(data[head.size :], number).astype(np.float64).reshape(count, 2).T
     if not (np.isfinite(weights) & (weights > 0)).all() or np.isnan(means).any():
         raise ValueError("a centroid has no weight, or no mean")

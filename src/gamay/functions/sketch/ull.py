@@ -1,12 +1,11 @@
-"""UltraLogLog (O. Ertl, arXiv:2308.16862): as exact as HyperLogLog with 28 % less memory.
+"""UltraLogLog (O. Ertl, arXiv:2308.16862): as accurate as HyperLogLog with 28 % less memory.
 
-A sketch of precision p is 2**p registers of one byte, and these are its serialised form, as in the hash4j library: update
-value u of a register, the place of the first one bit behind the first p bits of a hash, is kept in the upper 6 bits as
-u + p - 2; the lower two tell whether u - 1 and u - 2 came too. 0 is the empty register.
+A sketch of precision p has 2**p registers of one byte, which are its serialised form, as in the hash4j library: update
+value u of a register, the position of the first one bit after the first p bits of a hash, is stored in the upper 6 bits
+as u + p - 2; the lower two indicate whether u - 1 and u - 2 occurred too. 0 is the empty register.
 
-Hashes are the low halves of MurmurHash3 of 128 bits, seed 0, of numbers as 64 bits, of text as UTF-8. Other libraries hash
-otherwise: their sketches can be merged with each other, but not with those of the same values made here. Estimates are
-those of maximum likelihood.
+Hashes are the low halves of 128-bit MurmurHash3, seed 0, of numbers as 64 bits, of text as UTF-8. Sketches of libraries
+with other hashes can be merged with each other, but not with those made here. Estimates are maximum-likelihood ones.
 """
 
 import base64
@@ -55,7 +54,7 @@ class UllKind:
     def parse(self, data: bytes) -> Array:
         precision = len(data).bit_length() - 1
         if len(data) != 1 << precision or precision not in _PARSED_RANGE:
-            raise ValueError(f"the number of bytes is a power of 2 from 8 to {1 << _PARSED_RANGE[-1]}")
+            raise ValueError(f"the number of bytes must be a power of 2 from 8 to {1 << _PARSED_RANGE[-1]}")
         registers = np.frombuffer(data, np.uint8)
         if not _possible(precision)[registers].all():
             raise ValueError(f"a register has a value that does not occur with precision {precision}")
@@ -66,7 +65,7 @@ class UllKind:
 
 
 def _unpacked(registers: Array) -> Array:
-    """Return the updates that registers tell of as bits: uint64, bit u + p - 2 for update u."""
+    """Return the updates that registers imply as bits: uint64, bit u + p - 2 for update u."""
     bits = (registers & np.uint64(3)) | np.uint64(4)
     shift = (registers >> np.uint64(2)).astype(np.int64) - 2
     shifted = np.where(
@@ -77,7 +76,7 @@ def _unpacked(registers: Array) -> Array:
 
 @lru_cache(maxsize=1)
 def _merge_table() -> Array:
-    """The register that knows of the updates of two: uint8 [256, 256]."""
+    """Return the register value that combines the updates of two: uint8 [256, 256]."""
     unpacked = _unpacked(np.arange(256, dtype=np.uint64))
     both = unpacked[:, None] | unpacked[None, :]
     highest = np.zeros(both.shape, np.uint64)
@@ -92,7 +91,7 @@ def _merge_table() -> Array:
 
 @lru_cache(maxsize=32)
 def _possible(precision: int) -> Array:
-    """Which register values occur: bool [256]."""
+    """Return which register values can occur: bool [256]."""
     update = np.arange(256) // 4 - (precision - 2)
     low = np.arange(256) & 3
     possible = (update >= 1) & (update <= 65 - precision)
@@ -103,7 +102,7 @@ def _possible(precision: int) -> Array:
 
 @lru_cache(maxsize=32)
 def _likelihood(precision: int) -> tuple[Array, Array, Array]:
-    """What each register value says: which of the updates came, and how probable those are that did not."""
+    """Return what each register value implies: which updates occurred, and the probability of those that did not."""
     last = 65 - precision
     halvings = np.minimum(np.arange(_UPDATES), last - 1).astype(np.float64)
     occurs, idle = np.zeros((256, _UPDATES), np.int64), np.zeros(256)

@@ -1,1 +1,1 @@
-"""What is declared about the encoding and the indexes of columns."""
+"""The declared encodings and indexes of columns."""

@@ -1,4 +1,4 @@
-"""One column's encoding and indexes, folded from the lists of `tableIndexConfig` and from its field config."""
+"""One column's encoding and indexes, merged from the lists of `tableIndexConfig` and from its field config."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ DICTIONARY_CODECS = ("MV_ENTRY_DICT",)  # compresses dictionary ids of multi-val
 
 @dataclass(frozen=True)
 class ColumnIndexConfig:
-    """How a column is stored and indexed.
+    """The storage and indexes of a column.
 
-    dictionary: distinct values and ids rather than raw values. optimize_dictionary: unless that takes more room. by_cost:
-    unless rows are read faster without it.
-    forward: the values of rows are stored; without it, dictionary and inverted index tell what they can.
-    codec: of raw values, one of RAW_CODECS; None where none is declared: then the rows decide. target_max_chunk_size: bytes.
+    dictionary: store distinct values and ids rather than raw values. optimize_dictionary: unless that takes more space.
+    by_cost: unless rows are read faster without it. forward: store the values of rows; without it, they are derived from
+    dictionary and inverted index if possible. codec: of raw values, one of RAW_CODECS; None if none is declared: then the
+    rows decide. target_max_chunk_size: bytes.
     """
 
     dictionary: bool = True
@@ -42,7 +42,7 @@ class ColumnIndexConfig:
 
     @property
     def may_drop_dictionary(self) -> bool:
-        """Whether the values of a segment decide if it has the dictionary."""
+        """Whether the values of a segment determine if it has the dictionary."""
         return self.optimize_dictionary or self.by_cost
 
     @property
@@ -52,10 +52,10 @@ class ColumnIndexConfig:
 
 
 def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> ColumnIndexConfig:
-    """Fold everything that is declared about a column; raises InvalidConfigError on an unknown codec or chunk size.
+    """Merge all declarations about a column; raises InvalidConfigError for an unknown codec or chunk size.
 
-    A raw column with an index that needs a dictionary is stored by its dictionary: it answers the same, and such
-    columns rarely gain from holding both.
+    A raw column with an index that needs a dictionary is stored with its dictionary: results are the same, and such
+    columns rarely gain from having both.
     """
     column = spec.name
     indexes = declared.indexes if declared else Indexes()
@@ -64,7 +64,7 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
     dictionary = has_dictionary(indexing, declared, spec)
     is_metric = spec.role is FieldRole.METRIC
     optimize = indexing.optimize_dictionary or (indexing.optimize_dictionary_for_metrics and is_metric)
-    is_measured = is_metric and spec.data_type in (DataType.FLOAT, DataType.DOUBLE)  # whole numbers may be keys of groups
+    is_measured = is_metric and spec.data_type in (DataType.FLOAT, DataType.DOUBLE)  # integers may be group keys
     partitions = indexing.segment_partition.columns if indexing.segment_partition else {}
     return ColumnIndexConfig(
         dictionary=dictionary,
@@ -83,7 +83,7 @@ def column_index(indexing: IndexingConfig, declared: FieldConfig | None, spec: F
 
 
 def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
-    """Whether the column is declared to have no dictionary; a MAP, whose values rarely repeat, never has one."""
+    """Whether the column is declared without dictionary; a MAP, whose values rarely repeat, never has one."""
     column = spec.name
     if spec.data_type is DataType.MAP or column in indexing.no_dictionary_columns or column in indexing.no_dictionary_config:
         return True
@@ -94,12 +94,12 @@ def is_raw(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSp
 
 
 def has_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
-    """Whether the column is stored by a dictionary: unless it is raw and nothing declared needs one."""
+    """Whether the column is stored with a dictionary: unless it is raw and no declared index needs one."""
     return asks_for_dictionary(indexing, declared, spec.name) or not is_raw(indexing, declared, spec)
 
 
 def names_encoding(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> bool:
-    """Whether something declared says how the column is stored, or needs it stored that way."""
+    """Whether a declaration determines how the column is stored, or requires it."""
     if is_raw(indexing, declared, spec) or asks_for_dictionary(indexing, declared, spec.name):
         return True
     forward = declared.indexes.forward if declared else None
@@ -109,18 +109,18 @@ def names_encoding(indexing: IndexingConfig, declared: FieldConfig | None, spec:
 
 
 def asks_for_dictionary(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
-    """Whether something declared needs a dictionary, even of a raw column."""
+    """Whether a declaration needs a dictionary, even of a raw column."""
     return asks_alone(indexing, declared, column) or in_compound(indexing, column)
 
 
 def asks_alone(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> bool:
-    """Whether something declared of the column alone needs a dictionary, even of a raw one."""
+    """Whether a declaration about this column alone needs a dictionary, even of a raw column."""
     explicit = declared.indexes.dictionary if declared else None
     return (explicit is not None and not explicit.disabled) or has_inverted(indexing, declared, column)
 
 
 def in_compound(indexing: IndexingConfig, column: str) -> bool:
-    """Whether a compound inverted index is declared of the column and others."""
+    """Whether a compound inverted index includes the column."""
     return any(column in one.columns for one in indexing.compound_inverted_indexes)
 
 
@@ -133,7 +133,7 @@ def has_inverted(indexing: IndexingConfig, declared: FieldConfig | None, column:
 
 
 def forward_disabled(declared: FieldConfig | None) -> bool:
-    """Whether the forward index is switched off, which takes effect only with an inverted index."""
+    """Whether the forward index is disabled, which takes effect only with an inverted index."""
     if declared is None:
         return False
     older = declared.properties.get(FORWARD_DISABLED_PROPERTY, "").lower() == "true"
@@ -158,7 +158,7 @@ def bloom_of(indexing: IndexingConfig, declared: FieldConfig | None, column: str
 
 
 def declared_codec(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> str | None:
-    """Return the compression codec as it is written; that of the field config wins over `noDictionaryConfig`."""
+    """Return the compression codec as declared; that of the field config takes precedence over `noDictionaryConfig`."""
     forward = declared.indexes.forward if declared else None
     own = (forward and forward.compression_codec) or (declared and declared.compression_codec)
     return own or indexing.no_dictionary_config.get(column) or None
@@ -169,7 +169,7 @@ def raw_codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: Fiel
     codec = declared_codec(indexing, declared, spec.name)
     is_listed = codec is not None and codec == indexing.no_dictionary_config.get(spec.name)
     if codec is None or (is_listed and codec.upper() not in RAW_CODECS):
-        return None  # tables that were stored before `noDictionaryConfig` was read may have any text there
+        return None  # tables stored before `noDictionaryConfig` was validated may have any text there
     if codec.upper() not in RAW_CODECS:
         raise InvalidConfigError(
             f"the compressionCodec '{codec}' of column '{spec.name}' is not one of {', '.join(RAW_CODECS)}."
@@ -179,7 +179,7 @@ def raw_codec(indexing: IndexingConfig, declared: FieldConfig | None, spec: Fiel
 
 
 def _target_docs_per_chunk(declared: FieldConfig | None, forward: ForwardConfig) -> int:
-    """Return how many docs a chunk should have; by default, or where that is to be derived, its size in bytes decides."""
+    """Return the target number of docs per chunk; by default, or if it is to be derived, the size in bytes decides."""
     older = declared is not None and declared.properties.get(DERIVE_PROPERTY, "").lower() == "true"
     derived = older or forward.derive_num_docs_per_chunk
     return ForwardConfig().target_docs_per_chunk if derived else forward.target_docs_per_chunk

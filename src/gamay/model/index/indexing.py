@@ -1,4 +1,4 @@
-"""`tableIndexConfig` and `fieldConfigList`: what is declared about indexes, in the older and the newer way."""
+"""`tableIndexConfig` and `fieldConfigList`: the declarations of indexes, in the older and the newer form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass
@@ -34,7 +34,7 @@ PARTITION_FUNCTIONS = ("Modulo", "Murmur", "Murmur2", "Murmur3", "Fnv", "HashCod
 
 @dataclass(frozen=True)
 class PartitionConfig:
-    """How a column's values are assigned to partitions; the function's name is written as in PARTITION_FUNCTIONS."""
+    """How a column's values are assigned to partitions; the function's name is spelled as in PARTITION_FUNCTIONS."""
 
     function_name: str = key("functionName", choice(*PARTITION_FUNCTIONS), REQUIRED)
     num_partitions: int = key("numPartitions", INTEGER, REQUIRED)
@@ -42,7 +42,7 @@ class PartitionConfig:
 
 
 def column_values(text: str, separators: str) -> list[str]:
-    """Return the `columnValues` of BoundedColumnValue: every character of the delimiter separates, empty pieces are none."""
+    """Return the `columnValues` of BoundedColumnValue: all characters of the delimiter separate, empty parts are dropped."""
     return [
         value for value in text.translate(dict.fromkeys(map(ord, separators), separators[0])).split(separators[0]) if value
     ]
@@ -59,7 +59,7 @@ class SegmentPartitionConfig:
 
 @dataclass(frozen=True)
 class BloomConfig:
-    """A bloom filter: its rate of false positives, and its size limit in bytes (0: none), which wins over the rate."""
+    """A bloom filter: its rate of false positives, and its size limit in bytes (0: none), which takes precedence."""
 
     fpp: float = key("fpp", NUMBER, 0.05)
     max_size_bytes: int = key("maxSizeInBytes", INTEGER, 0)
@@ -128,7 +128,7 @@ def _read_resolutions(value: Any, at: At) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class H3Config:
-    """An H3 index: the resolutions of its cells, ascending; of a column of longitudes also the column of latitudes."""
+    """An H3 index: the resolutions of its cells, ascending; for a column of longitudes also the column of latitudes."""
 
     resolutions: tuple[int, ...] = key(
         "resolution",
@@ -141,7 +141,7 @@ class H3Config:
 
 
 def _read_words(value: Any, at: At) -> tuple[str, ...]:
-    words = value.split(",") if isinstance(value, str) else COLUMNS.read(value, at)  # properties have texts
+    words = value.split(",") if isinstance(value, str) else COLUMNS.read(value, at)  # properties are texts
     return tuple(word.strip() for word in words if word.strip())
 
 
@@ -150,7 +150,7 @@ _WORDS = Shape(_read_words, list, form=Form("either", items=(_STRING, COLUMNS.fo
 
 @dataclass(frozen=True)
 class TextConfig:
-    """A text index, and how TEXT_MATCH is meant on its column. Keys of Lucene's files and caches are kept without effect."""
+    """A text index, and how TEXT_MATCH works on its column. Keys of Lucene's files and caches are kept without effect."""
 
     disabled: bool = key("disabled", FLAG, False)
     use_and: bool = key("useANDForMultiTermQueries", FLAG, False, aliases=("useANDForMultiTermTextIndexQueries",))
@@ -178,7 +178,7 @@ class TextConfig:
 
 @dataclass(frozen=True)
 class MultiColumnTextConfig:
-    """One text index of several columns. properties: settings of `indexes.text` for all; those of a column win."""
+    """One text index of several columns. properties: settings of `indexes.text` for all; a column's own win."""
 
     columns: tuple[str, ...] = key("columns", COLUMNS, REQUIRED)
     properties: Mapping[str, Any] = key("properties", OBJECT, EMPTY_MAP)
@@ -194,7 +194,7 @@ class CompoundInvertedConfig:
 
 @dataclass(frozen=True)
 class Indexes:
-    """The `indexes` of a field config: each index by its name, an empty object switching it on with its defaults."""
+    """The `indexes` of a field config: each index by its name; an empty object enables it with its defaults."""
 
     dictionary: DictionaryConfig | None = key("dictionary", section(DictionaryConfig))
     forward: ForwardConfig | None = key("forward", section(ForwardConfig))
@@ -211,11 +211,11 @@ class Indexes:
     open_struct: Mapping[str, Any] | None = key("open_struct", OBJECT)
 
     def get(self, kind: str) -> Any:
-        """Return what is declared of a kind, the dataclass or the mapping of its field; None without it."""
+        """Return the declaration of a kind, the dataclass or the mapping of its field; None without it."""
         return getattr(self, kind)
 
 
-# kinds of which the class above has no field: any object, which their types judge
+# kinds without a field in the class above: any object, which their types validate
 _PLAIN_KINDS = [kind for kind in SECONDARY_TYPES if kind not in keys_of(Indexes) and kind not in KINDS_OF_TABLES]
 _AnyIndexes: type[Indexes] = make_dataclass(
     "_AnyIndexes",
@@ -231,7 +231,7 @@ GRANULARITIES = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONT
 
 @dataclass(frozen=True)
 class TimestampConfig:
-    """The granularities that get a derived column of their own."""
+    """The granularities with a derived column each."""
 
     granularities: tuple[str, ...] = key("granularities", list_of(choice(*GRANULARITIES)), ())
 
@@ -244,7 +244,7 @@ INDEX_TYPES = choice(
 
 @dataclass(frozen=True)
 class FieldConfig:
-    """What is declared about one column's encoding and indexes."""
+    """The declarations about one column's encoding and indexes."""
 
     name: str = key("name", TEXT, REQUIRED)
     encoding_type: str | None = key("encodingType", choice("DICTIONARY", "RAW"))
@@ -265,7 +265,7 @@ class FieldConfig:
 
 @dataclass(frozen=True)
 class StarTreeAggregation:
-    """An aggregate that a star-tree keeps."""
+    """An aggregate that a star-tree stores."""
 
     aggregation_function: str = key("aggregationFunction", TEXT, REQUIRED)
     column_name: str | None = key("columnName", TEXT)
@@ -279,7 +279,7 @@ class StarTreeAggregation:
 
 @dataclass(frozen=True)
 class StarTreeConfig:
-    """A star-tree. max_size_ratio: it takes at most so many times the bytes of its segment's columns."""
+    """A star-tree. max_size_ratio: the maximum ratio of its bytes to those of its segment's columns."""
 
     dimensions_split_order: tuple[str, ...] = key("dimensionsSplitOrder", list_of(TEXT), REQUIRED)
     skip_star_node_creation: tuple[str, ...] = key("skipStarNodeCreationForDimensions", list_of(TEXT), ())
@@ -295,7 +295,7 @@ def _read_sorted_column(value: Any, at: At) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class IndexingConfig:
-    """`tableIndexConfig`. What it says about one column is folded by `column_index.column_index`."""
+    """`tableIndexConfig`. `column_index.column_index` merges its declarations about one column."""
 
     load_mode: str | None = key("loadMode", choice("MMAP", "HEAP"))
     segment_format_version: str | None = key("segmentFormatVersion", choice("v1", "v2", "v3"))

@@ -1,4 +1,4 @@
-"""The settings of a JSON index, and which paths it holds by them."""
+"""The settings of a JSON index, and the paths that it holds accordingly."""
 
 import json
 import re
@@ -20,9 +20,10 @@ _LISTS = ("includePaths", "excludePaths", "excludeFields", "indexPaths")
 class JsonIndexConfig:
     """A JSON index. Without settings it holds every path.
 
-    max_levels: how deep, an array being a level, too; 0 or less for any depth. include_paths: only these paths and what lies
-    below; exclude_paths: not these; exclude_fields: nothing in members of these names; index_paths: only paths that one of
-    these patterns fits, such as `a.*` and `a.**`. max_value_length: longer values are not told apart; 0 for no limit.
+    max_levels: the maximum depth, where arrays are levels too; 0 or less for any. include_paths: only these paths and
+    those below; exclude_paths: not these; exclude_fields: no members of these names; index_paths: only paths that match
+    one of these patterns, such as `a.*` and `a.**`. max_value_length: longer values are not distinguished; 0 for no
+    limit.
     """
 
     max_levels: int = key("maxLevels", INTEGER, -1)
@@ -38,7 +39,7 @@ class JsonIndexConfig:
     disabled: bool = key("disabled", FLAG, False)
 
     def holds(self, path: Levels) -> bool:
-        """Tell whether the scalars at a path are in the index."""
+        """Whether the scalars at a path are in the index."""
         if 0 < self.max_levels < len(path) or (self.exclude_array and None in path):
             return False
         if not self._excluded_names.isdisjoint(path) or any(_is_below(path, other) for other in self._excluded):
@@ -65,7 +66,7 @@ class JsonIndexConfig:
 
 
 def levels_of(path: str) -> Levels | None:
-    """Return the levels of a path such as `$.a.b[*].c`; None for what is none, or has positions."""
+    """Return the levels of a path such as `$.a.b[*].c`; None for an invalid path, or one with positions."""
     text = path[1:] if path.startswith("$") else path if path.startswith("[") else f".{path}"
     levels: list[str | None] = []
     position = 0
@@ -89,7 +90,7 @@ def _is_below(path: Levels, other: Levels) -> bool:
 
 
 def _fits(path: Levels, pattern: Sequence[str]) -> bool:
-    """Tell whether a pattern fits all of a path: `*` stands for a level, `**` for any number, "" for an array's elements."""
+    """Whether a pattern matches a whole path: `*` matches a level, `**` any number, "" an array's elements."""
     reached = {0}
     for level in path:
         reached = _skipping({at for at in reached if at < len(pattern)}, pattern)
@@ -98,7 +99,7 @@ def _fits(path: Levels, pattern: Sequence[str]) -> bool:
 
 
 def _skipping(reached: set[int], pattern: Sequence[str]) -> set[int]:
-    """Add the places in a pattern that are reached without a level."""
+    """Add the positions in a pattern that are reached without consuming a level."""
     found = set(reached)
     for at in reached:
         while at < len(pattern) and pattern[at] == "**":
@@ -112,12 +113,12 @@ def _is_level(level: str | None, part: str) -> bool:
 
 
 def json_index_config(settings: Mapping[str, Any]) -> JsonIndexConfig:
-    """Return settings in their typed form; raises InvalidConfigError for those that cannot be read."""
+    """Parse settings to their typed form; raises InvalidConfigError if they are invalid."""
     return read_document(JsonIndexConfig, dict(settings), "the JSON index").value
 
 
 def of_properties(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings among a column's `properties`, in which lists are JSON, or have commas between their parts."""
+    """Return the settings among a column's `properties`, in which lists are JSON, or separated by commas."""
     known = {described.name for described in keys_of(JsonIndexConfig).values()}
     return {name: _listed(text) if name in _LISTS else text for name, text in properties.items() if name in known}
 
@@ -131,7 +132,7 @@ def _listed(text: str) -> list[str]:
 
 
 def written(config: JsonIndexConfig) -> dict[str, Any]:
-    """Return settings as they are declared in JSON, without those that are as they would be anyway."""
+    """Return settings in their JSON form, without those that equal their defaults."""
     return {name: value for name, value in write_section(config).items() if value != _DEFAULTS.get(name, [])}
 
 
@@ -139,23 +140,23 @@ _DEFAULTS = write_section(JsonIndexConfig())
 
 
 def problems_of(config: JsonIndexConfig) -> Iterator[str]:
-    """Yield a sentence for each setting that has no meaning."""
+    """Yield a sentence for each invalid setting."""
     if config.include_paths and config.exclude_paths:
-        yield "it has includePaths and excludePaths; keep one: what includePaths does not name is left out anyway"
+        yield "it has includePaths and excludePaths; keep one: paths outside includePaths are excluded anyway"
     for name, paths in (("includePaths", config.include_paths), ("excludePaths", config.exclude_paths)):
         for path in paths:
             if levels_of(path) is None:
-                yield f"the path '{path}' in {name} is none such as $.a.b[*].c, of names and [*] alone"
+                yield f"the path '{path}' in {name} is not one such as $.a.b[*].c, of names and [*] only"
     for pattern in config.index_paths:
         if pattern.startswith("$") or "[" in pattern.replace("[*]", ""):
-            yield f"the pattern '{pattern}' in indexPaths is none such as a.*, a.** or a[*].b, which is also written a..b"
+            yield f"the pattern '{pattern}' in indexPaths is not one such as a.*, a.** or a[*].b, which is also written a..b"
     if config.max_value_length < 0:
-        yield f"its maxValueLength is {config.max_value_length}; it must not be negative, and 0 is no limit"
+        yield f"its maxValueLength is {config.max_value_length}; it must not be negative; 0 means no limit"
 
 
 def unused_of(config: JsonIndexConfig) -> Iterator[str]:
-    """Yield a sentence for each setting that has no effect."""
+    """Yield a sentence for each setting without effect."""
     if config.disable_cross_array_unnest:
-        yield "disableCrossArrayUnnest has no effect: what is in several arrays is not multiplied out in any case"
+        yield "disableCrossArrayUnnest has no effect: values of several arrays are never combined"
     if config.max_bytes_size is not None:
         yield "maxBytesSize has no effect: an index takes the space that its paths and values need"

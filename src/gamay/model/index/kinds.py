@@ -1,4 +1,4 @@
-"""The kinds of secondary indexes that are built, and the type of each."""
+"""The kinds of secondary indexes, and the type of each."""
 
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -16,13 +16,14 @@ _BUILT_IN: Mapping[str, str] = {
 }
 
 KINDS_OF_TABLES = ("compound_inverted",)
-"""The kinds that `tableIndexConfig` alone declares, for they have no column of which to be an index."""
+"""The kinds that only `tableIndexConfig` declares, as they do not belong to a single column."""
 
 INSTALLED_TYPES: Mapping[str, str] = {
     entry.name.lower(): entry.value for entry in entry_points(group=ENTRY_POINT_GROUP) if entry.name.lower() not in _BUILT_IN
 }
-"""Those of other packages."""
+"""The kinds of other packages."""
 
 SECONDARY_TYPES: Mapping[str, str] = {**_BUILT_IN, **INSTALLED_TYPES}
-"""The module and name of the type (`gamay.segment.secondary.spi.IndexType`) of each kind, as `fieldConfigList.indexes`
-spells it but for `KINDS_OF_TABLES`. They are imported when a table first has such an index: some bring large libraries."""
+"""The module and name of the type (`gamay.segment.secondary.spi.IndexType`) of each kind, spelled as in
+`fieldConfigList.indexes` except for `KINDS_OF_TABLES`. They are imported when a table first has such an index: some bring
+large libraries."""

@@ -1,6 +1,6 @@
-"""The timestamp index: columns that hold the times of another one, cut to units of time, such as `$ts$DAY` for days of `ts`.
+"""The timestamp index: derived columns with the times of another column truncated to units, such as `$ts$DAY` for `ts`.
 
-Such a column is of type TIMESTAMP, and equals `dateTrunc('DAY', ts)` in each row. It is no part of the schema.
+Such a column is of type TIMESTAMP, and equals `dateTrunc('DAY', ts)` in each row. It is not part of the schema.
 """
 
 import re
@@ -17,14 +17,14 @@ INDEXED_TYPES = (DataType.LONG, DataType.TIMESTAMP)
 """Types of columns that can have the index; a LONG is a count of milliseconds since the epoch."""
 
 MILLIS_SUFFIX = ":LONG"
-"""What the name of such a column has behind it where a segment shows it as LONG, which is the type of dateTrunc."""
+"""The suffix of the name of such a column where a segment shows it as LONG, which is the type of dateTrunc."""
 
 _NAME = re.compile(r"\$(.+)\$([A-Za-z]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampColumn:
-    """A column that a timestamp index derives: the times of the column `base`, cut to one of GRANULARITIES."""
+    """A column that a timestamp index derives: the times of the column `base`, truncated to one of GRANULARITIES."""
 
     base: str
     granularity: str
@@ -40,27 +40,27 @@ class TimestampColumn:
 
     @property
     def spec(self) -> FieldSpec:
-        """The column as one of a schema."""
+        """The column as a field of a schema."""
         every_ms = Granularity.parse("1:MILLISECONDS")
         return FieldSpec(self.name, DataType.TIMESTAMP, FieldRole.DATE_TIME, format=TIMESTAMP_FORMAT, granularity=every_ms)
 
 
 def timestamp_column(name: str) -> TimestampColumn | None:
-    """Return what a name such as `$ts$DAY` says; None for another name. The granularity may be in any case."""
+    """Parse a name such as `$ts$DAY`; return None for other names. The granularity is case-insensitive."""
     match = _NAME.fullmatch(name)
     granularity = match[2].upper() if match else ""
     return TimestampColumn(match[1], granularity) if match and granularity in GRANULARITIES else None
 
 
 def has_timestamps(spec: FieldSpec) -> bool:
-    """Whether a column is one that can have a timestamp index."""
+    """Whether a column can have a timestamp index."""
     return spec.single_value and spec.data_type in INDEXED_TYPES
 
 
 def timestamp_columns(schema: Schema, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[TimestampColumn]:
-    """Yield the columns that are to be derived from a column, finer granularities first.
+    """Yield the columns to derive from a column, finer granularities first.
 
-    What `gamay.model.rules.indexes` refuses, and may be in tables that were stored before, is left out.
+    Declarations that `gamay.model.rules.indexes` refuses, but older stored tables may have, are skipped.
     """
     if declared is None or declared.timestamp is None or not has_timestamps(spec):
         return

@@ -1,4 +1,4 @@
-"""The vector index of a column as its config declares it: `indexes.vector`, or the older `properties` of a field config."""
+"""The vector index of a column as declared: `indexes.vector`, or the older `properties` of a field config."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _LUCENE = ("maxDimensions", "maxBufferSizeMB", "useCompoundFile", "mode", "commi
 
 @dataclass(frozen=True)
 class VectorConfig:
-    """A vector index. properties: those of its type, as HnswProperties or IvfProperties has them."""
+    """A vector index. properties: those of its type, see HnswProperties and IvfProperties."""
 
     index_type: str = key("vectorIndexType", TEXT, "HNSW")
     dimension: int = key("vectorDimension", INTEGER, 0)
@@ -42,7 +42,7 @@ class VectorConfig:
 
     @staticmethod
     def of_properties(properties: Mapping[str, str]) -> "VectorConfig":
-        """Return what the older form says, whose properties have everything. Raises InvalidConfigError."""
+        """Parse the older form, in which the properties hold all settings. Raises InvalidConfigError."""
         own = {name: value for name, value in properties.items() if name in _OWN_KEYS}
         rest = {name: value for name, value in properties.items() if name not in _OWN_KEYS}
         given = {"vectorDistanceFunction": DISTANCES[0], **own, "properties": rest}
@@ -50,12 +50,12 @@ class VectorConfig:
 
     @property
     def distance_name(self) -> str:
-        """The distance, one of DISTANCES in a config that is valid; empty where none is named."""
+        """The distance, one of DISTANCES in a valid config; empty if none is declared."""
         return (self.distance or "").upper()
 
     @property
     def type_name(self) -> str:
-        """The index type, one of INDEX_TYPES in a config that is valid."""
+        """The index type, one of INDEX_TYPES in a valid config."""
         return self.index_type.upper()
 
     @cached_property
@@ -64,7 +64,7 @@ class VectorConfig:
         return read_document(_properties_of(self.type_name), dict(self.properties), f"the {self.type_name} index").value
 
     def settings(self) -> dict[str, Any]:
-        """Return what an index is built by, of JSON types, the same for either form."""
+        """Return the settings that an index is built with, as JSON types, equal for both forms."""
         given = write_section(self.own)
         return {
             "vectorIndexType": self.type_name,
@@ -79,7 +79,7 @@ _OWN_KEYS = {described.name for described in keys_of(VectorConfig).values()} - {
 
 @dataclass(frozen=True)
 class HnswProperties:
-    """The properties of HNSW: edges of a node, and nodes that are looked at when one is added. The others are Lucene's."""
+    """The properties of HNSW: edges of a node, and nodes that are visited when one is added. The others are Lucene's."""
 
     max_connections: int = key("maxCon", INTEGER, 16)
     beam_width: int = key("beamWidth", INTEGER, 100)
@@ -94,7 +94,7 @@ class HnswProperties:
 
 @dataclass(frozen=True)
 class IvfProperties:
-    """The properties of IVF indexes: how many lists, the rows and the seed that these are learned by, and the least rows."""
+    """The properties of IVF indexes: number of lists, rows and seed of their training, and minimum number of rows."""
 
     nlist: int | None = key("nlist", INTEGER)
     train_sample_size: int | None = key("trainSampleSize", INTEGER)
@@ -119,17 +119,17 @@ def _known_properties(index_type: str) -> list[str]:
 
 
 def vector_problems(config: VectorConfig, column: str) -> Iterator[str]:
-    """Yield a sentence for each thing that is wrong with a column's vector index."""
+    """Yield a sentence for each problem of a column's vector index."""
     distance, index_type, where = config.distance_name, config.type_name, f"the vector index of '{column}'"
     if not distance:
-        yield f"{where} names no vectorDistanceFunction; there are {', '.join(DISTANCES)}"
+        yield f"{where} has no vectorDistanceFunction; it must be one of {', '.join(DISTANCES)}"
     elif distance not in DISTANCES:
         yield (
             f"the vectorDistanceFunction '{distance}' of '{column}' is not one of {', '.join(DISTANCES)}."
             f"{nearest(distance, DISTANCES)}"
         )
     if not 0 < config.dimension <= DIMENSION_MAX:
-        yield f"{where} has vectorDimension {config.dimension}; it must be how long the vectors are, 1 to {DIMENSION_MAX}"
+        yield f"{where} has vectorDimension {config.dimension}; it must be the length of the vectors, 1 to {DIMENSION_MAX}"
     if index_type not in INDEX_TYPES:
         yield (
             f"the vectorIndexType '{config.index_type}' of '{column}' is not one of {', '.join(INDEX_TYPES)}."
@@ -139,7 +139,7 @@ def vector_problems(config: VectorConfig, column: str) -> Iterator[str]:
     known = _known_properties(index_type)
     for name in config.properties:
         if name not in known:
-            yield f"{where}: the property {name} means nothing to {index_type}.{nearest(name, known)}"
+            yield f"{where}: the property {name} is unknown to {index_type}.{nearest(name, known)}"
     try:
         own = config.own
     except InvalidConfigError as error:
@@ -172,17 +172,17 @@ def _property_problems(own: HnswProperties | IvfProperties, config: VectorConfig
         if own.pq_nbits is not None and own.pq_nbits not in _PQ_BITS:
             yield f"pqNbits is {own.pq_nbits}; it must be one of {', '.join(map(str, _PQ_BITS))}"
     elif own.quantizer == "PQ":
-        yield "the quantizer PQ is that of IVF_PQ"
+        yield "the quantizer PQ is for IVF_PQ only"
 
 
 def unused_vector_settings(config: VectorConfig) -> dict[str, tuple[object, str]]:
-    """Return the keys of a vector index without effect: whether each is set, and why it has none."""
+    """Return the keys of a vector index without effect: whether each is set, and why it has no effect."""
     given = config.properties
     is_compressed = config.type_name != "HNSW" and given.get("quantizer", "FLAT").upper() != "FLAT"
-    compressed = "IVF indexes hold vectors whole, whatever compresses those of other systems: no distance is approximate"
+    compressed = "IVF indexes hold uncompressed vectors, so that distances are exact"
     return {
         "version": (config.version != 1, "there is one format of vector indexes"),
-        "storeInSegmentFile": (config.store_in_segment_file, "the files of indexes lie beside that of the columns"),
+        "storeInSegmentFile": (config.store_in_segment_file, "indexes have files of their own beside that of the columns"),
         "quantizer": (is_compressed, compressed),
         "pqM, pqNbits": (config.type_name == "IVF_PQ", compressed),
         ", ".join(name for name in _LUCENE if name in given): (

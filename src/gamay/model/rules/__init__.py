@@ -1,1 +1,1 @@
-"""Whether a schema or a table config makes sense: each rule yields a sentence for every breach. Start at `validation`."""
+"""Validation of schemas and table configs: each rule yields a sentence for every violation. Start at `validation`."""

@@ -1,4 +1,4 @@
-"""What the two halves of a hybrid table must have in common."""
+"""Rules for the two halves of a hybrid table."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from gamay.model.table.table_config import TableConfig
 
 
 def hybrid_problems(offline: TableConfig, realtime: TableConfig) -> Iterator[str]:
-    """Yield a sentence for each breach: queries go to both halves by one time column, and to the same brokers."""
+    """Yield a sentence for each violation: queries go to both halves by one time column, and to the same brokers."""
     times = offline.time_column, realtime.time_column
     if None in times or times[0] != times[1]:
         yield (

@@ -1,4 +1,4 @@
-"""What `tableIndexConfig` and `fieldConfigList` must fulfil; each rule yields a sentence for every breach."""
+"""Rules for `tableIndexConfig` and `fieldConfigList`; each yields a sentence for every violation."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ def _columns_exist(subject: TableSubject) -> Iterator[str]:
 def _each_column(
     check: Callable[[IndexingConfig, FieldConfig | None, FieldSpec], Iterator[str]],
 ) -> TableRule:
-    """Return the rule that holds for every column by itself."""
+    """Return the rule that applies a check to every column."""
 
     def rule(subject: TableSubject) -> Iterator[str]:
         for spec in subject.schema.stored_fields:
@@ -81,11 +81,11 @@ def _each_column(
 
 def _sorted(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
     if spec.name in indexing.sorted_columns and not spec.single_value:
-        yield f"tableIndexConfig.sortedColumn names '{spec.name}', a multi-value column; rows have no order by a list"
+        yield f"tableIndexConfig.sortedColumn names '{spec.name}', a multi-value column; rows cannot be sorted by lists"
 
 
 def _maps(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSpec) -> Iterator[str]:
-    """A MAP has a raw forward index, and may have a JSON index; that it has no other special one `_special` says."""
+    """A MAP has a raw forward index, and may have a JSON index; `_special` excludes other special ones."""
     if spec.data_type is not DataType.MAP:
         return
     dictionary, name = declared.indexes.dictionary if declared else None, spec.name
@@ -158,9 +158,9 @@ def _bloom(indexing: IndexingConfig, declared: FieldConfig | None, spec: FieldSp
     if bloom is None:
         return
     if spec.data_type is DataType.BOOLEAN:
-        yield f"the BOOLEAN column '{spec.name}' has a bloom filter, which could never rule anything out"
+        yield f"the BOOLEAN column '{spec.name}' has a bloom filter, which could never exclude a segment"
     if not 0 < bloom.fpp < 1:
-        yield f"the bloom filter of '{spec.name}' has fpp {bloom.fpp}; it must lie between 0 and 1"
+        yield f"the bloom filter of '{spec.name}' has fpp {bloom.fpp}; it must be between 0 and 1"
     if bloom.max_size_bytes < 0:
         yield f"the bloom filter of '{spec.name}' has maxSizeInBytes {bloom.max_size_bytes}; it must not be negative"
 
@@ -181,10 +181,10 @@ def _special(indexing: IndexingConfig, declared: FieldConfig | None, spec: Field
     try:
         json_config = json_index(indexing, declared, spec.name)
     except InvalidConfigError as error:
-        yield f"the properties of the column '{spec.name}' are none of a JSON index: {error}"
+        yield f"the properties of the column '{spec.name}' are not valid for a JSON index: {error}"
         return
     for sentence in problems_of(json_config) if json_config is not None else ():
-        yield f"the json index of '{spec.name}' has settings that make no sense: {sentence}"
+        yield f"the json index of '{spec.name}' has invalid settings: {sentence}"
     for name, (types, single, needs_dictionary) in _SPECIAL.items():
         if not (_is_declared(declared, name) or (name == "json" and json_config is not None)):
             continue
@@ -224,7 +224,7 @@ def _compound(subject: TableSubject) -> Iterator[str]:
         for column in duplicates(columns):
             yield f"{where} has the column '{column}' more than once"
         if frozenset(columns) in seen:
-            yield f"{where} has the same columns as one before; keep one"
+            yield f"{where} has the same columns as an earlier one; keep one"
         seen.add(frozenset(columns))
         for column in dict.fromkeys(columns):
             missing = missing_column(subject.schema, column, where)
@@ -239,7 +239,7 @@ def _compound(subject: TableSubject) -> Iterator[str]:
 
 
 def _has_latitude(declared: FieldConfig) -> bool:
-    with suppress(InvalidConfigError):  # `_h3` says so
+    with suppress(InvalidConfigError):  # `_h3` reports it
         return h3_config(declared).latitude_column is not None
     return False
 
@@ -346,7 +346,7 @@ def _forward_disabled(subject: TableSubject) -> Iterator[str]:
 
 
 def _columns_that_servers_read(subject: TableSubject) -> dict[str, str]:
-    """Return the columns that tell which row of a key is the valid one, with what each is."""
+    """Return the columns that decide which row of a key is valid, with the role of each."""
     config = subject.config
     if not config.has_keys:
         return {}
@@ -363,7 +363,7 @@ def _partitions(subject: TableSubject) -> Iterator[str]:
     partitions = subject.config.indexing.segment_partition
     for column, partition in (partitions.columns if partitions else {}).items():
         if column in subject.schema and not subject.schema.field(column).single_value:
-            yield f"segmentPartitionConfig names '{column}', a multi-value column; a row must lie in one partition"
+            yield f"segmentPartitionConfig names '{column}', a multi-value column; a row must be in one partition"
         yield from _partition(f"segmentPartitionConfig of '{column}'", partition)
 
 
@@ -386,16 +386,16 @@ def _partition(where: str, partition: PartitionConfig) -> Iterator[str]:
     known = (*_FUNCTION_KEYS.get(partition.function_name, ()), "partitionIdNormalizer")
     for name in config:
         if name not in known:
-            yield f"{where}: {name} of functionConfig means nothing to {partition.function_name}.{nearest(name, known)}"
+            yield f"{where}: {name} of functionConfig is unknown to {partition.function_name}.{nearest(name, known)}"
     seed = config.get("seed", "0")
     if _SEED.fullmatch(seed) is None or not -(2**31) <= int(seed) < 2**31:
         yield f"{where}: the seed '{seed}' is not a whole number of 32 bits"
     raw_bytes = config.get("useRawBytes", "false")
     if raw_bytes.lower() not in ("true", "false"):
-        yield f"{where}: useRawBytes is true or false, not '{raw_bytes}'"
+        yield f"{where}: useRawBytes must be true or false, not '{raw_bytes}'"
     handling = config.get("negativePartitionHandling")
     if partition.function_name.lower() == "fnv" and handling is not None and handling.lower() not in ("mask", "abs"):
-        yield f"{where}: negativePartitionHandling is mask or abs, not '{handling}'"
+        yield f"{where}: negativePartitionHandling must be mask or abs, not '{handling}'"
     normalizer = config.get("partitionIdNormalizer")
     if normalizer is not None and normalizer.upper() not in _NORMALIZERS:
         yield (

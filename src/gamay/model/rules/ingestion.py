@@ -1,4 +1,4 @@
-"""What `ingestionConfig` must fulfil; each rule yields a sentence for every breach."""
+"""Rules for `ingestionConfig`; each yields a sentence for every violation."""
 
 from collections.abc import Collection, Iterator
 
@@ -49,7 +49,7 @@ def _stream(subject: TableSubject) -> Iterator[str]:
 
 
 def _pauseless(config: TableConfig, topics: int) -> Iterator[str]:
-    """Until a segment is stored, the servers that built it are where the others, and the deep store, get it from."""
+    """Check pauseless consumption: until a segment is in the deep store, others get it from the servers that built it."""
     if topics > 1:
         yield f"pauselessConsumptionEnabled needs one topic; streamConfigMaps has {topics}"
     if config.replication > 1 and config.segments.peer_segment_download_scheme is None:
@@ -100,7 +100,7 @@ def _transforms(subject: TableSubject) -> Iterator[str]:
         if name not in subject.schema and name not in read_later:
             hint = nearest(name, subject.schema.column_names)
             yield (
-                f"ingestionConfig.transformConfigs computes '{name}', which is no column of the schema and which "
+                f"ingestionConfig.transformConfigs computes '{name}', which is not a column of the schema and which "
                 f"nothing reads.{hint}"
             )
     yield from _cycles(arguments)
@@ -108,7 +108,7 @@ def _transforms(subject: TableSubject) -> Iterator[str]:
 
 
 def _volatile(subject: TableSubject) -> Iterator[str]:
-    """Rows of a stream are read again by other replicas, and after a restart; they must come out the same."""
+    """Check for volatile functions: replicas and restarts read the rows of a stream again and must get the same values."""
     if subject.config.table_type is not TableType.REALTIME or subject.volatile_in is None:
         return
     known = subject.stored.ingestion.transforms if subject.stored else ()
@@ -120,7 +120,7 @@ def _volatile(subject: TableSubject) -> Iterator[str]:
         if volatile:
             yield (
                 f"the transformFunction of '{transform.column_name}' in ingestionConfig calls {', '.join(volatile)}, which "
-                "gives every replica another value; let the producer of the stream write it"
+                "returns a different value on every replica; let the producer of the stream write it"
             )
 
 
@@ -132,7 +132,7 @@ def _columns_or_none(subject: TableSubject, text: str) -> Collection[str]:
 
 
 def _cycles(arguments: dict[str, Collection[str]]) -> Iterator[str]:
-    """Yield one sentence when no order of evaluation exists, naming the columns that wait for each other."""
+    """Yield a sentence if there is no order of evaluation, naming the columns that depend on each other."""
     waiting = {name: (set(read) & arguments.keys()) - {name} for name, read in arguments.items()}
     while ready := [name for name, needs in waiting.items() if not needs]:
         for name in ready:
@@ -140,7 +140,7 @@ def _cycles(arguments: dict[str, Collection[str]]) -> Iterator[str]:
         for needs in waiting.values():
             needs.difference_update(ready)
     if waiting:
-        yield f"ingestionConfig.transformConfigs compute each other in a circle: {', '.join(sorted(waiting))}"
+        yield f"ingestionConfig.transformConfigs depend on each other in a cycle: {', '.join(sorted(waiting))}"
 
 
 def _filter(subject: TableSubject) -> Iterator[str]:
@@ -170,7 +170,7 @@ def _aggregations(subject: TableSubject) -> Iterator[str]:
         yield from _aggregation(subject, aggregation.column_name, aggregation.aggregation_function)
     for name in metrics if aggregations else ():
         if name not in covered:
-            yield f"ingestionConfig.aggregationConfigs leaves out the metric '{name}'; every metric must be covered"
+            yield f"ingestionConfig.aggregationConfigs omits the metric '{name}'; every metric must be covered"
 
 
 def _aggregation(subject: TableSubject, column: str, function: str) -> Iterator[str]:

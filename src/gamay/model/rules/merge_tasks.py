@@ -1,4 +1,4 @@
-"""What must be true of the tasks that merge segments."""
+"""Rules for the tasks that merge segments."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -45,7 +45,7 @@ def _realtime_to_offline(subject: TableSubject) -> Iterator[str]:
     if config.table_type is not TableType.REALTIME:
         yield f"{REALTIME_TO_OFFLINE} is set in the REALTIME table of a name that has an OFFLINE table, too"
     if config.active_upsert is not None:
-        yield f"{REALTIME_TO_OFFLINE} is not for tables with upsertConfig: moved rows could not be replaced any more"
+        yield f"{REALTIME_TO_OFFLINE} is not for tables with upsertConfig: moved rows could no longer be replaced"
     try:
         settings = RealtimeToOfflineSettings.of(given)
     except InvalidConfigError as error:
@@ -55,14 +55,14 @@ def _realtime_to_offline(subject: TableSubject) -> Iterator[str]:
 
 
 def _form(subject: TableSubject, form: MergeForm, task_type: str, prefix: str) -> Iterator[str]:
-    """Yield what is wrong with what rows are to become."""
+    """Yield the problems of the form that rows are merged to."""
     schema, where = subject.schema, f"task.taskTypeConfigsMap.{task_type}"
     if subject.config.time_column is None:
-        yield f"{task_type} needs segmentsConfig.timeColumnName: it works on buckets of time"
+        yield f"{task_type} needs segmentsConfig.timeColumnName: it works on time buckets"
     dimensions = [spec.name for spec in schema.stored_fields if spec.role is FieldRole.DIMENSION]
     for name in form.erased:
         if name not in dimensions:
-            yield f"{where}.{prefix}eraseDimensionValues: '{name}' is no dimension.{nearest(name, dimensions)}"
+            yield f"{where}.{prefix}eraseDimensionValues: '{name}' is not a dimension.{nearest(name, dimensions)}"
     yield from _metrics(schema, form, where)
 
 
@@ -70,7 +70,7 @@ def _metrics(schema: Schema, form: MergeForm, where: str) -> Iterator[str]:
     metrics = {spec.name: spec for spec in schema.stored_fields if spec.role is FieldRole.METRIC}
     for name in form.metrics:
         if name not in metrics:
-            yield f"{where}.{name}.aggregationType: '{name}' is no metric of the schema.{nearest(name, metrics)}"
+            yield f"{where}.{name}.aggregationType: '{name}' is not a metric of the schema.{nearest(name, metrics)}"
     if form.merge_type is not MergeType.ROLLUP:
         return
     for name, spec in metrics.items():
@@ -88,7 +88,7 @@ MERGE_TASK_RULES: tuple[TableRule, ...] = (_merge_rollup, _realtime_to_offline)
 
 
 def check_merge_task(config: TableConfig, schema: Schema, task_type: str, given: Mapping[str, str]) -> None:
-    """Raise InvalidConfigError where a table may not have a merge task of these settings, whatever its config says."""
+    """Raise InvalidConfigError if a table must not have a merge task with these settings, regardless of its config."""
     subject = TableSubject(replace(config, task=TaskConfig({task_type: given})), schema)
     for problem in (problem for rule in MERGE_TASK_RULES for problem in rule(subject)):
         raise InvalidConfigError(problem)

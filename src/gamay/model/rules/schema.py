@@ -1,4 +1,4 @@
-"""What a schema must fulfil; each rule yields a sentence for every breach."""
+"""Rules for schemas; each yields a sentence for every violation."""
 
 from collections.abc import Collection, Iterator
 
@@ -13,7 +13,7 @@ _METRIC_TYPES = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE, D
 
 
 def schema_problems(schema: Schema, columns_of: ColumnsOf | None) -> Iterator[str]:
-    """Yield everything that is wrong with a schema."""
+    """Yield all problems of a schema."""
     yield from name_problems(schema.name, "schema name")
     if not schema.fields:
         yield "the schema declares no columns"
@@ -35,8 +35,8 @@ def _column_name(spec: FieldSpec) -> Iterator[str]:
         yield f"the column name '{spec.name}' belongs to a built-in column; choose another name"
     if spec.is_virtual:
         yield (
-            f"the virtualColumnProvider of column '{spec.name}' is '{spec.virtual_column_provider}'; there are no virtual "
-            "columns but the built-in ones: leave the key out"
+            f"the virtualColumnProvider of column '{spec.name}' is '{spec.virtual_column_provider}'; only the built-in "
+            "virtual columns are supported: remove the key"
         )
 
 
@@ -94,7 +94,7 @@ def _primary_key(schema: Schema) -> Iterator[str]:
         elif schema.field(name).is_virtual:
             yield f"primaryKeyColumns names the virtual column '{name}'; a key must be stored"
         elif schema.field(name).data_type is DataType.MAP:
-            yield f"primaryKeyColumns names '{name}', a MAP; a key is made of columns that have one value"
+            yield f"primaryKeyColumns names '{name}', a MAP; a key must consist of single-value columns"
 
 
 def _transforms(schema: Schema, columns_of: ColumnsOf) -> Iterator[str]:

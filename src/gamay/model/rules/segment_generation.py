@@ -1,4 +1,4 @@
-"""What must be true of a table that asks for `SegmentGenerationAndPushTask`, and what of its settings has no effect."""
+"""Rules for tables with `SegmentGenerationAndPushTask`, and its settings without effect."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ BATCH_MAPS = "ingestionConfig.batchIngestionConfig.batchConfigMaps"
 
 
 def segment_generation(subject: TableSubject) -> Iterator[str]:
-    """Yield what is wrong."""
+    """Yield the problems of the settings."""
     config = subject.config
     if not _is_asked_for(config):
         return
@@ -30,13 +30,13 @@ def segment_generation(subject: TableSubject) -> Iterator[str]:
             continue
         if settings.name_type == "fixed" or "segment.name" in settings.name_configs:
             yield (
-                f"{BATCH_MAPS}[{position}] gives all segments one name, of which only the last would stay; "
+                f"{BATCH_MAPS}[{position}] gives all segments the same name, so that only the last would remain; "
                 "segmentNameGenerator.type must be simple, normalizedDate or inputFile"
             )
 
 
 def unused_batch_settings(config: TableConfig) -> Iterator[str]:
-    """Yield a sentence for what `batchConfigMaps` say and nobody acts on."""
+    """Yield a sentence for each setting in `batchConfigMaps` without effect."""
     maps = config.ingestion.batch.batch_config_maps if config.ingestion.batch is not None else ()
     if maps and not _is_asked_for(config):
         yield f"{BATCH_MAPS}: nothing reads them unless task.taskTypeConfigsMap has {SEGMENT_GENERATION}; they are kept"

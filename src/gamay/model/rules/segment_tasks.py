@@ -1,4 +1,4 @@
-"""What must be true of a table that asks for `PurgeTask` or `ConvertToRawIndexTask`."""
+"""Rules for tables with `PurgeTask` or `ConvertToRawIndexTask`."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from gamay.model.task_settings import CONVERT_TO_RAW, PURGE
 
 
 def purge(subject: TableSubject) -> Iterator[str]:
-    """Yield what is wrong."""
+    """Yield the problems of a PurgeTask."""
     tasks = subject.config.task.task_types if subject.config.task else {}
     if PURGE not in tasks:
         return
@@ -25,7 +25,7 @@ def purge(subject: TableSubject) -> Iterator[str]:
 
 
 def convert_to_raw(subject: TableSubject) -> Iterator[str]:
-    """Yield what is wrong."""
+    """Yield the problems of a ConvertToRawIndexTask."""
     tasks = subject.config.task.task_types if subject.config.task else {}
     if CONVERT_TO_RAW in tasks:
         try:

@@ -1,7 +1,7 @@
-"""What `starTreeIndexConfigs` must fulfil; each rule yields a sentence for every breach.
+"""Rules for `starTreeIndexConfigs`; each yields a sentence for every violation.
 
-Dimensions and what is aggregated are columns or expressions of columns; that these have types that suit is found out when
-the tree is bound to the schema (`gamay.query.startree.definition`).
+Dimensions and aggregated values are columns or expressions of columns; their types are checked when the tree is bound to the
+schema (`gamay.query.startree.definition`).
 """
 
 import re
@@ -67,7 +67,7 @@ def _dimensions(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
 
 
 def _unreadable(subject: TableSubject, text: str, where: str) -> Iterator[str]:
-    """Yield what is wrong with a column, or an expression, of a tree."""
+    """Yield the problems of a column, or an expression, of a tree."""
     if text in subject.schema:
         return
     if _NAME.fullmatch(text):
@@ -84,11 +84,11 @@ def _unreadable(subject: TableSubject, text: str, where: str) -> Iterator[str]:
     for column in columns:
         yield from filter(None, [missing_column(subject.schema, column, f"{where}: '{text}'")])
     for function in subject.volatile_in(text) if subject.volatile_in else ():
-        yield f"{where} has '{text}', and {function}() is another value at each moment"
+        yield f"{where} has '{text}', and {function}() returns a different value each time"
 
 
 def _is_timestamp_column(subject: TableSubject, name: str) -> bool:
-    """Whether it is a column that a timestamp index derives, such as `$ts$DAY`."""
+    """Whether this is a column that a timestamp index derives, such as `$ts$DAY`."""
     derived = timestamp_column(name)
     declared = subject.config.field_config(derived.base) if derived else None
     return bool(derived and declared and declared.timestamp and derived.granularity in declared.timestamp.granularities)
@@ -116,7 +116,7 @@ def _aggregates(subject: TableSubject, tree: StarTreeConfig, where: str) -> Iter
             )
         if column == "*":
             if folded != "COUNT":
-                yield f"{where}: only COUNT goes with the column '*', not {function}"
+                yield f"{where}: the column '*' is only for COUNT, not {function}"
         else:
             yield from _unreadable(subject, column, where)
             if column in subject.schema and subject.schema.field(column).data_type is DataType.MAP:

@@ -1,4 +1,4 @@
-"""What the rules of validation have in common: their subject, and how columns are looked up."""
+"""The common parts of validation rules: their subject, and the lookup of columns."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from gamay.base.errors import InvalidConfigError, nearest
 from gamay.model.schema.schema import FieldSpec, Schema
 from gamay.model.table.table_config import TableConfig
 
-# text of an expression -> the columns it reads; raises a GamayError when it cannot be parsed. Expressions are parsed by
-# `gamay.sql`, which lies above this package, so whoever validates passes it in.
+# text of an expression -> the columns it reads; raises a GamayError if it cannot be parsed. `gamay.sql`, which is above
+# this package, parses expressions, so the caller of the validation passes it in.
 ColumnsOf: TypeAlias = Callable[[str], Collection[str]]
 
 
 @dataclass(frozen=True)
 class TableSubject:
-    """A table config with the schema it is meant for.
+    """A table config with its schema.
 
-    columns_of, volatile_in: None when expressions are not to be looked into; the latter gives the functions of an expression
-    that depend on the moment or on chance. stored: what the table has now, None for a new one.
+    columns_of, volatile_in: None to skip the check of expressions; the latter returns the functions of an expression that
+    depend on time or randomness. stored: the table's present config, None for a new one.
     """
 
     config: TableConfig
@@ -32,14 +32,14 @@ TableRule: TypeAlias = Callable[[TableSubject], Iterator[str]]
 
 
 def missing_column(schema: Schema, column: str, where: str) -> str | None:
-    """Return the sentence for a column that does not exist, None for one that does."""
+    """Return the sentence for a column that does not exist, None if it does."""
     if column in schema:
         return None
     return f"{where} names the column '{column}', which the schema does not have.{nearest(column, schema.column_names)}"
 
 
 def known_columns(schema: Schema, columns: Iterable[str], where: str, problems: list[str]) -> Iterator[FieldSpec]:
-    """Yield the specs of the columns that exist and note the others."""
+    """Yield the specs of the columns that exist and record the others."""
     for column in columns:
         missing = missing_column(schema, column, where)
         if missing:
@@ -60,7 +60,7 @@ def duplicates(names: Iterable[str]) -> list[str]:
 
 
 def complaint(check: Callable[[], object], where: str) -> Iterator[str]:
-    """Yield what a parser says against a value, if it does."""
+    """Yield the message of a parser that rejects a value."""
     try:
         check()
     except InvalidConfigError as error:

@@ -1,4 +1,4 @@
-"""What a table config must fulfil apart from ingestion and indexes; each rule yields a sentence for every breach."""
+"""Rules for table configs, apart from ingestion and indexes; each yields a sentence for every violation."""
 
 import math
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def _names(subject: TableSubject) -> Iterator[str]:
     config, schema = subject.config, subject.schema
     yield from name_problems(config.raw_name)
     if config.table_type is TableType.REALTIME and config.raw_name.endswith("_"):
-        yield f"the table name '{config.raw_name}' ends with '_', which runs into the '__' behind it in segment names"
+        yield f"the table name '{config.raw_name}' ends with '_', which would merge with the following '__' in segment names"
     if schema.name != config.raw_name:
         yield f"the schema is named '{schema.name}'; the schema of table '{config.raw_name}' must have the table's name"
 
@@ -83,7 +83,7 @@ def _retention(subject: TableSubject) -> Iterator[str]:
             yield from complaint(lambda text=period: parse_period(text), f"segmentsConfig.{key}")  # type: ignore[misc]
     unit, value = segments.untracked_segments_retention_time_unit, segments.untracked_segments_retention_time_value
     if (unit is None) != (value is None):
-        yield "segmentsConfig.untrackedSegmentsRetentionTimeUnit and ...TimeValue go together; give both or neither"
+        yield "segmentsConfig.untrackedSegmentsRetentionTimeUnit and ...TimeValue belong together; give both or neither"
     if unit is not None:
         yield from complaint(lambda: TimeUnit.parse(unit), "segmentsConfig.untrackedSegmentsRetentionTimeUnit")
     if value is not None:
@@ -223,20 +223,20 @@ def _replica_group_strategy(subject: TableSubject) -> Iterator[str]:
         if config.segments.asks_for_replica_groups and (
             partitioned is None or strategy.partition_column not in partitioned.columns
         ):
-            yield f"{where} '{strategy.partition_column}' is no column of tableIndexConfig.segmentPartitionConfig"
+            yield f"{where} '{strategy.partition_column}' is not a column of tableIndexConfig.segmentPartitionConfig"
 
 
 def _implicit_partitions(table_type: TableType, kind: str, wanted: ReplicaGroupPartitionConfig) -> Iterator[str]:
-    """Partitions that are those of the stream: there must be one, and nothing else may say how many there are."""
+    """Check partitions that are those of the stream: there must be one, and no other setting may define their number."""
     where = f"instanceAssignmentConfigMap.{kind}: {_IMPLICIT}"
     if table_type is not TableType.REALTIME or kind != "CONSUMING":
         yield f"{where} is for CONSUMING of REALTIME tables only"
     if not wanted.replica_group_based:
         yield f"{where} needs replicaGroupBased: true"
     if wanted.num_partitions != 0:
-        yield f"{where} takes the partitions of the stream; leave numPartitions out"
+        yield f"{where} uses the partitions of the stream; remove numPartitions"
     if wanted.num_instances_per_partition not in (0, 1):
-        yield f"{where} has one instance for a partition; leave numInstancesPerPartition out"
+        yield f"{where} has one instance per partition; remove numInstancesPerPartition"
 
 
 def _routing(subject: TableSubject) -> Iterator[str]:
@@ -251,7 +251,7 @@ def _routing(subject: TableSubject) -> Iterator[str]:
 
 def _encryption(subject: TableSubject) -> Iterator[str]:
     if subject.config.segments.crypter_class_name is not None:
-        yield "segmentsConfig.crypterClassName: encryption of segment files is not supported; leave the key out"
+        yield "segmentsConfig.crypterClassName: encryption of segment files is not supported; remove the key"
 
 
 TABLE_RULES: tuple[TableRule, ...] = (

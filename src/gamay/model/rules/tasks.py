@@ -1,4 +1,4 @@
-"""What must be true of the `task` section of a table config."""
+"""Rules for the `task` section of a table config."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def _upsert_tasks(subject: TableSubject) -> Iterator[str]:
         if upsert is None or config.table_type is not TableType.REALTIME:
             yield f"{task_type} is for REALTIME tables with upsertConfig"
         elif upsert.metadata_ttl > 0:
-            yield f"{task_type} and upsertConfig.metadataTTL exclude each other: keys that are forgotten cannot be looked up"
+            yield f"{task_type} and upsertConfig.metadataTTL exclude each other: expired keys cannot be looked up"
     if UPSERT_COMPACTION in tasks:
         try:
             settings = CompactionSettings.of(tasks[UPSERT_COMPACTION])

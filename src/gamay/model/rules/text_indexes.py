@@ -1,4 +1,4 @@
-"""What text indexes must fulfil that no other index has to: settings that can be read, and those of several columns."""
+"""Rules for text indexes only: settings that must be valid, and indexes of several columns."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ def _of_several(subject: TableSubject) -> Iterator[str]:
         yield f"{_WHERE} has perColumnProperties of '{column}', which is not among its columns"
     for given in (shared.properties, *shared.per_column_properties.values()):
         for name in given.keys() - TEXT_KEYS:
-            yield f"{_WHERE} has the property {name}, which means nothing to a text index.{nearest(name, sorted(TEXT_KEYS))}"
+            yield f"{_WHERE} has the property {name}, which is unknown to a text index.{nearest(name, sorted(TEXT_KEYS))}"
 
 
 TEXT_INDEX_RULES: tuple[TableRule, ...] = (_properties, _of_several)

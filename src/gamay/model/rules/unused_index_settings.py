@@ -1,4 +1,4 @@
-"""What `tableIndexConfig` and `fieldConfigList` may say without effect: sentences for whoever stores such a config."""
+"""Settings of `tableIndexConfig` and `fieldConfigList` without effect: sentences for the author of such a config."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,7 +32,7 @@ from gamay.model.table.tier_overwrites import overwritten_tiers, unknown_keys, u
 
 
 def unused_index_settings(config: TableConfig) -> Iterator[str]:
-    """Yield a sentence for each setting of indexes and segments that has no effect, with the key that it stands under."""
+    """Yield a sentence for each setting of indexes and segments without effect, with its key."""
     for key, (is_set, why) in settings_of_table(config.indexing).items():
         if is_set:
             yield f"tableIndexConfig.{key} has no effect: {why}"
@@ -48,23 +48,25 @@ def unused_index_settings(config: TableConfig) -> Iterator[str]:
             yield f"tableIndexConfig.noDictionaryConfig: fieldConfigList has {chosen} for '{column}', not {codec}"
 
 
-_NO_LUCENE = "indexes have files of Gamay's own, each in the segment's folder"
+_NO_LUCENE = "indexes have Gamay's own file format, in the segment's folder"
 _WORDS_OF = "words are those of StandardAnalyzer, which caseSensitive, stopWordsInclude and stopWordsExclude change"
-_AT_ONCE = "rows of consuming segments are found at once, by indexes of blocks of rows and a scan of those that follow"
-_RAW_KEPT = "a column keeps its texts beside their index"
+_AT_ONCE = (
+    "rows of consuming segments are searchable immediately, by indexes of blocks of rows and a scan of those that follow"
+)
+_RAW_KEPT = "a column stores its texts beside their index"
 
 _PROPERTIES = {PACKED_PROPERTY, FORWARD_DISABLED_PROPERTY, DERIVE_PROPERTY}
 _SEARCHED = {"FST", "IFST", "JSON", "VECTOR", "OPEN_STRUCT"}
 
-_LENGTHS = "entries of a dictionary of texts take as many bytes as they have"
-_MAPPED = "it is mapped with its segment, whose loadMode says whether files are read into memory"
+_LENGTHS = "entries of a text dictionary are stored with variable length"
+_MAPPED = "it is memory-mapped with its segment, whose loadMode decides whether files are read into memory"
 _BY_BYTES = "there is one format of raw columns, whose chunks targetMaxChunkSize and targetDocsPerChunk limit"
 _ONE_RANGE_INDEX = "there is one kind of range index, which is exact for single-value and multi-value columns"
 _BUILT = "segments are built column by column, with all their indexes"
 
 
 def settings_of_text(text: TextConfig) -> dict[str, tuple[object, str]]:
-    """Return the keys of a text index without effect: whether each is set, and why it has none."""
+    """Return the keys of a text index without effect: whether each is set, and why it has no effect."""
     usual = TextConfig()
     return {
         "rawValue": (text.raw_value is not None, _RAW_KEPT),
@@ -73,8 +75,11 @@ def settings_of_text(text: TextConfig) -> dict[str, tuple[object, str]]:
         "luceneUseCompoundFile": (text.use_compound_file != usual.use_compound_file, _NO_LUCENE),
         "luceneMaxBufferSizeMB": (text.max_buffer_size_mb != usual.max_buffer_size_mb, _NO_LUCENE),
         "storeInSegmentFile": (text.store_in_segment_file, _NO_LUCENE),
-        "useLogByteSizeMergePolicy": (text.use_log_byte_size_merge_policy, "an index is written at once and never merged"),
-        "docIdTranslatorMode": (text.doc_id_translator_mode is not None, "docs of an index are the rows of its segment"),
+        "useLogByteSizeMergePolicy": (
+            text.use_log_byte_size_merge_policy,
+            "an index is written in one step and never merged",
+        ),
+        "docIdTranslatorMode": (text.doc_id_translator_mode is not None, "doc ids of an index are those of its segment"),
         "luceneAnalyzerClass": (text.analyzer_class != usual.analyzer_class, _WORDS_OF),
         "luceneAnalyzerClassArgs": (text.analyzer_class_args, _WORDS_OF),
         "luceneAnalyzerClassArgTypes": (text.analyzer_class_arg_types, _WORDS_OF),
@@ -96,7 +101,7 @@ def _unused_of_texts(config: TableConfig) -> Iterator[str]:
 
 
 def settings_of_table(indexing: IndexingConfig) -> dict[str, tuple[object, str]]:
-    """Return the keys of `tableIndexConfig` without effect: whether each is set, and why it has none."""
+    """Return the keys of `tableIndexConfig` without effect: whether each is set, and why it has no effect."""
     older_format = indexing.segment_format_version not in (None, "v3")
     unused: dict[str, tuple[object, str]] = {
         "segmentFormatVersion": (older_format, "segments have one format, whose indexes are in one file, as those of v3"),
@@ -112,21 +117,21 @@ def settings_of_table(indexing: IndexingConfig) -> dict[str, tuple[object, str]]
         ),
         "optimizeNoDictStatsCollection": (
             indexing.optimize_no_dict_stats_collection,
-            "of raw columns the cardinality is never counted",
+            "the cardinality of raw columns is never counted",
         ),
-        "compressionStatsEnabled": (indexing.compression_stats_enabled, "only the sizes of what is stored are recorded"),
+        "compressionStatsEnabled": (indexing.compression_stats_enabled, "only the stored sizes are recorded"),
         "segmentNameGeneratorType": (
             indexing.segment_name_generator_type,
             "segments are named by job specs, and those that tasks build by the tasks",
         ),
         "enableDynamicStarTreeCreation": (
             indexing.enable_dynamic_star_tree_creation,
-            "servers bring star-trees in line with the table config whenever they load a segment, as they do other indexes",
+            "servers update star-trees to the table config whenever they load a segment, like other indexes",
         ),
         "starTreeIndexConfigs.aggregationConfigs": (
             any(_says_how_stored(part) for tree in indexing.star_tree_configs for part in tree.aggregations),
-            "compressionCodec, indexVersion and the sizes of chunks have no effect: the records of star-trees are mapped as "
-            "they are",
+            "compressionCodec, indexVersion and the sizes of chunks have no effect: the records of star-trees are "
+            "memory-mapped uncompressed",
         ),
     }
     loaded = [column for column, bloom in indexing.bloom_filter_configs.items() if bloom.load_on_heap]
@@ -145,7 +150,7 @@ def _unused_overwrites(config: TableConfig) -> Iterator[str]:
             yield f"tierOverwrites.{tier}: tierConfigs has no tier '{tier}'; the overwrites are kept"
         with suppress(InvalidConfigError):  # stored without validation
             for pointer in unknown_keys(config, tier):
-                yield f"tierOverwrites.{tier}: {pointer} means nothing"
+                yield f"tierOverwrites.{tier}: {pointer} is unknown"
 
 
 def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[str]:
@@ -162,13 +167,13 @@ def _unused_of_column(config: TableConfig, declared: FieldConfig) -> Iterator[st
         yield from (f"{where}: indexes.json.{sentence}" for sentence in unused_of(declared.indexes.json))
     codec = declared_codec(config.indexing, declared, declared.name) or ""
     if codec.upper() in DICTIONARY_CODECS:
-        yield f"{where}: ids of rows are stored as they are, so the compressionCodec {codec} changes nothing"
+        yield f"{where}: ids of rows are stored uncompressed, so the compressionCodec {codec} changes nothing"
     elif codec and asks_for_dictionary(config.indexing, declared, declared.name):
         yield f"{where}: an index needs its dictionary, so rows are ids and the compressionCodec {codec} changes nothing"
 
 
 def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
-    """Return the keys of a field config without effect: whether each is set, and why it has none."""
+    """Return the keys of a field config without effect: whether each is set, and why it has no effect."""
     indexes = declared.indexes
     dictionary, forward = indexes.dictionary or DictionaryConfig(), indexes.forward or ForwardConfig()
     unused: dict[str, tuple[object, str]] = {
@@ -199,12 +204,10 @@ def settings_of_column(declared: FieldConfig) -> dict[str, tuple[object, str]]:
     if (vector := _vector(declared)) is not None:
         unused |= {f"indexes.vector: {key}": told for key, told in unused_vector_settings(vector).items()}
     asked = set(declared.all_index_types)
-    if not _SEARCHED & asked:  # whose settings stand among the properties
+    if not _SEARCHED & asked:  # whose settings are among the properties
         known = {*_PROPERTIES, *(H3_PROPERTIES if "H3" in asked else ()), *(TEXT_KEYS if "TEXT" in asked else ())}
         unknown = sorted(declared.properties.keys() - known)
-        unused |= {
-            f"the property {name}": (True, "it is not known, or there is nothing that it could change") for name in unknown
-        }
+        unused |= {f"the property {name}": (True, "it is unknown, or does not apply to the column") for name in unknown}
     return unused
 
 

@@ -1,4 +1,4 @@
-"""What `upsertConfig` and `dedupConfig` must fulfil; each rule yields a sentence for every breach."""
+"""Rules for `upsertConfig` and `dedupConfig`; each yields a sentence for every violation."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +24,7 @@ _STRATEGIES = ("OVERWRITE", "IGNORE", "INCREMENT", "APPEND", "UNION", "MAX", "MI
 
 
 def comparison_columns(subject: TableSubject) -> tuple[str, ...]:
-    """Return the columns that decide which row is the latest: those named, else the time column."""
+    """Return the columns that decide which row is the latest: those declared, else the time column."""
     upsert, time = subject.config.upsert, subject.config.time_column
     named = () if upsert is None else upsert.comparison_columns
     return named or (() if time is None else (time,))
@@ -49,7 +49,7 @@ def _tables_with_keys(subject: TableSubject) -> Iterator[str]:
     if selector not in _STRICT:
         yield (
             f"{section} needs routing.instanceSelectorType strictReplicaGroup or multiStageReplicaGroup, not "
-            f"'{selector or 'balanced'}': all segments of a partition must be asked on one server"
+            f"'{selector or 'balanced'}': all segments of a partition must be queried on one server"
         )
     if upsert is not None and config.tiers:
         yield "upsertConfig and tierConfigs exclude each other"
@@ -77,7 +77,7 @@ def _offline(subject: TableSubject) -> Iterator[str]:
     elif not set(partitioned) & set(subject.schema.primary_key_columns):
         yield (
             f"tableIndexConfig.segmentPartitionConfig partitions by {', '.join(sorted(partitioned))}, none of which is a "
-            "primary-key column: rows of one key would lie in several partitions"
+            "primary-key column: rows of one key would be in several partitions"
         )
 
 
@@ -110,11 +110,11 @@ def _comparison(subject: TableSubject) -> Iterator[str]:
         if ttl > 0 and len(names) > 1:
             yield f"upsertConfig.{key} does not work with several comparison columns ({', '.join(names)})"
         elif ttl > 0 and names and _type_of(subject, names[0]) not in (*_COMPARED, None):
-            yield f"upsertConfig.{key} needs a numeric comparison column; '{names[0]}' is none"
+            yield f"upsertConfig.{key} needs a numeric comparison column, which '{names[0]}' is not"
 
 
 def is_time_text(spec: FieldSpec) -> bool:
-    """Whether a column holds times as text by a pattern, which order as times do."""
+    """Whether a column holds times as text in a pattern that sorts like time."""
     return spec.data_type is DataType.STRING and spec.format is not None
 
 
@@ -123,7 +123,7 @@ def _type_of(subject: TableSubject, name: str) -> DataType | None:
 
 
 def unusual_columns(config: TableConfig, schema: Schema) -> list[str]:
-    """Return a sentence for a column that Pinot would not take, and that does here what a BOOLEAN would."""
+    """Return a sentence for a delete column that Pinot would not accept, and that works here like a BOOLEAN."""
     upsert = config.active_upsert
     name = None if upsert is None else upsert.delete_record_column
     if name is None or name not in schema or schema.field(name).data_type is DataType.BOOLEAN:
@@ -228,7 +228,7 @@ def _strategy(spec: FieldSpec, strategy: str, where: str, *, is_fixed: bool) -> 
     elif strategy == "INCREMENT" and (
         not spec.single_value or spec.data_type not in _SUMMED or spec.role in (FieldRole.DATE_TIME, FieldRole.TIME)
     ):
-        yield f"{where}: INCREMENT is for single numbers that are no time; '{spec.name}' is none"
+        yield f"{where}: INCREMENT is for single numbers other than times, which '{spec.name}' is not"
     elif strategy in ("MAX", "MIN") and not spec.single_value:
         yield f"{where}: {strategy} is for single-value columns; '{spec.name}' is multi-value"
 
@@ -254,8 +254,8 @@ def _transforms(subject: TableSubject, upsert: UpsertConfig, fixed: set[str]) ->
             continue
         if volatile:
             yield (
-                f"{where}: the transformFunction of '{name}' calls {', '.join(volatile)}, which gives every replica another "
-                "value"
+                f"{where}: the transformFunction of '{name}' calls {', '.join(volatile)}, which returns a different value "
+                "on every replica"
             )
         if name in read:
             yield f"{where}: the transformFunction of '{name}' reads '{name}' itself"
@@ -277,11 +277,11 @@ def _dedup_time(subject: TableSubject) -> Iterator[str]:
     if dedup.metadata_ttl < 0:
         yield "dedupConfig.metadataTTL must not be negative"
     if dedup.metadata_ttl > 0 and (name is None or _type_of(subject, name) not in _COMPARED):
-        yield f"dedupConfig.metadataTTL needs a numeric dedupTimeColumn or time column; '{name}' is none"
+        yield f"dedupConfig.metadataTTL needs a numeric dedupTimeColumn or time column, which '{name}' is not"
 
 
 def _dedup_tiers(subject: TableSubject) -> Iterator[str]:
-    """Segments leave for tiers by their age; those that have left must not be needed to know a key again."""
+    """Check tiers: segments move to tiers by age; those that have moved must not be needed to recognise a key again."""
     dedup, tiers, time = subject.config.active_dedup, subject.config.tiers, subject.config.time_column
     if dedup is None or dedup.metadata_ttl <= 0 or not tiers:
         return

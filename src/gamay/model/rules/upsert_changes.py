@@ -1,4 +1,4 @@
-"""How the config of a table with primary keys changes: older keys that are read as today's, and keys that may not change."""
+"""Config changes of tables with primary keys: deprecated keys and their successors, and keys that must not change."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ _NO_UPSERT = UpsertConfig(mode="NONE")
 
 
 def deprecated_keys(config: TableConfig) -> list[str]:
-    """Return a sentence for each older key of upsertConfig and dedupConfig that `migrated` replaces."""
+    """Return a sentence for each deprecated key of upsertConfig and dedupConfig that `migrated` replaces."""
     found = [text for name, text in _DEPRECATED.items() if config.upsert and getattr(config.upsert, name) is not None]
     if config.dedup is not None and config.dedup.enable_preload is not None:
         found.append("dedupConfig.enablePreload is deprecated; it is stored as preload, false as the server's default")
@@ -30,10 +30,10 @@ def deprecated_keys(config: TableConfig) -> list[str]:
 
 
 def migrated(config: TableConfig, schema: Schema) -> TableConfig:
-    """Return the config with today's keys in the place of older ones.
+    """Return the config with current keys instead of deprecated ones.
 
-    Raises InvalidConfigError where old and new keys contradict each other, and for a TTL that cannot be converted to the
-    unit of the comparison column.
+    Raises InvalidConfigError if deprecated and current keys contradict each other, and for a TTL that cannot be converted
+    to the unit of the comparison column.
     """
     upsert, dedup = config.upsert, config.dedup
     if upsert is not None:
@@ -64,16 +64,16 @@ def _enablement(choice: str, older: bool | None) -> str:
 
 
 def _ttl(config: TableConfig, upsert: UpsertConfig, schema: Schema) -> float:
-    """Return metadataTTL, or TtlValue in the unit of the comparison column, which must say it."""
+    """Return metadataTTL, or TtlValue in the unit of the comparison column, which must declare it."""
     if upsert.ttl_unit is None and upsert.ttl_value is None:
         return upsert.metadata_ttl
     if upsert.ttl_unit is None or upsert.ttl_value is None:
-        raise InvalidConfigError("upsertConfig.TtlUnit and TtlValue go together; better give metadataTTL")
+        raise InvalidConfigError("upsertConfig.TtlUnit and TtlValue belong together; use metadataTTL instead")
     names = upsert.comparison_columns or (upsert.comparison_column or config.time_column or "",)
     form = schema.field(names[0]).format if names[0] in schema else None
     if form is None or form.kind is DateTimeKind.SIMPLE_DATE_FORMAT:
         raise InvalidConfigError(
-            f"upsertConfig.TtlUnit cannot be converted: the comparison column '{names[0]}' does not say the unit of its "
+            f"upsertConfig.TtlUnit cannot be converted: the comparison column '{names[0]}' does not declare the unit of its "
             "values; give metadataTTL in that unit"
         )
     try:
@@ -88,7 +88,7 @@ def _ttl(config: TableConfig, upsert: UpsertConfig, schema: Schema) -> float:
 
 
 def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
-    """Return the keys that differ and must not, because stored rows were chosen or merged by them.
+    """Return the keys that differ and must not, because stored rows were selected or merged by them.
 
     A table without `upsertConfig` has mode NONE. Adding or removing `dedupConfig` is allowed, as is adding a delete column:
     no stored row has deleted a key by it.
@@ -109,13 +109,13 @@ def forbidden_changes(old: TableConfig, new: TableConfig) -> list[str]:
 
 
 def followed_late(old: TableConfig, new: TableConfig) -> list[str]:
-    """Return a sentence about the keys of upsertConfig that differ and that servers read only when they start."""
+    """Return a sentence about the keys of upsertConfig that differ and that servers read only at startup."""
     changed = list(_upsert_changes(old, new))
     if not changed:
         return []
     return [
-        f"{', '.join(changed)}: servers of an upsert table follow when they are started again, and stored rows stay as they "
-        "are; start all of them again, as replicas differ until then"
+        f"{', '.join(changed)}: servers of an upsert table apply the change when restarted, and stored rows stay as "
+        "they are; restart all of them, as replicas differ until then"
     ]
 
 
@@ -126,7 +126,7 @@ def partition_columns(config: TableConfig) -> Mapping[str, PartitionConfig]:
 
 
 def _upsert_changes(old: TableConfig, new: TableConfig) -> Iterator[str]:
-    """Yield the keys that differ and that act in the mode of both tables."""
+    """Yield the keys that differ and have an effect in the mode of both tables."""
     before, after = old.upsert or _NO_UPSERT, new.upsert or _NO_UPSERT
     if before.mode != after.mode:
         yield "mode"

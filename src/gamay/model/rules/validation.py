@@ -1,4 +1,4 @@
-"""Whether a schema or a table config makes sense; both functions name everything that does not.
+"""Validation of schemas and table configs; both functions report all problems.
 
 The rules are in `schema_rules`, `table_rules`, `ingestion_rules`, `index_rules`,
 `startree_rules`, `task_rules` and `upsert_rules`; those about two halves of a table in `hybrid_rules`.
@@ -27,10 +27,10 @@ _RULES = (*TABLE_RULES, *INGESTION_RULES, *INDEX_RULES, *STAR_TREE_RULES)
 
 
 def validate_schema(schema: Schema, *, columns_of: ColumnsOf | None = None) -> None:
-    """Raise InvalidConfigError listing everything that is wrong.
+    """Raise InvalidConfigError listing all problems.
 
-    columns_of: text of an expression -> the columns it reads, raising a GamayError when it cannot be parsed; without it
-    the texts of transform functions are not looked into.
+    columns_of: text of an expression -> the columns it reads, raising a GamayError if it cannot be parsed; without it the
+    texts of transform functions are not checked.
     """
     raise_problems(f"schema '{schema.name}'", list(schema_problems(schema, columns_of)))
 
@@ -40,10 +40,10 @@ def validate_table_config(
     stored: TableConfig | None = None, with_tasks: bool = True, with_keys: bool = True,
 ) -> None:  # fmt: skip
     """Raise InvalidConfigError listing everything that is wrong with a config, given the table's schema.
-
-    columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations; volatile_in: the same for the
-    functions in them that depend on the moment or on chance. stored: the table's present config, if
-    it has one. with_tasks: whether the settings of maintenance tasks are judged; with_keys: upsertConfig and dedupConfig.
+    Raise InvalidConfigError listing all problems of a config, given the table's schema.
+        columns_of: as in `validate_schema`, for the texts of filters, transforms and aggregations; volatile_in: the same for
+        the functions in them that depend on time or randomness. stored: the table's present config, if it has one.
+        with_tasks: whether the settings of maintenance tasks are checked; with_keys: upsertConfig and dedupConfig.
     """
     subject = TableSubject(config, schema, columns_of, volatile_in, stored)
     rules = (*_RULES, *(UPSERT_RULES if with_keys else ()), *(TASK_RULES if with_tasks else ()))
@@ -53,7 +53,7 @@ def validate_table_config(
 
 
 def _problems_of_tier(subject: TableSubject, tier: str, known: Collection[str]) -> Iterator[str]:
-    """Yield what is wrong with a config only as it holds for a tier."""
+    """Yield the problems of a config that occur only with a tier's overwrites."""
     try:
         config = overwritten(subject.config, tier)
     except InvalidConfigError as error:

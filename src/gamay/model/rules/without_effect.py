@@ -1,6 +1,6 @@
-"""What a table config may say that this version keeps and shows, but does not act on.
+"""Settings of a table config that this version stores and shows, but does not act on.
 
-Such keys are accepted, because configs are shared with clusters that do act on them; whoever stores one is told.
+Such keys are accepted, because configs are shared with clusters that do act on them; a warning is returned to the author.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.table_name import TableType
 from gamay.model.task_settings import is_task_type, unknown_task_keys
 
-# the module that an index needs, and the extra that brings it
+# the module that an index needs, and the extra that installs it
 _LIBRARIES = {"h3": ("h3", "geo")}
 
 
 def without_effect(config: TableConfig) -> list[str]:
-    """Return a sentence for each part of a table config that has no effect, with the key that it stands under."""
+    """Return a sentence for each setting of a table config without effect, with its key."""
     found = [
         *_unbuilt_indexes(config),
         *unused_index_settings(config),
@@ -34,12 +34,12 @@ def without_effect(config: TableConfig) -> list[str]:
 
 
 def _constraints(config: TableConfig) -> Iterator[str]:
-    """Pinot's key has no built-in constraint either: instances are chosen by tags, pools and replica groups."""
+    """Yield a sentence for each constraint: Pinot has none built in either; instances are chosen by tags and pools."""
     for kind, given in config.instance_assignment.items():
         if given.constraint is not None and given.constraint.constraints:
             names = ", ".join(given.constraint.constraints)
             yield (
-                f"instanceAssignmentConfigMap.{kind}.constraintConfig: no constraint is known by the name {names}; the "
+                f"instanceAssignmentConfigMap.{kind}.constraintConfig: there is no constraint named {names}; the "
                 "setting is kept, and instances are chosen by tag, pool and replica group alone"
             )
 
@@ -49,37 +49,37 @@ def _tasks(config: TableConfig) -> Iterator[str]:
         if is_task_type(task_type):
             yield from unknown_task_keys(task_type, given)
         else:
-            yield f"task.taskTypeConfigsMap.{task_type}: this version does not do such tasks; the settings are kept"
+            yield f"task.taskTypeConfigsMap.{task_type}: this version does not support such tasks; the settings are kept"
 
 
 def _unbuilt_indexes(config: TableConfig) -> Iterator[str]:
     for field in config.field_configs:
         where = f"fieldConfigList of column '{field.name}'"
         if is_declared(field, "open_struct"):
-            yield f"{where}: this version builds no OPEN_STRUCT index; the setting is kept, and queries do without it"
+            yield f"{where}: this version has no OPEN_STRUCT index; the setting is kept, and queries work without it"
         for kind, (library, extra) in _LIBRARIES.items():
             if is_declared(field, kind) and find_spec(library) is None:
                 yield (
                     f"{where}: the {kind.upper()} index needs the package {library}, which is not installed here; run: "
-                    f"pip install 'gamay[{extra}]'. Where it is missing, queries do without the index"
+                    f"pip install 'gamay[{extra}]'. Without it, queries do not use the index"
                 )
 
 
 _FREQUENCIES = ("HOURLY", "DAILY")
-_ORDER = "parallelSegmentConsumptionPolicy says what a segment waits for, where rows depend on those before"
+_ORDER = "parallelSegmentConsumptionPolicy decides what a segment waits for if rows depend on earlier ones"
 _PLAIN = "this version does not act on it"
 _STREAM = "ingestionConfig.streamIngestionConfig"
 
 NO_EFFECT: Mapping[str, str] = {
     "isMaterializedView": "this version has no MaterializedViewTask, so nothing fills the view",
     "tableSamplers": _PLAIN,
-    "segmentsConfig.timeType": "the schema says the unit of the time column",
+    "segmentsConfig.timeType": "the schema declares the unit of the time column",
     "query.disableGroovy": "there is no Groovy",
-    "task.concurrentSchedulingEnabled": "jobs of a table are made one at a time",
+    "task.concurrentSchedulingEnabled": "tasks of a table are generated one at a time",
     "tierConfigs.tierBackend": "segments of a tier are on the servers of its serverTag",
     "tierConfigs.tierBackendProperties": "segments of a tier are on the servers of its serverTag",
     "instanceAssignmentConfigMap.replicaGroupPartitionConfig.minimizeDataMovement": (
-        "minimizeDataMovement beside replicaGroupPartitionConfig is read in its place"
+        "minimizeDataMovement beside replicaGroupPartitionConfig is used instead"
     ),
     "dimensionTableConfig.disablePreload": (
         "columns of a dimension table are read when a query first asks for them, so nothing is preloaded"
@@ -88,7 +88,7 @@ NO_EFFECT: Mapping[str, str] = {
         "a segment that cannot be built stops its partition, whose error says why"
     ),
     "ingestionConfig.maxConsecutiveRecordFetchFailuresAllowed": (
-        "continueOnError says whether records that cannot be read fail a job or are left out"
+        "continueOnError decides whether records that cannot be read fail a job or are skipped"
     ),
     "ingestionConfig.ingestionExceptionLogRateLimitPerMin": "bad records are counted and listed, and few of them logged",
     f"{_STREAM}.columnMajorSegmentBuilderEnabled": "segments are always built column by column",
@@ -99,20 +99,20 @@ NO_EFFECT: Mapping[str, str] = {
     f"{_STREAM}.disasterRecoveryMode": (
         "rows of a segment that no server could store are consumed again, in order, in either mode"
     ),
-    f"{_STREAM}.oomProtection": "rows that are consumed lie in files, not in a heap that could run full",
+    f"{_STREAM}.oomProtection": "consumed rows are kept in files, not on a heap that could fill up",
 }
-"""Keys of a table config that are kept and not acted on, and why; those of indexes are in `unused_index_settings`."""
+"""Keys of a table config that are stored without effect, and why; those of indexes are in `unused_index_settings`."""
 
 _AS_IT_IS: Mapping[str, Any] = {"query.disableGroovy": True, f"{_STREAM}.oomProtection": "DISABLE"}
-"""Values that ask for what happens anyway."""
+"""Values that request the actual behaviour."""
 
 
 def unused_keys(
     document: Any, no_effect: Mapping[str, str], as_it_is: Mapping[str, Any] = MappingProxyType({})
 ) -> Iterator[str]:
-    """Yield a sentence for each key that a document sets and nobody acts on.
+    """Yield a sentence for each key that a document sets and that has no effect.
 
-    no_effect: JSON path, without positions and free keys -> why. as_it_is: values that ask for what happens anyway.
+    no_effect: JSON path, without positions and free keys -> why. as_it_is: values that request the actual behaviour.
     """
     for path, why in no_effect.items():
         for value, default in _values_at(document, path.split(".")):
@@ -139,10 +139,10 @@ def _values_at(holder: Any, steps: Sequence[str]) -> Iterator[tuple[Any, Any]]:
 
 
 def _unused_beside_others(config: TableConfig) -> Iterator[str]:
-    """Name what has no effect because of other settings."""
+    """Yield a sentence for each setting that has no effect because of others."""
     upsert, dedup, segments = config.active_upsert, config.active_dedup, config.segments
     if upsert is not None and upsert.preload == "ENABLE" and upsert.snapshot == "DISABLE":
-        yield "upsertConfig.preload: without snapshots there is nothing to load first; the setting is kept"
+        yield "upsertConfig.preload: without snapshots there is nothing to preload; the setting is kept"
     if upsert is not None and upsert.is_skip_late_event and not upsert.metadata_ttl:
         yield "upsertConfig.isSkipLateEvent: without metadataTTL no row is late; the setting is kept"
     if upsert is not None and upsert.mode != "PARTIAL":
@@ -154,14 +154,14 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
         for name in (name for name, is_given in merging.items() if is_given):
             yield f"upsertConfig.{name}: mode {upsert.mode} merges nothing; the setting is kept"
     if dedup is not None and dedup.preload != "DEFAULT":
-        yield "dedupConfig.preload: the keys of all segments are there before rows are consumed; the setting is kept"
+        yield "dedupConfig.preload: the keys of all segments are always loaded before rows are consumed; the setting is kept"
     if config.ingestion.stream is not None and config.table_type is TableType.OFFLINE:
         yield f"{_STREAM}: an OFFLINE table consumes no stream; the setting is kept"
     if any(tuner.type is not None or tuner.properties for tuner in config.tuners):
-        yield "tunerConfigs: the tuners that there are take neither type nor properties; the settings are kept"
+        yield "tunerConfigs: the existing tuners take neither type nor properties; the settings are kept"
     if (frequency := segments.segment_push_frequency) and frequency.strip().upper() not in _FREQUENCIES:
         yield (
-            f"segmentsConfig.segmentPushFrequency: '{frequency}' is none of {', '.join(_FREQUENCIES)} and is taken for DAILY"
+            f"segmentsConfig.segmentPushFrequency: '{frequency}' is none of {', '.join(_FREQUENCIES)} and is treated as DAILY"
             "; the setting is kept"
         )
     yield from _unused_retention(config)
@@ -171,13 +171,13 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
         if not segments.asks_for_replica_groups:
             yield (
                 f"segmentsConfig.segmentAssignmentStrategy: '{strategy}' is neither {BALANCED_STRATEGY} nor "
-                f"{REPLICA_GROUP_STRATEGY}; segments are balanced, or as segmentAssignmentConfigMap says"
+                f"{REPLICA_GROUP_STRATEGY}; segments are assigned balanced, or by segmentAssignmentConfigMap"
             )
         elif not is_offline:
             yield f"segmentsConfig.segmentAssignmentStrategy: '{strategy}' is for OFFLINE tables; the setting is kept"
     if segments.replica_group_strategy is not None and not (segments.asks_for_replica_groups and is_offline):
         yield (
-            "segmentsConfig.replicaGroupStrategyConfig.numInstancesPerPartition: it counts in OFFLINE tables whose "
+            "segmentsConfig.replicaGroupStrategyConfig.numInstancesPerPartition: it applies only to OFFLINE tables whose "
             f"segmentAssignmentStrategy is {REPLICA_GROUP_STRATEGY}; the setting is kept"
         )
 

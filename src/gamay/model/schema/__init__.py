@@ -1,1 +1,1 @@
-"""Columns of a table: types of fields, defaults, date-time formats. Start at `schema`."""
+"""Columns of a table: field types, defaults, date-time formats. Start at `schema`."""

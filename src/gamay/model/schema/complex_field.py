@@ -19,12 +19,12 @@ def _read_complex_type(value: Any, at: At) -> DataType:
     if name in UNSUPPORTED_TYPES:
         raise at.says(f"{name} columns are not supported; {_INSTEAD}")
     if name != DataType.MAP.value:
-        raise at.says(f"{name} is no type of complex columns, of which there is MAP; declare the column as a dimension")
+        raise at.says(f"{name} is not a type of complex columns, only MAP is; declare the column as a dimension")
     return DataType.MAP
 
 
 def _read_child(value: Any, at: At) -> FieldSpec:
-    """Read the spec of a key or a value, whose name may be left out."""
+    """Read the spec of a key or a value, whose name is optional."""
     if not isinstance(value, dict):
         raise at.bad(value, "an object with a dataType")
     raw = _CHILD_KEYS.read({"name": at.pointer.rpartition("/")[2], **value}, at)
@@ -56,26 +56,26 @@ def _read_complex(value: Any, at: At) -> FieldSpec:
     check_list(raw.field_type, FieldRole.COMPLEX, at)
     children, where = raw.child_fields, at.child("childFieldSpecs")
     if sorted(children) != sorted(_CHILDREN):
-        raise where.says(f"a MAP has the children key and value, not {', '.join(children) or 'none'}")
+        raise where.says(f"a MAP must have the children key and value, not {', '.join(children) or 'none'}")
     if children["key"].data_type is not DataType.STRING:
-        raise where.child("key").says(f"keys of a MAP are STRING, not {children['key'].data_type.value}")
+        raise where.child("key").says(f"keys of a MAP must be STRING, not {children['key'].data_type.value}")
     spec = to_field_spec(raw, FieldRole.COMPLEX, at, children)
     return spec if raw.default_null_value is None else _with_typed_default(spec, at.child("defaultNullValue"))
 
 
 def _with_typed_default(spec: FieldSpec, at: At) -> FieldSpec:
-    """Return the column with the values of its default as its value's type writes them."""
+    """Return the column with the values of its default in the form of their type."""
     kind = spec.child_fields["value"].data_type
     given = json.loads(str(spec.default_null_value))
     try:
         typed = {name: _value_to_json(value, kind) for name, value in given.items() if value is not None}
     except ValueError as error:
-        raise at.says(f"a value of the MAP is {kind.value}: {error}") from None
+        raise at.says(f"a value of the MAP is not {kind.value}: {error}") from None
     return replace(spec, default_null_value=null_value_from_json(typed, DataType.MAP))
 
 
 def _value_to_json(value: Any, kind: DataType) -> Any:
-    """Return a value of a map as it stands in the text that is stored; see `gamay.ingest.convert.maps`."""
+    """Return a value of a map in its stored JSON form; see `gamay.ingest.convert.maps`."""
     typed = null_value_from_json(value, kind)
     if kind is DataType.TIMESTAMP:
         return typed

@@ -108,10 +108,10 @@ def _parameters(function: RollupFunction, given: list[str], what: str) -> tuple[
         number = int(text) if re.fullmatch(r"-?\d{1,9}", text) else None
         if number is None or number not in parameter.numbers:
             first, last = parameter.numbers[0], parameter.numbers[-1]
-            raise InvalidConfigError(f"{what}: {parameter.name} is a whole number from {first} to {last}, not '{text}'")
+            raise InvalidConfigError(f"{what}: {parameter.name} must be a whole number from {first} to {last}, not '{text}'")
         numbers.append(number)
     if function is RollupFunction.DISTINCT_COUNT_HLL_PLUS and len(numbers) == 2 and 0 < numbers[1] < numbers[0]:
-        raise InvalidConfigError(f"{what}: sp is 0 or at least p, not {numbers[1]} with p {numbers[0]}")
+        raise InvalidConfigError(f"{what}: sp must be 0 or at least p, not {numbers[1]} with p {numbers[0]}")
     return tuple(numbers)
 
 

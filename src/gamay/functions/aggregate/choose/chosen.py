@@ -1,7 +1,7 @@
 """MINLONG, MAXLONG, MINSTRING, MAXSTRING, ANYVALUE, FIRSTWITHTIME, LASTWITHTIME, EXPRMIN and EXPRMAX: one value of a group.
 
-What they return does not depend on how rows are divided. ANYVALUE is the least value. `FIRSTWITHTIME(x, t, 'TYPE')` is x of
-the row with the smallest t, as a TYPE (BOOLEAN, INT, LONG, FLOAT, DOUBLE or STRING), and LASTWITHTIME that of the largest;
+Results do not depend on how rows are divided among segments. ANYVALUE is the least value. `FIRSTWITHTIME(x, t, 'TYPE')`
+is x of the row with the smallest t, as a TYPE (BOOLEAN, INT, LONG, FLOAT, DOUBLE or STRING), LASTWITHTIME of the largest;
 where several rows have that t, the first takes the smallest x and the last the largest. `EXPRMIN(x, m1, m2, ...)` and
 EXPRMAX do the same with one measure or more, and return one row. Text is compared by UTF-8 bytes, NaN is greatest. Empty:
 MINLONG the largest and MAXLONG the smallest LONG; FIRSTWITHTIME and LASTWITHTIME the smallest INT or LONG, NaN, false or
@@ -52,7 +52,7 @@ _EMPTY_BY_TYPE: dict[DataType, Any] = {
 class Chosen(KeepsState):
     """The value of the last argument in the least (or greatest) row of each group.
 
-    order: which argument comes at which place in the comparison. empty: the result without rows; None for null.
+    order: the positions of the arguments in the order of comparison. empty: the result without rows; None for null.
     """
 
     order: tuple[int, ...]

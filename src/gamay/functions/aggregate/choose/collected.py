@@ -1,8 +1,8 @@
-"""ARRAYAGG, LISTAGG and STUNION: from the values of each group, in the order in which they arrive.
+"""ARRAYAGG, LISTAGG and STUNION: the values of each group, in the order in which they arrive.
 
 `ARRAYAGG(x, 'TYPE' [, distinct])` is an array of them as TYPE, `LISTAGG(x, 'separator' [, distinct])` their text; with
-distinct the first of equal values stays. STUNION(geometry) is the union of geometries. Lists are taken apart. Rows arrive in
-the order of the segment within a segment; that of segments is not defined. Empty: an empty array, empty text, an empty
+distinct only the first of equal values is kept. STUNION(geometry) is the union of geometries. Lists are flattened. Rows
+of a segment arrive in its order; the order of segments is undefined. Empty: an empty array, empty text, an empty
 point.
 """
 
@@ -33,14 +33,14 @@ from gamay.model.schema.default_null import COLUMN_TYPES
 from gamay.model.types import DataType
 
 _COMPACT_ROWS = 1 << 20
-# more values are put together only where there is memory for it; finding distinct ones takes some times theirs
+# larger concatenations reserve memory first; finding distinct values takes several times the memory of the values
 _RESERVED_ROWS = 1 << 16
 _DISTINCT_FACTOR = 7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CollectedPartial:
-    """The values of all groups end to end, those of group g at [offsets[g], offsets[g + 1]): offsets int64."""
+    """The values of all groups concatenated, those of group g at [offsets[g], offsets[g + 1]): offsets int64."""
 
     values: Values
     offsets: Array
@@ -70,12 +70,12 @@ class Collected:
             self._compact()
 
     def combine(self, other: "Collected") -> None:
-        """Add what another state has collected, after one's own."""
+        """Append the values that another state has collected."""
         for groups, values in zip(other._groups, other._values, strict=True):
             self.add(groups, values)
 
     def partial(self) -> CollectedPartial:
-        """Return what was collected, by groups."""
+        """Return the collected values, ordered by group."""
         self._compact()
         groups, values = (self._groups[0], self._values[0]) if self._groups else _nothing(self._type)
         return _by_groups(groups, values, self._num_groups)
@@ -112,7 +112,7 @@ def _by_groups(groups: Array, values: Values, num_groups: int) -> CollectedParti
 
 @dataclass(frozen=True, slots=True)
 class OfCollected(KeepsState):
-    """An aggregate of the values of each group. argument_type: what they are converted to."""
+    """An aggregate of the values of each group. argument_type: the type that the values are converted to."""
 
     argument_type: DataType
     distinct_only: bool

@@ -1,7 +1,7 @@
-"""The least row of each group: what MINSTRING, ANYVALUE, FIRSTWITHTIME, EXPRMIN and their like are made of.
+"""The least row of each group: the basis of MINSTRING, ANYVALUE, FIRSTWITHTIME, EXPRMIN and similar functions.
 
-Rows are compared by one column after the other. Which row is least does not depend on how rows are divided among threads,
-segments and servers: rows that are equal in all columns are the same row for the result.
+Rows are compared lexicographically, column by column. The result does not depend on how rows are divided among threads,
+segments and servers: rows that are equal in all columns are interchangeable.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _WAITING_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeastRows:
-    """groups: int32 [m], ascending, those that have a row; columns: single values [m] each."""
+    """groups: int32 [m], ascending, the groups that have a row; columns: single values [m] each."""
 
     groups: Array
     columns: tuple[Vector, ...]
@@ -35,9 +35,9 @@ class LeastRows:
 
 
 class LeastState:
-    """The least rows so far, as keys; and those of earlier batches with keys that cannot be compared with these.
+    """The least rows so far, as keys, and the rows of earlier batches whose keys are not comparable with these.
 
-    descending: the greatest rows are kept instead.
+    descending: keep the greatest rows instead.
     """
 
     def __init__(self, types: Sequence[DataType], descending: bool, num_groups: int) -> None:
@@ -56,7 +56,7 @@ class LeastState:
         self._least[:known], self._filled[:known] = least, filled
 
     def update(self, groups: GroupIds | None, args: Sequence[Operand], num_rows: int) -> None:
-        """Add a batch of rows; a list may only come alone, and stands for a row of each of its values."""
+        """Add a batch of rows; a multi-value argument must be the only one, and contributes a row for each of its values."""
         of_rows = None if groups is None else unsigned(groups)
         if len(args) == 1:
             of_rows, values = flatten(of_rows, args[0], num_rows)
@@ -78,7 +78,7 @@ class LeastState:
         self._waiting.append(other.rows())
 
     def rows(self) -> LeastRows:
-        """Return the least rows of everything that was added."""
+        """Return the least rows of all rows added."""
         self._put_aside()
         if len(self._waiting) != 1:
             self._waiting = [merge_least(self._waiting, None, self._num_groups, self._types, self._descending)]
@@ -105,7 +105,7 @@ def _single(operand: Operand, num_rows: int) -> Vector | EncodedVector:
 
 
 def _matrix(columns: Sequence[Ordered], descending: bool) -> Array:
-    """Return the keys side by side: int64 [number of rows, number of columns], the least for the row that is wanted."""
+    """Return the keys side by side: int64 [number of rows, number of columns], least for the resulting row."""
     matrix = np.empty((len(columns[0].keys), len(columns)), np.int64)
     for place, column in enumerate(columns):
         matrix[:, place] = column.keys
@@ -130,7 +130,7 @@ def merge_least(
     types: Sequence[DataType],
     descending: bool,
 ) -> LeastRows:
-    """Merge: entry i of partials[k] goes to group maps[k][i]; without `maps`, groups stay what they are."""
+    """Merge: entry i of partials[k] goes to group maps[k][i]; without `maps`, group numbers are unchanged."""
     filled = np.zeros(num_groups, np.uint8)
     least = np.zeros((num_groups, len(types)), np.int64)
     if not any(len(partial.groups) for partial in partials):
@@ -166,14 +166,14 @@ def encode_least(partial: LeastRows) -> list[pa.Array]:
 
 
 def decode_least(types: Sequence[DataType], arrays: Sequence[pa.Array]) -> LeastRows:
-    """Return what `encode_least` was given."""
+    """Invert `encode_least`."""
     groups = np.flatnonzero(arrays[0].is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
     columns = [_loaded(data_type, array.drop_null()) for data_type, array in zip(types, arrays, strict=True)]
     return LeastRows(groups, tuple(columns), len(arrays[0]))
 
 
 def spread(values: Vector, groups: Array, num_groups: int, missing: Any) -> Vector:
-    """Return a value for each group: `missing` for those that are not listed, null when it is None."""
+    """Return a value for each group: `missing`, or null if that is None, for groups that are not listed."""
     places = np.full(num_groups, len(values), np.int32)
     places[groups] = np.arange(len(groups))
     nulls = None if missing is not None else places == len(values)

@@ -1,7 +1,7 @@
-"""Values as int64 keys that are ordered as the values are, and back.
+"""Values as int64 keys that sort as the values do, and back.
 
-Numbers by their bits: NaN is greatest, -0.0 below 0.0. Text by UTF-8 bytes and byte strings unsigned, as places in a sorted
-list of what there is; decimals likewise, by value and then by text.
+Numbers are compared by their bits: NaN is greatest, -0.0 below 0.0. Text (by UTF-8 bytes), byte strings (unsigned) and
+decimals (by value, then by text) become ranks in the sorted list of the distinct values.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _LOW_BITS = np.int64((1 << 63) - 1)
 class Ordered:
     """Keys of values: int64 [n].
 
-    entries: what the keys are places in; None when keys are made of the values alone, so that any two can be compared.
+    entries: the sorted values that keys are ranks in; None if keys depend on the values alone and are always comparable.
     """
 
     keys: Array
@@ -42,7 +42,7 @@ def order(values: Vector | EncodedVector) -> Ordered:
 
 
 def values_of(data_type: DataType, keys: Array, entries: Values) -> Vector:
-    """Return the values of keys; `entries` as `order` gave them."""
+    """Return the values of keys; `entries` as returned by `order`."""
     if entries is not None:
         return Vector(data_type, take(entries, keys))
     dtype = numpy_dtype(data_type)
@@ -50,21 +50,21 @@ def values_of(data_type: DataType, keys: Array, entries: Values) -> Vector:
 
 
 def numbers_of(keys: Array, is_float: bool) -> Array:
-    """Return the numbers that `number_keys` was given: float64 or int64."""
+    """Invert `number_keys`: return float64 or int64 numbers."""
     return _flipped(keys).view(np.float64) if is_float else keys
 
 
 def number_keys(values: Array) -> Array:
-    """Return numbers as int64 keys in their order."""
+    """Return int64 keys that sort as the numbers do."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     doubles = values.astype(np.float64)
-    doubles[np.isnan(doubles)] = np.nan  # one NaN of many
+    doubles[np.isnan(doubles)] = np.nan  # canonical NaN
     return _flipped(doubles.view(np.int64))
 
 
 def _flipped(bits: Array) -> Array:
-    """Turn the bits of negative doubles round, but for the sign; the inverse of itself."""
+    """Flip all bits of negative doubles except the sign; its own inverse."""
     return np.asarray(bits ^ ((bits >> 63) & _LOW_BITS))
 
 
@@ -79,7 +79,7 @@ def _ranked(values: pa.Array) -> Ordered:
 def _ranked_decimals(values: Array) -> Ordered:
     texts = [str(value) for value in values]
     by_text = dict(zip(texts, values, strict=True))
-    # NaN, which decimals do not compare with, comes last, as among doubles
+    # decimals do not compare with NaN; it sorts last, as among doubles
     ascending = sorted(by_text, key=lambda t: (by_text[t].is_nan(), 0 if by_text[t].is_nan() else by_text[t], t))
     entries = np.empty(len(ascending), object)
     entries[:] = [by_text[text] for text in ascending]

@@ -4,7 +4,7 @@
     DISTINCTCOUNTOFFHEAP(x [, 'initialCapacity=10000;hashBits=64'])
     SEGMENTPARTITIONEDDISTINCTCOUNT(x)      the sum of the counts of the segments: right if they have no value in common
 
-Where Pinot counts 32-bit or 64-bit hashes, values themselves are counted here, so the parameters of OFFHEAP have no effect.
+Where Pinot counts 32-bit or 64-bit hashes, Gamay counts the values themselves, so the parameters of OFFHEAP have no effect.
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ _MERGED_BITMAPS = SketchPerGroup(BitmapKind(), _sizes, AggregateTraits(DataType.
 
 @dataclass(frozen=True, slots=True)
 class SumOfSegments(KeepsState):
-    """The partial is the counts: int64 [num_groups]. The state is that of DISTINCTCOUNT, with which it is shared."""
+    """The sum of the segments' distinct counts. Partial: int64 [num_groups]. It shares the state of DISTINCTCOUNT."""
 
     argument_type: DataType
     traits = AggregateTraits(DataType.LONG, VALUES, is_of_distinct_values=True, adds_up_segments=True)

@@ -1,6 +1,7 @@
-"""Values as small integers: a coder turns the values of one expression into codes, block by block.
+"""Coders: they map the values of one expression to small integers, block by block.
 
-A dictionary-encoded column has its codes already. Everything else is numbered as it comes, by a dictionary that grows.
+The codes of a dictionary-encoded column are its dictionary ids. All other values are numbered in order of appearance by a
+growing dictionary.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,21 +26,21 @@ Key: TypeAlias = Vector | EncodedVector
 # Codes and group numbers are int32.
 CODES_MAX = (1 << 31) - 2
 DISTINCT = "distinct values"
-# tables of more keys are grown only where there is memory for it
+# growing a larger table reserves memory first
 _RESERVED_KEYS = 1 << 16
-# tables of fewer keys are made four times as large, which costs least time, others twice, which costs least memory
+# smaller tables grow by a factor of 4, which takes least time; larger ones double, which takes least memory
 _GROWN_FOURFOLD = 1 << 18
 _SLOTS_LEAST = 1 << 12
-# Values of so many dictionaries at most are merged, each with those before it: 5 ns a value, 60 by hash. Few are hashed.
+# Up to so many sorted dictionaries are merged one by one: 5 ns a value, against 60 ns for hashing. Small ones are hashed.
 _NUMBERS = frozenset({DataType.INT, DataType.LONG, DataType.TIMESTAMP, DataType.FLOAT, DataType.DOUBLE})
 _MERGED_MAX = 8
 _MERGED_LEAST = 1 << 12
 
 
 class HashNumbers:
-    """Numbers int64 keys 0, 1, … in order of first appearance, up to a limit.
+    """Numbering of int64 keys as 0, 1, … in order of first appearance, up to a limit.
 
-    expected: how many there will be, about.
+    expected: the approximate number of distinct keys.
     """
 
     def __init__(self, limit: int = CODES_MAX, expected: int = 0) -> None:
@@ -51,11 +52,11 @@ class HashNumbers:
 
     @property
     def keys(self) -> Array:
-        """The key of each number."""
+        """The keys, by number: int64 [count]."""
         return self._keys[: self.count]
 
     def number(self, keys: Array) -> Array:
-        """Return the number of each key: int32 [n]; `limit` for keys that came when the limit was reached."""
+        """Return the number of each key: int32 [n]; `limit` for new keys once the limit is reached."""
         out = np.empty(len(keys), np.int32)
         done, before = 0, self.count
         while True:
@@ -67,11 +68,11 @@ class HashNumbers:
             self._enlarge(min(before + expected_values(self.count - before, done, len(keys)), self._limit))
 
     def _enlarge(self, expected: int) -> None:
-        """Make room for more keys; expected: how many there will be, about."""
+        """Make room for more keys; expected: the approximate number of distinct keys."""
         factor = 4 if self.count < _GROWN_FOURFOLD else 2
         while factor < GROWTH_MAX and factor * len(self._table) < 2 * expected:
             factor *= 2
-        if self.count > _RESERVED_KEYS:  # the old table, or the old keys, stay until the new are filled
+        if self.count > _RESERVED_KEYS:  # the old arrays coexist with the new ones until those are filled
             guard.reserve(DISTINCT, (factor - 1) * self._table.nbytes + factor * self._keys.nbytes)
         self._table = np.full(factor * len(self._table), -1, np.int32)
         keys = np.empty(len(self._table) // 2, np.int64)
@@ -81,9 +82,9 @@ class HashNumbers:
 
 
 class Coder(Protocol):
-    """Codes of one expression.
+    """The codes of one expression.
 
-    cardinality: codes are in [0, cardinality); None while the number of codes is not known beforehand.
+    cardinality: codes are in [0, cardinality); None if the number of codes is not known in advance.
     """
 
     @property
@@ -91,7 +92,7 @@ class Coder(Protocol):
 
     @property
     def num_codes(self) -> int:
-        """How many codes there are so far: all of them are below that."""
+        """The number of codes so far; all codes are smaller."""
         ...
 
     def codes(self, operand: Operand, num_rows: int) -> Array:
@@ -99,12 +100,12 @@ class Coder(Protocol):
         ...
 
     def decode(self, codes: Array) -> Key:
-        """Return the values of codes, single values."""
+        """Return the values of codes, as single values."""
         ...
 
 
 class DictionaryCoder:
-    """A column whose blocks all share one dictionary: the ids are the codes."""
+    """Coder of a column whose blocks all share one dictionary: the dictionary ids are the codes."""
 
     def __init__(self, dictionary: Vector) -> None:
         self._dictionary = dictionary
@@ -118,11 +119,11 @@ class DictionaryCoder:
         return len(self._dictionary)
 
     def equals(self, other: Coder) -> bool:
-        """Whether the codes of another coder are the same."""
+        """Whether another coder assigns the same codes."""
         return isinstance(other, DictionaryCoder) and other._dictionary.values is self._dictionary.values
 
     def holds(self, operand: Operand) -> bool:
-        """Whether an operand's values come by this dictionary."""
+        """Whether an operand is encoded with this dictionary."""
         return isinstance(operand, EncodedVector) and operand.dictionary.values is self._dictionary.values
 
     def codes(self, operand: Operand, num_rows: int) -> Array:
@@ -135,7 +136,7 @@ class DictionaryCoder:
 
 
 class NumberCoder:
-    """Values of a fixed width, by their bits; all NaN are one, and so are 0.0 and -0.0."""
+    """Coder of fixed-width values, by their bits; all NaN share a code, and so do 0.0 and -0.0."""
 
     def __init__(self, data_type: DataType, expected: int = 0) -> None:
         self._type = data_type
@@ -161,7 +162,7 @@ class NumberCoder:
 
 
 class TextCoder:
-    """Strings and byte strings; decimals by their text, so that 1.0 and 1.00 differ."""
+    """Coder of strings and byte strings; decimals are coded by their text, so that 1.0 and 1.00 differ."""
 
     def __init__(self, data_type: DataType, expected: int = 0) -> None:
         self._type = data_type
@@ -180,7 +181,7 @@ class TextCoder:
         return self._dictionaries.codes(operand, num_rows, self._code_values)
 
     def decode(self, codes: Array) -> Key:
-        if len(codes) > self._numbers.count:  # texts repeat: each is kept once
+        if len(codes) > self._numbers.count:  # texts repeat: store each once
             return EncodedVector(codes.astype(np.uint32), self._vector(self._numbers.texts))
         if len(codes) > _RESERVED_KEYS:
             guard.reserve(DISTINCT, self._numbers.num_bytes * len(codes) // max(1, self._numbers.count))
@@ -212,7 +213,7 @@ class NullableCoder:
         return self.shifted(self._inner.codes(operand, num_rows), nulls)
 
     def shifted(self, codes: Array, nulls: Array | None) -> Array:
-        """Return the codes of rows of which the other coder's are given."""
+        """Return the nullable codes of rows, given the inner coder's codes."""
         width = self.cardinality or 1 << 32
         dtype = np.uint8 if width <= 1 << 8 else np.uint16 if width <= 1 << 16 else np.uint32
         moved: Array = codes.astype(dtype)
@@ -230,7 +231,7 @@ class NullableCoder:
 
 
 class _DictionaryCodes:
-    """Codes of operands that may come with a dictionary of their own: only that is coded, once."""
+    """Codes of operands that may be encoded with their own dictionaries: each dictionary is coded once."""
 
     def __init__(self) -> None:
         self._dictionary: Values = None
@@ -265,30 +266,30 @@ def to_bits(values: Array) -> Array:
 
 
 def from_bits(data_type: DataType, bits: Array) -> Array:
-    """Return the values that `to_bits` was given."""
+    """Invert `to_bits`."""
     dtype = numpy_dtype(data_type)
     return (bits.view(np.float64) if dtype.kind == "f" else bits).astype(dtype)
 
 
 def decimal_texts(values: Sequence[Decimal]) -> pa.Array:
-    """Return decimals as text that tells 1.0 from 1.00."""
+    """Return decimals as text that distinguishes 1.0 from 1.00."""
     return pa.array([str(value) for value in values], pa.string())
 
 
 def decimals(texts: pa.Array) -> Array:
-    """Return the decimals that texts stand for."""
+    """Parse texts as decimals."""
     values = np.empty(len(texts), object)
     values[:] = [Decimal(text) for text in texts.to_pylist()]
     return values
 
 
 def coder_of(data_type: DataType, expected: int = 0) -> Coder:
-    """Return a coder for values of a type that come without a common dictionary. expected: how many codes, about."""
+    """Return a coder for values of a type that share no dictionary. expected: the approximate number of codes."""
     return NumberCoder(data_type, expected) if data_type.is_fixed_width else TextCoder(data_type, expected)
 
 
 def common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
-    """Return one coder for all, and the codes of each; nothing is looked up where the dictionaries are the same."""
+    """Return one coder for all keys, and the codes of each; equal dictionaries need no lookups."""
     if all(key.nulls is None for key in keys):
         return _common_codes(keys)
     inner, codes = _common_codes(keys)
@@ -312,7 +313,7 @@ def _common_codes(keys: Sequence[Key]) -> tuple[Coder, list[Array]]:
 
 
 def _hashed_codes(data_type: DataType, sources: Sequence[Vector]) -> tuple[Coder, list[Array]]:
-    """Return the codes of the values of each source; everything is coded in one pass."""
+    """Return a coder and the codes of each source's values, all hashed in one pass."""
     coder = coder_of(data_type)
     every = Vector(data_type, concat([source.values for source in sources]))
     parts = np.split(coder.codes(every, len(every)), np.cumsum([len(source) for source in sources])[:-1])
@@ -320,7 +321,7 @@ def _hashed_codes(data_type: DataType, sources: Sequence[Vector]) -> tuple[Coder
 
 
 def _merged_codes(data_type: DataType, sources: Sequence[Vector]) -> tuple[Coder, list[Array]] | None:
-    """Return the codes of the values of each source where all ascend, as those of dictionaries do; else None."""
+    """Return a coder and the codes of each source's values if all sources are sorted, as dictionaries are; else None."""
     if data_type not in _NUMBERS or len(sources) > _MERGED_MAX or sum(map(len, sources)) < _MERGED_LEAST:
         return None
     wide = np.float64 if numpy_dtype(data_type).kind == "f" else np.int64
@@ -340,14 +341,14 @@ def _merged_codes(data_type: DataType, sources: Sequence[Vector]) -> tuple[Coder
 
 
 def _source(key: Key) -> Vector:
-    """What has to be coded for a key: its dictionary where values repeat, else the values."""
+    """Return what is coded for a key: its dictionary if values repeat, else the values."""
     if not isinstance(key, EncodedVector):
         return key
     return key.dictionary if len(key.dictionary) < len(key) else key.decode()
 
 
 def _of_each_dictionary(keys: Sequence[Key]) -> Collection[Key]:
-    """Return one key for each dictionary, and those that have none: pieces of one segment share its dictionary."""
+    """Return one key for each dictionary, and all keys without one: pieces of one segment share its dictionary."""
     return {id(key.dictionary.values if isinstance(key, EncodedVector) else key): key for key in keys}.values()
 
 

@@ -31,12 +31,12 @@ from gamay.model.types import DataType
 
 VALUES = "values"
 COUNTED_VALUES = "counted values"
-"""The kinds of states that are `Pairs`."""
+"""Values of `AggregateTraits.state` whose states are `Pairs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctAggregate(KeepsState):
-    """Aggregate that is computed from the distinct values of each group, or with `counted` of how often each occurs, too."""
+    """Aggregate computed from the distinct values of each group; with `counted`, also from how often each occurs."""
 
     argument_type: DataType
     result: Callable[[PairsPartial], Array | Vector]
@@ -67,7 +67,7 @@ class DistinctAggregate(KeepsState):
 
 
 def of_values(argument_type: DataType, result: Callable[[PairsPartial], Any], result_type: DataType) -> DistinctAggregate:
-    """Return an aggregate of distinct values, which shares its state with all others."""
+    """Return an aggregate of distinct values; all of these share one state."""
     return DistinctAggregate(argument_type, result, AggregateTraits(result_type, VALUES, is_of_distinct_values=True))
 
 
@@ -80,7 +80,7 @@ def _as_doubles(partial: PairsPartial) -> Array:
 
 
 def counts_of(partial: PairsPartial) -> Array:
-    """Return how often each value occurs; raises ValueError when that was not kept."""
+    """Return how often each value occurs; raises ValueError if counts were not kept."""
     if partial.counts is None:
         raise ValueError("the partial comes from another aggregate: it has no counts")
     return partial.counts
@@ -94,7 +94,7 @@ def count_distinct(partial: PairsPartial) -> Array:
 
 
 def _distinct_sum(partial: PairsPartial) -> Array:
-    # of no values at all, bincount makes whole numbers
+    # bincount of no values returns integers
     return np.bincount(partial.groups, weights=_as_doubles(partial), minlength=partial.num_groups).astype(np.float64)
 
 

@@ -1,9 +1,9 @@
 """SUMINT, SUMLONG and SUMPRECISION: exact sums.
 
-SUMINT and SUMLONG take whole numbers and give a LONG; a sum that does not fit 64 bits is an error.
+SUMINT and SUMLONG take whole numbers and return a LONG; a sum that does not fit 64 bits is an error.
 `SUMPRECISION(x, precision, scale)` takes numbers, decimal text and serialised decimals (BYTES: a scale of two bytes, then
-the unscaled value), and gives the sum as text, rounded half to even to so many digits and then to so many places where
-these are given. Empty: 0, and null for SUMPRECISION.
+the unscaled value), and returns the sum as text, rounded half to even to `precision` digits and then to `scale` decimal
+places if these are given. Empty: 0, and null for SUMPRECISION.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,14 +29,14 @@ from gamay.kernels.group.aggregation import add_values
 from gamay.kernels.group.halves import add_coded_halves, add_halves, total_halves
 from gamay.model.types import DataType
 
-# Sums have as many digits as they need, up to a million.
+# Sums are exact, up to a million digits.
 _EXACT = Context(prec=1_000_000, rounding=ROUND_HALF_EVEN, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _PRECISION_MAX = 1_000_000
 _HALF_BITS = 32
 
 
 class HalvesState:
-    """Sums and counts of groups. sums: int64 [num_groups, 2], upper and lower halves. seen: uint8, whether a row came."""
+    """Sums and counts of groups. sums: int64 [num_groups, 2], upper and lower halves. seen: uint8, 1 if a group has rows."""
 
     def __init__(self, num_groups: int) -> None:
         self.sums = np.zeros((num_groups, 2), np.int64)
@@ -49,7 +49,7 @@ class HalvesState:
         self.sums[: len(sums)], self.seen[: len(seen)] = sums, seen
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int, watch: bool) -> None:
-        """Add a batch of rows; `watch`: whether it matters which groups have rows."""
+        """Add a batch of rows; `watch`: whether to record which groups have rows."""
         groups, values = flatten(None if groups is None else unsigned(groups), operand, num_rows)
         if groups is None:
             vector = values.decode() if isinstance(values, EncodedVector) else values
@@ -71,7 +71,7 @@ class HalvesState:
 
 
 def _carried(sums: Array) -> Array:
-    """Return the same sums with lower halves of 32 bits."""
+    """Return equal sums whose lower halves have 32 bits."""
     return np.stack([sums[:, 0] + (sums[:, 1] >> _HALF_BITS), sums[:, 1] & ((1 << _HALF_BITS) - 1)], axis=1)
 
 
@@ -134,7 +134,7 @@ def _as_longs(name: str) -> Callable[[Array], Vector]:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """To how many digits and decimal places a sum is rounded; None for no rounding."""
+    """The number of digits and decimal places that a sum is rounded to; None for no rounding."""
 
     digits: int | None
     places: int | None
@@ -161,7 +161,7 @@ def _texts(sums: Iterable[str], missing: Array) -> Vector:
 
 
 def _precise_sum(rounding: Rounding) -> Callable[[PairsPartial], Vector]:
-    """Return what adds up the distinct values of each group, each as often as it occurs."""
+    """Return a function that adds up the distinct values of each group, each multiplied by its count."""
 
     def result(partial: PairsPartial) -> Vector:
         decimals, places = _entries(partial)
@@ -179,7 +179,7 @@ def _precise_sum(rounding: Rounding) -> Callable[[PairsPartial], Vector]:
 
 
 def _entries(partial: PairsPartial) -> tuple[list[Decimal], Array]:
-    """Return the values that occur as decimals, and for each pair which one it has."""
+    """Return the distinct values as decimals, and for each pair the index of its value."""
     values = partial.values
     if not isinstance(values, EncodedVector):
         return _decimals(values), np.arange(len(values))
@@ -255,7 +255,7 @@ def _bind_precision(call: Call, arg_types: Sequence[ValueType]) -> Aggregate:
 
 
 def _whole(call: Call, position: int, meaning: str, least: int) -> int | None:
-    """Return a constant of the call, None when it is not given."""
+    """Return an integer literal among the call's arguments, None if it is omitted."""
     if len(call.args) <= position:
         return None
     argument = call.args[position]

@@ -1,24 +1,25 @@
-"""How large tables of distinct values become, by what the first rows of a batch had: they need not grow by steps then."""
+"""Estimate of a batch's distinct values from its first rows, so that tables of distinct values grow to that size at once."""
 
 from math import expm1
 
-# a table is made so many times as large at most, however many values seem to come
+# a table grows at most by this factor at a time, whatever the estimate
 GROWTH_MAX = 64
 _STEPS = 24
-# values of which fewer rows are new hardly grow in number
+# below this share of new values, the number of distinct values is taken as final
 _LEAST_SHARE = 0.25
 _RATIO_MAX = 50.0
 
 
 def expected_values(found: int, looked_at: int, rows: int) -> int:
-    """Return about how many values a batch of rows has, of whose first rows, `looked_at`, `found` had a new one.
+    """Estimate the number of distinct values in a batch of rows, whose first `looked_at` rows had `found` new values.
 
-    They are taken to be equally frequent: of `d` values n rows have d * (1 - exp(-n / d)). Few new ones are not projected.
+    All values are assumed equally frequent: of d values, n rows have d * (1 - exp(-n / d)). A low share of new values is
+    taken as final.
     """
     if looked_at == 0 or found < _LEAST_SHARE * looked_at:
         return found
     share = found / looked_at
-    low, high = 0.0, _RATIO_MAX  # of looked_at / d, by which the share falls
+    low, high = 0.0, _RATIO_MAX  # bounds of looked_at / d, with which the share falls
     for _ in range(_STEPS):
         middle = (low + high) / 2
         if -expm1(-middle) > share * middle:

@@ -2,7 +2,7 @@
 
     IDSET(x [, 'sizeThresholdInBytes=8388608;expectedInsertions=5000000;fpp=0.03'])
 
-The format is told in `gamay.functions.sketch.idset`. Values are gathered exactly and become a set at the end, so that the
+`gamay.functions.sketch.idset` documents the format. Values are collected exactly and become a set at the end, so that the
 text depends on the values only, not on how they were divided among segments.
 """
 

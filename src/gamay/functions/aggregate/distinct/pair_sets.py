@@ -1,7 +1,7 @@
-"""Where distinct pairs of a group and a code are kept, with or without how often each occurs.
+"""Sets of distinct pairs of a group and a code, with or without how often each occurs.
 
-All of them have the same methods, and `entries` gives the pairs in no order. What there is room for is decided by whoever
-adds (see `gamay.functions.aggregate.distinct.pairs`), for the numbers of groups and codes may grow.
+All sets have the same methods, and `entries` returns the pairs in no order. The caller of `add` calls `has_room` first
+(see `gamay.functions.aggregate.distinct.pairs`), because the numbers of groups and codes may grow.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from gamay.kernels.tuning import PAIR_BITS_MAX, PAIR_BITS_PER_PAIR, PAIR_CELLS_M
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 _WORD = 64
-# what is larger is made only where there is memory for it
+# larger sets reserve memory first
 _RESERVED_BYTES = 1 << 20
 
 
@@ -40,19 +40,19 @@ class PairSet(Protocol):
 
     @property
     def count(self) -> int:
-        """How many pairs there are, or may be, at most."""
+        """The number of pairs, or an upper bound of it."""
         ...
 
     def has_room(self, num_groups: int, num_codes: int) -> bool:
-        """Whether pairs with so many groups and codes can be added; it may make room for them."""
+        """Whether pairs of `num_groups` groups and `num_codes` codes can be added; may enlarge the set."""
         ...
 
     def add(self, groups: GroupIds | None, codes: Array) -> None:
-        """Add the pair of each row; groups: None where there is one only."""
+        """Add the pair of each row; groups: None if there is only one group."""
         ...
 
     def unite(self, other: Self) -> bool:
-        """Add the pairs of another set of the same groups and codes; False, and nothing was done, where that is not easy."""
+        """Add the pairs of another set over the same groups and codes; return False and change nothing if that is costly."""
         ...
 
     def entries(self) -> Entries:
@@ -61,8 +61,8 @@ class PairSet(Protocol):
 
 
 class PairBits:
-    """Pairs as bits, one for each that there may be: adding one costs what a place in memory costs, uniting sets next to
-    nothing. The pairs of a code lie side by side, so that more codes come behind.
+    """A bitmap of all possible pairs: adding a pair costs one memory access, uniting sets next to
+    nothing. The pairs of a code are adjacent, so that new codes are appended.
     """
 
     def __init__(self, num_groups: int, num_codes: int) -> None:
@@ -71,7 +71,7 @@ class PairBits:
 
     @staticmethod
     def pays(num_groups: int, num_codes: int, num_pairs: int) -> bool:
-        """Whether so many pairs, some of them alike, are kept as bits rather than in a hash table."""
+        """Whether this many pairs, including duplicates, are better kept as bits than in a hash table."""
         num_bits = num_groups * num_codes
         return num_bits <= min(_bits_max(), PAIR_BITS_PER_PAIR * num_pairs)
 
@@ -105,7 +105,7 @@ class PairBits:
             mark_pairs(unsigned(codes), unsigned(groups), self._width, self._words)
 
     def _add_many(self, groups: GroupIds | None, codes: Array) -> None:
-        """Add pairs of which there are far fewer than rows."""
+        """Add pairs whose distinct number is far smaller than the number of rows."""
         cells = np.zeros(_WORD * len(self._words), np.uint8)
         if groups is None:
             mark_ids(codes, cells)
@@ -131,7 +131,7 @@ class PairBits:
 
 
 class PairTally:
-    """How often each of few possible pairs occurs, a cell for each."""
+    """A counter for each possible pair, for few possible pairs."""
 
     def __init__(self, num_groups: int, num_codes: int) -> None:
         self._width = num_codes
@@ -139,7 +139,7 @@ class PairTally:
 
     @staticmethod
     def pays(num_groups: int, num_codes: int) -> bool:
-        """Whether there are few enough."""
+        """Whether the number of possible pairs is small enough."""
         return num_groups * num_codes <= TALLY_CELLS_MAX
 
     @property
@@ -174,7 +174,7 @@ class PairTally:
 
 
 class HashedPairs:
-    """Any pairs, in a hash table. `counted`: whether occurrences are counted."""
+    """A hash table of pairs. `counted`: whether occurrences are counted."""
 
     def __init__(self, *, counted: bool) -> None:
         self._numbers = HashNumbers()
@@ -193,10 +193,10 @@ class HashedPairs:
             count_groups(unsigned(numbers), self._room(self._counts), 0)
 
     def add_entries(self, entries: Entries) -> None:
-        """Add pairs that occur more than once."""
+        """Add pairs with their numbers of occurrences."""
         numbers = self._numbered(entries.groups, entries.codes)
         if self._counts is not None and entries.counts is not None:
-            # a pair may come twice, where groups are made one
+            # a pair may occur twice, where groups were merged
             np.add.at(self._room(self._counts), numbers, entries.counts)
 
     def unite(self, other: "HashedPairs") -> bool:
@@ -219,9 +219,9 @@ class HashedPairs:
 
 
 class SortedPairs:
-    """Many pairs, in order, of which occurrences are not counted.
+    """A sorted list of many pairs, whose occurrences are not counted.
 
-    New ones wait until they are as many as those that are known; then both are sorted, and what is there twice is dropped.
+    New pairs are buffered until there are as many as known ones; then both are sorted together and deduplicated.
     """
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class SortedPairs:
 
     @staticmethod
     def pays(num_pairs: int) -> bool:
-        """Whether so many pairs, some of them alike, are sorted rather than hashed."""
+        """Whether this many pairs, including duplicates, are better sorted than hashed."""
         return num_pairs > SORTED_PAIRS_MIN
 
     @property
@@ -282,7 +282,7 @@ def _entries_of(keys: Array, counts: Array | None) -> Entries:
 
 
 def _bits_max() -> int:
-    """Return how many bits one set may have: an eighth of what a query may hold, for each thread has a set."""
+    """Return the maximum number of bits of one set: an eighth of the query's memory limit, as each thread has a set."""
     limit = guard.memory_limit()
     return PAIR_BITS_MAX if limit is None else min(PAIR_BITS_MAX, limit)
 

@@ -28,7 +28,7 @@ from gamay.model.types import DataType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairsPartial:
-    """The values of each group, in no order: groups int32 [m], values [m], counts int64 [m] or None when not kept."""
+    """The values of each group, in no order: groups int32 [m], values [m], counts int64 [m] or None if not kept."""
 
     groups: Array
     values: Key
@@ -39,7 +39,7 @@ class PairsPartial:
 class Pairs:
     """Distinct (group, value) pairs of one segment. `counted`: whether occurrences are counted.
 
-    Where there may not be too many of them they are ticked off in a table with a place for each; others are hashed.
+    If the number of possible pairs is small, each has a place in a table; otherwise pairs are hashed or sorted.
     """
 
     def __init__(self, data_type: DataType, num_groups: int, counted: bool) -> None:
@@ -84,7 +84,7 @@ class Pairs:
             coder = DictionaryCoder(values.dictionary) if isinstance(values, EncodedVector) else coder_of(self._type)
             self._coder = coder
         elif isinstance(coder, DictionaryCoder) and not coder.holds(values):
-            # some values do not come from the one dictionary: start anew with these pairs, by value
+            # some values are not encoded with the one dictionary: restart with these pairs, coded by value
             known = self.partial()
             coder = self._coder = coder_of(self._type)
             self._pairs = HashedPairs(counted=self._counted)
@@ -102,7 +102,7 @@ class Pairs:
         pairs.add_entries(Entries(partial.groups, codes, partial.counts))
 
     def _room(self, num_rows: int) -> PairSet:
-        """Return where the pairs of so many rows more, which are coded already, are to be put."""
+        """Return the set that the pairs of `num_rows` further rows, which are coded already, go to."""
         num_groups = self.num_groups
         num_codes = 0 if self._coder is None else self._coder.num_codes
         pairs = self._pairs
@@ -122,7 +122,7 @@ class Pairs:
 
 
 def _with(pairs: PairBits | SortedPairs, known: Entries) -> PairBits | SortedPairs:
-    """Return an empty set with pairs that were known before."""
+    """Add known pairs to an empty set and return it."""
     pairs.add(known.groups, known.codes)
     return pairs
 
@@ -191,7 +191,7 @@ def encode_pairs(partial: PairsPartial) -> list[pa.Array]:
 
 
 def decode_pairs(data_type: DataType, arrays: Sequence[pa.Array]) -> PairsPartial:
-    """Return what `encode_pairs` was given."""
+    """Invert `encode_pairs`."""
     lists = arrays[0]
     lengths = np.diff(lists.offsets.to_numpy())
     groups = np.repeat(np.arange(len(lists), dtype=np.int32), lengths)

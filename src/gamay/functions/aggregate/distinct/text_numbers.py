@@ -1,4 +1,4 @@
-"""Texts and byte strings as small integers, in order of first appearance."""
+"""Numbering of texts and byte strings, in order of first appearance."""
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ from gamay.functions.aggregate.distinct.growth import GROWTH_MAX, expected_value
 from gamay.functions.arrow import binary_buffers
 from gamay.kernels.hash.arrival import encode_texts, move_texts
 
-# what is larger grows only where there is memory for it
+# growing a larger array reserves memory first
 _RESERVED_BYTES = 1 << 20
 _SLOTS_LEAST = 1 << 12
 # offsets are int32, as Arrow's are
@@ -18,10 +18,10 @@ _BYTES_MAX = (1 << 31) - 1
 
 
 class TextNumbers:
-    """Numbers texts 0, 1, …; each block of them takes as long as it has texts, however many are known.
+    """Numbering of texts as 0, 1, …; the time for a block depends on its texts, not on how many are known.
 
-    what: tells users what the memory is for. kind: the Arrow type of the texts, `string` or `binary`.
-    expected: how many there will be, about.
+    what: names the purpose of the memory in error messages. kind: the Arrow type of the texts, `string` or `binary`.
+    expected: the approximate number of distinct texts.
     """
 
     def __init__(self, what: str, kind: pa.DataType, expected: int = 0) -> None:
@@ -34,19 +34,19 @@ class TextNumbers:
 
     @property
     def texts(self) -> pa.Array:
-        """The text of each number; no copy, and not to be kept while there are more to come."""
+        """The texts, by number; not a copy, and valid only until more texts are numbered."""
         buffers = [None, pa.py_buffer(self._offsets[: self.count + 1]), pa.py_buffer(self._data)]
         return pa.Array.from_buffers(self._kind, self.count, buffers)
 
     @property
     def num_bytes(self) -> int:
-        """What the distinct texts take, with their offsets."""
+        """The size of the distinct texts and their offsets."""
         return int(self._offsets[self.count]) + 4 * self.count
 
     def number(self, texts: pa.Array) -> Array:
-        """Return the number of each text, none of which is null: int32 [n].
+        """Return the number of each text: int32 [n]; texts must not be null.
 
-        Raises QueryError 245 when they take more memory than there may be, or distinct ones more than 2 GiB.
+        Raises QueryError 245 if they exceed the memory limit, or distinct texts 2 GiB.
         """
         offsets, data = binary_buffers(texts)
         out = np.empty(len(texts), np.int32)
@@ -62,7 +62,7 @@ class TextNumbers:
             self._make_room(int(offsets[done + 1]) - int(offsets[done]), expected)
 
     def _make_room(self, size: int, expected: int) -> None:
-        """Make room for one more text of so many bytes, wherever it is lacking; expected: how many there will be, about."""
+        """Make room for one more text of `size` bytes; expected: the approximate number of distinct texts."""
         used = int(self._offsets[self.count])
         if used + size > len(self._data):
             if used + size > _BYTES_MAX:
@@ -87,6 +87,6 @@ class TextNumbers:
         return grown
 
     def _reserve(self, num_bytes: int) -> None:
-        """The old array stays until the new one is filled, but is told to the guard already."""
+        """Reserve memory for a larger array; the old one, which the guard knows of, exists until the new one is filled."""
         if num_bytes > _RESERVED_BYTES:
             guard.reserve(self._what, num_bytes)

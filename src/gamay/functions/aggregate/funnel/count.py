@@ -1,10 +1,10 @@
-"""FUNNELCOUNT: for each step, how many keys satisfy its condition and all those before it, in whatever order.
+"""FUNNELCOUNT: for each step, the number of keys that satisfy its condition and those of all earlier steps, in any order.
 
     FUNNELCOUNT(STEPS(c1, c2, ...), CORRELATEBY(k1 [, k2, ...]) [, SETTINGS('setting', ...)])
 
 Settings: `bitmap` (default) and `set` count exactly; `theta_sketch` estimates, with `nominalEntries=4096`. With
-`partitioned` the counts of the segments are added up, which is right if no key is in two of them; `sorted`, which tells
-that segments are sorted by key, changes nothing beyond that.
+`partitioned` the counts of the segments are added up, which is correct if no two segments share a key; `sorted`, which
+declares segments sorted by key, has no further effect.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _NOMINAL_ENTRIES_MAX = 1 << 24
 
 
 def _key(args: Sequence[Operand], num_rows: int) -> Operand:
-    """Return the key of each row; several are put together as texts, each with its length before it."""
+    """Return the key of each row; several expressions are joined as texts, each prefixed with its length."""
     if len(args) == 1:
         return args[0]
     parts = []
@@ -56,15 +56,15 @@ def _key(args: Sequence[Operand], num_rows: int) -> Operand:
 
 
 def _lists(counts: Array) -> Vector:
-    """Return counts int64 [groups, steps] as lists."""
+    """Return counts, int64 [groups, steps], as lists."""
     return Vector(DataType.LONG, counts.ravel(), np.arange(len(counts) + 1) * counts.shape[1])
 
 
 @dataclass(frozen=True, slots=True)
 class FunnelCount:
-    """States and partials are lists, of the keys of each step: pairs, or theta sketches of at most `k` hashes.
+    """The exact or estimated FUNNELCOUNT. States and partials are lists with the keys of each step: pairs or theta sketches.
 
-    k: None when keys are counted exactly.
+    k: the maximum number of hashes of a sketch; None to count keys exactly.
     """
 
     num_steps: int
@@ -119,7 +119,7 @@ class FunnelCount:
         return _lists(self.counts(partial))
 
     def counts(self, partial: list[Any]) -> Array:
-        """Return the keys of each group that are in the first step, the first two, …: int64 [groups, steps]."""
+        """Return how many keys of each group pass the first step, the first two, …: int64 [groups, steps]."""
         columns = self._exact_counts(partial) if self.k is None else self._estimates(partial)
         return np.stack(columns, axis=1)
 
@@ -149,7 +149,7 @@ class FunnelCount:
 
 @dataclass(frozen=True, slots=True)
 class SummedFunnelCount:
-    """FUNNELCOUNT of segments that have no key in common. The partial is the counts: int64 [groups, steps]."""
+    """FUNNELCOUNT of segments that share no key. The partial is the counts: int64 [groups, steps]."""
 
     inner: FunnelCount
 
@@ -195,7 +195,7 @@ class SummedFunnelCount:
 
 
 def _parts(call: Call) -> dict[str, tuple[Expression, ...]]:
-    """Return the arguments of STEPS, CORRELATEBY and SETTINGS; raises QueryError for what else there is."""
+    """Return the arguments of STEPS, CORRELATEBY and SETTINGS. Raises QueryError for any other argument."""
     parts: dict[str, tuple[Expression, ...]] = {}
     for arg in call.args:
         name = canonical_name(arg.name) if isinstance(arg, Call) else ""

@@ -1,4 +1,4 @@
-"""The events of funnels: a row that takes a step, or with KEEP_ALL any row; kept until all of a group's are together."""
+"""The events of funnels: rows that take a step, or with KEEP_ALL all rows; kept until those of a group are complete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from gamay.model.types import DataType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Events:
-    """Events in the order of arrival.
+    """Events in order of arrival.
 
-    groups: int64 [n]; times: int64 [n]; steps: int16 [n], -1 where the row takes none; fields: texts, Arrow [n] each.
+    groups: int64 [n]; times: int64 [n]; steps: int16 [n], -1 for rows without a step; fields: texts, Arrow [n] each.
     """
 
     groups: Array
@@ -32,25 +32,25 @@ class Events:
         return Events(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int16), fields, num_groups)
 
     def at(self, places: Array) -> "Events":
-        """Return some of the events."""
+        """Return the events at the given positions."""
         fields = tuple(take(field, places) for field in self.fields)
         return Events(self.groups[places], self.times[places], self.steps[places], fields, self.num_groups)
 
     def moved(self, groups: Array) -> "Events":
-        """Return the events of group g as those of groups[g]; those of -1 are left out."""
+        """Return the events with group g renumbered to groups[g]; those renumbered to -1 are dropped."""
         moved = groups.astype(np.int64)[self.groups]
         kept = self.at(np.flatnonzero(moved >= 0)) if len(moved) and moved.min() < 0 else self
         return Events(moved[moved >= 0], kept.times, kept.steps, kept.fields, self.num_groups)
 
     def ordered(self) -> tuple["Events", Array]:
-        """Return the events by group, time and step, and where those of each group begin: int64 [num_groups + 1]."""
+        """Return the events sorted by group, time and step, and the start of each group: int64 [num_groups + 1]."""
         starts = np.zeros(self.num_groups + 1, np.int64)
         np.cumsum(np.bincount(self.groups, minlength=self.num_groups), out=starts[1:])
         return self.at(np.lexsort((self.steps, self.times, self.groups))), starts
 
 
 def together(parts: Sequence[Events], num_groups: int) -> Events:
-    """Return the events of all parts, of which there is at least one."""
+    """Return the events of one or more parts."""
     if len(parts) == 1:
         part = parts[0]
         return Events(part.groups, part.times, part.steps, part.fields, num_groups)
@@ -79,7 +79,7 @@ def encoded(events: Events) -> list[pa.Array]:
 
 
 def decoded(arrays: Sequence[pa.Array]) -> Events:
-    """Return what `encoded` was given."""
+    """Invert `encoded`."""
     groups = np.repeat(np.arange(len(arrays[0])), np.diff(arrays[0].offsets.to_numpy()))
     times, steps, *fields = (array.flatten() for array in arrays)
     return Events(groups, times.to_numpy(), steps.to_numpy(), tuple(fields), len(arrays[0]))

@@ -1,4 +1,4 @@
-"""The arguments of window funnels: which are constants, which are read for each row, and what the texts say."""
+"""The arguments of window funnels: which are constants, which are read for each row, and the options in the texts."""
 
 import math
 from dataclasses import dataclass
@@ -15,10 +15,11 @@ _PERCENTILES = {"MIN": 0.0, "MEDIAN": 50.0, "MAX": 100.0}
 
 @dataclass(frozen=True, slots=True)
 class FunnelOptions:
-    """What a call says beside the expressions of its rows.
+    """The constant arguments of a call.
 
-    window: the length of a walk, exclusive, in units of the times. gap_max: between neighbours, 0 for any. strict:
-    deduplication, order, increase. keeps_all: rows without a step are events, too. functions: of FUNNELSTEPDURATIONSTATS.
+    window: the length of a walk, exclusive, in units of the times. gap_max: the maximum time between consecutive steps, 0
+    for any. strict: deduplication, order, increase. keeps_all: rows without a step are events too. functions: of
+    FUNNELSTEPDURATIONSTATS.
     """
 
     window: int
@@ -31,7 +32,7 @@ class FunnelOptions:
 
 
 def percentile_of(function: str) -> float:
-    """Return which percentile a function is: 0 for MIN, 50 for MEDIAN; raises ValueError for one that is none."""
+    """Return the percentile that a function computes: 0 for MIN, 50 for MEDIAN; raises ValueError for other functions."""
     if function in _PERCENTILES:
         return _PERCENTILES[function]
     prefix, name, number = function.rpartition("PERCENTILE")
@@ -42,13 +43,13 @@ def percentile_of(function: str) -> float:
 
 
 def funnel_arguments(call: Call) -> tuple[Expression, ...]:
-    """Return what is read for each row: the time, the steps, and the fields. Raises QueryError."""
+    """Return the expressions to evaluate for each row: the time, the steps, and the fields. Raises QueryError."""
     steps, fields = _parts(call)
     return (call.args[0], *steps, *fields)
 
 
 def funnel_options(name: str, call: Call) -> FunnelOptions:
-    """Return the options of a call; raises QueryError that says which argument is wrong."""
+    """Return the options of a call. Raises QueryError, which names the wrong argument."""
     steps, fields = _parts(call)
     modes: set[str] = set()
     gap_max = 0
@@ -57,7 +58,7 @@ def funnel_options(name: str, call: Call) -> FunnelOptions:
     for arg in call.args[_FIRST_STEP + len(steps) + (1 + len(fields) if has_fields else 0) :]:
         text = arg.value if isinstance(arg, Literal) else None
         if not isinstance(text, str):
-            raise _wrong(call, "after the steps stand texts such as 'STRICT_ORDER' or 'maxStepDuration=1000'")
+            raise _wrong(call, "the steps are followed by texts such as 'STRICT_ORDER' or 'maxStepDuration=1000'")
         key, equals, value = (part.strip().upper() for part in text.partition("="))
         if not equals or key == "MODE":
             modes |= {_mode(call, part.strip()) for part in (value if equals else key).split(",")}
@@ -87,16 +88,16 @@ def _parts(call: Call) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
     count = _whole(call, "the number of steps", _constant(call, 2))
     steps = call.args[_FIRST_STEP : _FIRST_STEP + count]
     if len(steps) < count or count > _STEPS_MAX:
-        raise _wrong(call, f"{count} steps are announced, {len(steps)} are there, {_STEPS_MAX} at most can be")
+        raise _wrong(call, f"the number of steps is {count}, but {len(steps)} follow; at most {_STEPS_MAX} are allowed")
     if call.name != "funneleventsfunctioneval":
         return steps, ()
     place = _FIRST_STEP + count
     if place >= len(call.args):
-        raise _wrong(call, "after the steps stand the number of fields and the fields")
+        raise _wrong(call, "the steps are followed by the number of fields and the fields")
     num_fields = _whole(call, "the number of fields", _constant(call, place))
     fields = call.args[place + 1 : place + 1 + num_fields]
     if len(fields) < num_fields:
-        raise _wrong(call, f"{num_fields} fields are announced, {len(fields)} are there")
+        raise _wrong(call, f"the number of fields is {num_fields}, but {len(fields)} follow")
     return steps, fields
 
 

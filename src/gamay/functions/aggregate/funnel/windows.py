@@ -3,9 +3,10 @@
     FUNNELMAXSTEP(ts, window, n, step 1, …, step n [, 'STRICT_ORDER'] [, 'mode=KEEP_ALL,…'] [, 'maxStepDuration=n'])
     FUNNELEVENTSFUNCTIONEVAL(ts, window, n, step 1, …, step n, k, field 1, …, field k [, …])
 
-A row is an event of the first step whose condition holds. A walk begins at an event of the first step, goes on to the next
-step whenever an event of it comes, and ends less than `window` later. FUNNELMAXSTEP is how many steps the longest walk has,
-FUNNELMATCHSTEP the same as n flags. FUNNELCOMPLETECOUNT counts walks of all steps; no event is in two of them.
+A row is an event of the first step whose condition holds. A walk begins at an event of the first step, advances at each
+event of its next step, and ends less than `window` after its start. FUNNELMAXSTEP is the number of steps of the longest
+walk, FUNNELMATCHSTEP the same as n flags. FUNNELCOMPLETECOUNT counts the walks with all steps, no two of which share an
+event.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +55,7 @@ class Walks:
 
 
 def walks_of(events: Events, options: FunnelOptions, *, in_rounds: bool, matched: bool) -> Walks:
-    """Walk through the events. in_rounds: an event is in one complete walk only. matched: keep complete walks."""
+    """Find the walks in the events. in_rounds: complete walks share no event. matched: return the complete walks."""
     ordered, starts = events.ordered()
     furthest, completed = np.zeros(events.num_groups, np.int32), np.zeros(events.num_groups, np.int64)
     room = np.empty((int(np.count_nonzero(ordered.steps == 0)) if matched else 0, options.num_steps), np.int64)
@@ -66,7 +67,7 @@ def walks_of(events: Events, options: FunnelOptions, *, in_rounds: bool, matched
 
 @dataclass(frozen=True, slots=True)
 class WindowFunnel:
-    """An aggregate of the events of each group; `result` makes it of the events and options."""
+    """An aggregate of the events of each group; `result` computes its value from the events and options."""
 
     options: FunnelOptions
     result: Callable[[Events, FunnelOptions], Vector]
@@ -133,10 +134,10 @@ def _complete_count(events: Events, options: FunnelOptions) -> Vector:
 
 
 def _duration_stats(events: Events, options: FunnelOptions) -> Vector:
-    """For each step, each function of the times to the next step over complete walks; see `FunnelOptions.functions`.
+    """Return each function of the time from each step to the next, over complete walks; see `FunnelOptions.functions`.
 
-    COUNT is 1 if a walk has the step. The last step has nothing but that; what has no value is 0. Without a complete walk
-    the array is empty, unless COUNT is asked for and there are events.
+    COUNT is 1 if a walk has the step. The last step has only COUNT; other values without data are 0. Without a complete walk
+    the array is empty, unless COUNT is requested and there are events.
     """
     walks = walks_of(events, options, in_rounds=False, matched=True)
     functions = options.functions
@@ -156,7 +157,7 @@ def _duration_stats(events: Events, options: FunnelOptions) -> Vector:
 
 
 def _statistic(function: str, groups: Array, values: Array, num_groups: int) -> Array:
-    """Return one statistic of the values of each group, of which groups (ascending) says whose they are; 0 of none."""
+    """Return a statistic of the values of each group, 0 for empty groups; groups (ascending): the group of each value."""
     counts = np.bincount(groups, minlength=num_groups)
     if function == "AVG":
         return np.asarray(np.bincount(groups, values, num_groups) / np.maximum(counts, 1))
@@ -168,7 +169,7 @@ def _statistic(function: str, groups: Array, values: Array, num_groups: int) -> 
 
 
 def _events(events: Events, options: FunnelOptions) -> Vector:
-    """The number of complete walks and of the fields of each, as `2, 4, 4`, then the fields of all, event by event."""
+    """Return the number of complete walks and of each one's fields, as `2, 4, 4`, then the fields of all, event by event."""
     walks = walks_of(events, options, in_rounds=True, matched=True)
     each = options.num_steps * options.num_fields
     columns = [take(field, walks.matched.ravel()).to_pylist() for field in walks.events.fields]
@@ -207,7 +208,7 @@ def _binder(name: str) -> Callable[[Call, Sequence[ValueType]], WindowFunnel]:
             ("funnel events", options.num_steps, options.keeps_all, options.num_fields),
             as_lists,
             conditions=range(1, 1 + options.num_steps),
-            required_arguments=1 + options.num_steps,  # not the fields, which only tell more of an event
+            required_arguments=1 + options.num_steps,  # not the fields, which only describe an event
         )
         return WindowFunnel(options, result, traits)
 

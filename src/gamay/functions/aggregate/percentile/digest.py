@@ -1,9 +1,9 @@
-"""PERCENTILETDIGEST, PERCENTILERAWTDIGEST and PERCENTILESMARTTDIGEST: percentiles from t-digests, close at both ends.
+"""PERCENTILETDIGEST, PERCENTILERAWTDIGEST and PERCENTILESMARTTDIGEST: percentiles from t-digests, exacter at the tails.
 
-A third argument is the compression, 100 when not given; below 10 it is 10. PERCENTILERAWTDIGEST is the digest itself, in
-hexadecimal, as t-digest's MergingDigest reads and writes it. PERCENTILESMARTTDIGEST is exact, as PERCENTILE, for groups of
-up to 100000 values; its third argument is 'threshold=100000;compression=100', and a threshold of 0 or less means always.
-The others take BYTES, too, of serialised digests, which they merge. NaN is passed over. Empty: NaN, a digest without values,
+A third argument is the compression, 100 by default and at least 10. PERCENTILERAWTDIGEST is the digest itself, in
+hexadecimal, in the format of t-digest's MergingDigest. PERCENTILESMARTTDIGEST is exact, as PERCENTILE, for groups of up
+to 100000 values; its third argument is 'threshold=100000;compression=100', and a threshold of 0 or less means that it is
+always exact. The other two also merge digests serialised as BYTES. NaN is skipped. Empty: NaN, a digest without values,
 and -Infinity for PERCENTILESMARTTDIGEST.
 """
 
@@ -31,9 +31,9 @@ from gamay.kernels.sketch.digest import compress_centroids, digest_quantiles
 from gamay.model.types import DataType
 
 _COMPRESSION = Number(100.0, 1, 10_000)
-_COMPRESSION_MIN = 10.0  # a smaller one is accepted, and counts as this
+_COMPRESSION_MIN = 10.0  # smaller ones are accepted and raised to this
 _THRESHOLD = Number(100_000, -(1 << 31), (1 << 31) - 1)
-_PIECES = 4  # of a heavy point, for each unit of compression
+_PIECES = 4  # of a heavy point, per unit of compression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Digests:
 
 @dataclass(frozen=True, slots=True)
 class DigestShape:
-    """t-digests of a compression. exact_until: groups of so few values keep them all."""
+    """t-digests of a compression. exact_until: groups of up to this many values keep them all."""
 
     compression: float
     exact_until: float = 0.0
@@ -90,7 +90,7 @@ class DigestShape:
 
 
 def _compressed(groups: Array, means: Array, weights: Array, bounds: Array, shape: DigestShape) -> Digests:
-    """Return digests of weighted points that ascend by group and mean; the arrays are used up."""
+    """Return digests of weighted points that ascend by group and mean; overwrites the arrays."""
     totals = np.bincount(groups, weights=weights, minlength=len(bounds))
     left = int(compress_centroids(groups, means, weights, totals, shape.compression, shape.exact_until))
     return Digests(groups[:left].copy(), means[:left].copy(), weights[:left].copy(), bounds)
@@ -102,10 +102,10 @@ def no_bounds(num_groups: int) -> Array:
 
 
 def _in_pieces(groups: Array, values: Array, weights: Array, shape: DigestShape) -> tuple[Array, Array, Array]:
-    """Return weighted points with the heavy ones cut into several, as if their rows had come one by one.
+    """Return weighted points with the heavy ones split into several, as if their rows had arrived one by one.
 
-    Percentiles are interpolated between the middles of neighbours, so that a single point of a third of all rows would
-    leak far into the values beside it.
+    Percentiles are interpolated between the midpoints of neighbours: a single point with a third of all rows would
+    distort the percentiles of the values beside it.
     """
     if weights.max(initial=1) == 1:
         return groups, values, weights
@@ -137,7 +137,7 @@ def merge_digests(partials: Sequence[Digests], maps: Sequence[GroupIds], num_gro
 
 @dataclass(frozen=True, slots=True)
 class DigestPercentile(KeepsState):
-    """A percentile from digests, or with `raw` these themselves. The partial is `Digests`."""
+    """A percentile from digests, or with `raw` the digests themselves. The partial is `Digests`."""
 
     percentile: float
     shape: DigestShape
@@ -186,8 +186,10 @@ class DigestPercentile(KeepsState):
 
 
 def serialize(starts: Array, digests: Digests, compression: float) -> list[bytes]:
-    """Return each digest as t-digest's MergingDigest writes it, big-endian: encoding (1), smallest and largest value,
-    compression, number of centroids, then weight and mean of each."""
+    """Return each digest in the format of t-digest's MergingDigest, big-endian.
+
+    That is: encoding (1), smallest and largest value, compression, number of centroids, then weight and mean of each.
+    """
     serialized = []
     for group, (low, high) in enumerate(digests.bounds.tolist()):
         nodes = slice(int(starts[group]), int(starts[group + 1]))

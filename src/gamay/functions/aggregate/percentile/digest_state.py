@@ -1,7 +1,7 @@
-"""Digests of groups while rows are added: rows wait in a buffer, and are merged when they are many.
+"""Digests of groups while rows are added: rows are buffered, and merged when the buffer is full.
 
-What t-digests and quantile digests do not have in common is told by a `DigestKind`. Digests of all groups lie in the same
-arrays, so that a kernel merges all of them at once.
+`DigestKind` covers the differences between t-digests and quantile digests. Digests of all groups share the same arrays,
+so that one kernel call merges all of them.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ class DigestKind(Protocol[D]):
 
     @property
     def name(self) -> str:
-        """What messages call such a digest."""
+        """The name of such a digest in messages."""
         ...
 
     def points(self, values: Array) -> Array:
-        """Return numbers as what is kept of them, in the same order."""
+        """Return the points that represent numbers, in the same order."""
         ...
 
     def grown(self, digests: D | None, num_groups: int) -> D:
-        """Return digests, or none, with empty ones behind them."""
+        """Return digests (None for none), extended by empty ones."""
         ...
 
     def of_points(self, points: SortedPoints) -> D: ...
@@ -42,16 +42,16 @@ class DigestKind(Protocol[D]):
         ...
 
     def parse(self, data: bytes) -> Any:
-        """Read one digest; raises ValueError for bytes that are none."""
+        """Deserialise one digest; raises ValueError for invalid bytes."""
         ...
 
     def side_by_side(self, parsed: Sequence[Any]) -> D:
-        """Return digests that were read as those of groups 0, 1, …"""
+        """Return parsed digests as those of groups 0, 1, …"""
         ...
 
 
 class DigestState:
-    """Digests of groups, None as long as there is none, and the values that wait."""
+    """Digests of groups, None until the first is made, and the buffered values."""
 
     def __init__(self, kind: DigestKind[Any], num_groups: int) -> None:
         self._kind = kind
@@ -67,7 +67,7 @@ class DigestState:
             self._digests = self._kind.grown(self._digests, num_groups)
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> None:
-        """Add a batch of rows: of numbers, or of BYTES with serialised digests."""
+        """Add a batch of rows: numbers, or serialised digests as BYTES."""
         if operand.type is not DataType.BYTES:
             self._take(self._buffer.update(groups, operand, num_rows))
             return
@@ -79,7 +79,7 @@ class DigestState:
         self._merge(other.digests(), self._every)
 
     def digests(self) -> Any:
-        """Return the digests of everything that was added."""
+        """Return the digests of all rows added."""
         self._take(self._buffer.flush())
         return self._kind.grown(None, len(self._every)) if self._digests is None else self._digests
 

@@ -1,9 +1,9 @@
 """PERCENTILEKLL and PERCENTILERAWKLL: percentiles from KLL sketches of Apache DataSketches.
 
-A third argument is k, 200 when not given, which decides on size and error. PERCENTILERAWKLL is the sketch itself, in base64,
-as all libraries of DataSketches read and write sketches of doubles. An argument of BYTES holds such sketches, which are
-merged; empty bytes hold nothing. Up to k values of a group the percentile is one of them and exact; beyond, sketches choose
-at random what they keep. NaN is passed over. Empty: NaN, and an empty sketch.
+A third argument is k, 200 by default, which determines size and error. PERCENTILERAWKLL is the sketch itself, in base64,
+in the format of all DataSketches libraries for sketches of doubles. An argument of BYTES holds such sketches, which are
+merged; empty bytes are an empty sketch. Up to k values of a group the percentile is exact and one of them; beyond,
+sketches choose at random what they keep. NaN is skipped. Empty: NaN, and an empty sketch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ _K = Number(200, 8, 65_535)
 
 
 class KllState(SketchState):
-    """The sketch of each group, and rows that wait until a group has many at once."""
+    """The sketch of each group, and rows that are buffered to update it with many at once."""
 
     def __init__(self, kind: "KllKind", num_groups: int) -> None:
         super().__init__(kind, num_groups)
@@ -46,7 +46,7 @@ class KllState(SketchState):
         if isinstance(values, EncodedVector):
             doubles = take(lookup_values(values.dictionary).astype(np.float64), values.ids)
         else:
-            # a copy, as blocks may lie in buffers that are used again
+            # a copy, as blocks may lie in buffers that are reused
             doubles = numbers(values.type, values.values).astype(np.float64)
         self._waiting.append((groups.astype(np.int32), doubles))
         self._waiting_rows += len(doubles)
@@ -54,7 +54,7 @@ class KllState(SketchState):
             self.finished()
 
     def finished(self) -> Sketches:
-        """Return the sketch of each group; none waits any longer."""
+        """Return the sketch of each group, with all buffered rows added."""
         if self._waiting_rows == 0:
             return self._sketches
         groups = np.concatenate([part for part, _ in self._waiting])
@@ -71,7 +71,7 @@ class KllState(SketchState):
 
 @dataclass(frozen=True, slots=True)
 class KllKind:
-    """KLL sketches of doubles of a size."""
+    """KLL sketches of doubles, of one size."""
 
     k: int
     is_idempotent = False

@@ -1,4 +1,4 @@
-"""Values that wait to be digested, then sorted within their groups."""
+"""Buffer of values to be digested, which sorts them within their groups."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ ToPoints: TypeAlias = Callable[[Array], Array]
 class SortedPoints:
     """Weighted values, ascending within each group.
 
-    starts: int64 [num_groups + 1], where each group begins; values: float64 or int64 [n]; weights: float64 [n].
+    starts: int64 [num_groups + 1], the start of each group; values: float64 or int64 [n]; weights: float64 [n].
     """
 
     starts: Array
@@ -39,7 +39,7 @@ class SortedPoints:
 
 
 def starts_of(groups: Array, num_groups: int) -> Array:
-    """Return where each group begins once entries are sorted by group: int64 [num_groups + 1]."""
+    """Return the start of each group once entries are sorted by group: int64 [num_groups + 1]."""
     starts = np.zeros(num_groups + 1, np.int64)
     np.cumsum(np.bincount(groups, minlength=num_groups), out=starts[1:])
     return starts
@@ -51,29 +51,29 @@ def groups_of(starts: Array) -> Array:
 
 
 def bring_together(groups: Array, starts: Array, column: Array) -> Array:
-    """Return a column sorted by group, the entries of a group in the order they had."""
+    """Return a column stably sorted by group."""
     gathered = np.empty_like(column)
     scatter_points(unsigned(groups), column, starts[:-1].copy(), gathered)
     return gathered
 
 
 def buffer_rows(num_groups: int) -> int:
-    """Return how many values may wait: more of many groups, as each flush costs a merge of all their digests."""
+    """Return the capacity of a buffer: larger for many groups, as each flush costs a merge of all their digests."""
     return max(DIGEST_BUFFER_ROWS, DIGEST_BUFFER_ROWS_PER_GROUP * num_groups)
 
 
 class PointBuffer:
-    """Rows on their way into digests. Ids of one dictionary are only counted while the table of groups and ids is small.
+    """Buffer of rows for digests. Ids of one dictionary are only counted while the table of groups and ids is small.
 
-    to_points: turns numbers into points, in the same order. NaN is passed over before, and rows do not wait longer than
-    they must, except with `keeps_all`.
+    to_points: maps numbers to points, in the same order. NaN is dropped first, and rows are flushed when the buffer is
+    full, except with `keeps_all`.
     """
 
     def __init__(self, to_points: ToPoints, num_groups: int, keeps_all: bool = False) -> None:
         self._to_points = to_points
         self._num_groups = num_groups
         self._keeps_all = keeps_all
-        # the first rows of these wait; a single group needs no groups
+        # the first `_waiting_rows` entries are used; a single group needs no groups
         self._points: Array = np.empty(0)
         self._groups: Array = np.empty(0, np.int32)
         self._waiting_rows = 0
@@ -83,7 +83,7 @@ class PointBuffer:
         self._tally: Array | None = None
 
     def update(self, groups: GroupIds | None, operand: Operand, num_rows: int) -> list[SortedPoints]:
-        """Take a batch of rows; return what has become too much to wait any longer."""
+        """Add a batch of rows; return the points that are flushed, if the buffer is full."""
         groups, values = flatten(None if groups is None else unsigned(groups), operand, num_rows)
         if not isinstance(values, EncodedVector):
             return self._wait(groups, numbers(values.type, values.values))
@@ -105,20 +105,20 @@ class PointBuffer:
         return ready
 
     def take_counts(self, other: "PointBuffer") -> None:
-        """Take what another buffer over the same groups has counted, if it has counted ids of the same dictionary."""
+        """Move the counts of another buffer over the same groups here, if both counted ids of one dictionary."""
         if self._tally is None or other._tally is None or self._dictionary is not other._dictionary:
             return
         self._tally += other._tally
         other._tally = None
 
     def regroup(self, num_groups: int) -> list[SortedPoints]:
-        """Make room for more groups; return what was there, of the old ones."""
+        """Make room for more groups; return the points of the old groups."""
         ready = self.flush()
         self._num_groups = num_groups
         return ready
 
     def flush(self) -> list[SortedPoints]:
-        """Return everything that waits."""
+        """Return all buffered rows as points."""
         return self._flush_tally() + self._flush_waiting()
 
     def _wait(self, groups: GroupIds | None, values: Array) -> list[SortedPoints]:
@@ -150,7 +150,7 @@ class PointBuffer:
         if not self._ascends and len(self._tally):
             order = np.argsort(self._lut)
             self._tally, self._lut = self._tally.reshape(self._num_groups, -1)[:, order].reshape(-1), self._lut[order]
-            self._dictionary = None  # ids mean other values now
+            self._dictionary = None  # the ids are permuted
         width, starts = len(self._lut), np.empty(self._num_groups + 1, np.int64)
         count = count_cells(self._tally, width, starts)
         values, weights = np.empty(count + 1, self._lut.dtype), np.empty(count + 1)
@@ -167,7 +167,7 @@ class PointBuffer:
 
 
 def _with_room(array: Array, used: int, wanted: int, dtype: "np.dtype[Any]") -> Array:
-    """Return an array with the first `used` entries of another, for `wanted` of them, of a type that has room for both."""
+    """Return an array with the first `used` entries of another, enlarged to at least `wanted`, of a dtype for both."""
     if used:
         dtype = np.result_type(array, dtype)
     if wanted <= len(array) and array.dtype == dtype:
@@ -178,7 +178,7 @@ def _with_room(array: Array, used: int, wanted: int, dtype: "np.dtype[Any]") -> 
 
 
 def sort_points(groups: Array, values: Array, num_groups: int) -> SortedPoints:
-    """Return points of weight 1 in order. groups: int32 [n], not looked at where there is one only."""
+    """Return sorted points of weight 1. groups: int32 [n], ignored if there is only one."""
     weights = np.ones(len(values))
     if num_groups == 1:
         ordered = values.copy()

@@ -1,8 +1,8 @@
-"""PERCENTILEEST and PERCENTILERAWEST: percentiles from quantile digests, off by a rank of 0.05 at most.
+"""PERCENTILEEST and PERCENTILERAWEST: percentiles from quantile digests, with a rank error of at most 0.05.
 
-Values are cut to whole numbers, and NaN is passed over. PERCENTILEEST is a LONG; PERCENTILERAWEST is the digest itself, in
-hexadecimal, as Pinot's QuantileDigest reads and writes it. An argument of BYTES holds such digests, which are merged. As
-long as nothing had to be merged, the percentile is exact: the value at index floor(n * p / 100). Empty: -2^63, and a digest
+Values are truncated to whole numbers, and NaN is skipped. PERCENTILEEST is a LONG; PERCENTILERAWEST is the digest itself,
+in hexadecimal, in the format of Pinot's QuantileDigest. An argument of BYTES holds such digests, which are merged. Until
+nodes have to be merged, the percentile is exact: the value at index floor(n * p / 100). Empty: -2^63, and a digest
 without values.
 """
 
@@ -39,7 +39,7 @@ class QuantileDigests:
     """Nodes of groups in post-order, see gamay.kernels.sketch.quantile_digest.
 
     starts: int64 [num_groups + 1]; uppers int64, levels uint8, weights float64 [number of nodes]; bounds: int64
-    [num_groups, 2], smallest and largest value, 2^63 - 1 and -2^63 where there is none.
+    [num_groups, 2], smallest and largest value, 2^63 - 1 and -2^63 for empty groups.
     """
 
     starts: Array
@@ -61,12 +61,12 @@ def no_digests(num_groups: int) -> QuantileDigests:
 
 
 def whole_numbers(values: Array) -> Array:
-    """Return numbers cut to LONGs, those beyond the range to its ends."""
+    """Return numbers truncated to LONGs, clamped to the range."""
     if values.dtype.kind != "f":
         return values.astype(np.int64)
     cut = np.trunc(values.astype(np.float64))
     inside = np.clip(cut, float(_LONG_MIN), float(_LONG_MAX - 1023)).astype(np.int64)
-    inside[cut >= float(_LONG_MAX)] = _LONG_MAX  # 2^63 itself is no LONG
+    inside[cut >= float(_LONG_MAX)] = _LONG_MAX  # 2^63 itself is not a LONG
     return inside
 
 
@@ -103,8 +103,11 @@ def merge_digests(partials: Sequence[QuantileDigests], maps: Sequence[GroupIds],
 
 
 def serialize(digests: QuantileDigests) -> list[bytes]:
-    """Return each digest as Java writes it, big-endian: maximal error, decay (0), landmark (0), smallest and largest value,
-    number of nodes, then the nodes in post-order: children that it has (1 left, 2 right), level, bits, weight."""
+    """Return each digest in Java's format, big-endian.
+
+    That is: maximal error, decay (0), landmark (0), smallest and largest value, number of nodes, then the nodes in
+    post-order: flags of the children (1 left, 2 right), level, bits, weight.
+    """
     serialized = []
     bounds, starts = digests.bounds.tolist(), digests.starts.tolist()
     for group, (low, high) in enumerate(bounds):
@@ -117,7 +120,7 @@ def serialize(digests: QuantileDigests) -> list[bytes]:
 
 
 def parse(data: bytes) -> QuantileDigests:
-    """Read the digest of one group; no bytes at all hold nothing. Raises ValueError for bytes that are no digest."""
+    """Deserialise the digest of one group; empty bytes are an empty digest. Raises ValueError for invalid bytes."""
     if not data:
         return no_digests(1)
     if len(data) < _HEAD.size:
@@ -126,7 +129,7 @@ def parse(data: bytes) -> QuantileDigests:
     if decay:
         raise ValueError("its weights decay with time")
     if count < 0 or len(data) != _HEAD.size + _NODE.itemsize * count:
-        raise ValueError("it is not as long as its header says")
+        raise ValueError("its length does not match its header")
     nodes = np.frombuffer(data[_HEAD.size :], _NODE)
     levels, weights = nodes["level"], nodes["weight"].astype(np.float64)
     if not (np.isfinite(weights) & (weights >= 0) & (levels <= _TOP_LEVEL)).all():
@@ -142,7 +145,7 @@ def parse(data: bytes) -> QuantileDigests:
 
 
 def _tree(nodes: Sequence[tuple[int, int, float]]) -> list[bytes]:
-    """Return the nodes (upper bound, level, weight) in post-order, with the branches between them, which have no weight."""
+    """Return the nodes (upper bound, level, weight) in post-order, with the weightless branches between them."""
     written: list[bytes] = []
     opened: list[tuple[int, int]] = []  # bits and level of the tops of the subtrees so far
 
@@ -212,7 +215,7 @@ _KIND = QuantileKind()
 
 @dataclass(frozen=True, slots=True)
 class EstimatedPercentile(KeepsState):
-    """A percentile from quantile digests, or with `raw` these themselves. The partial is `QuantileDigests`."""
+    """A percentile from quantile digests, or with `raw` the digests themselves. The partial is `QuantileDigests`."""
 
     percentile: float
     raw: bool

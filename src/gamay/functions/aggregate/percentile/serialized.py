@@ -1,4 +1,4 @@
-"""Rows that hold serialised sketches, to be merged."""
+"""Parsing of rows of serialised sketches, which are then merged."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -19,9 +19,9 @@ _ROWS_AT_ONCE = 1 << 12
 def parsed_rows(
     kind: str, parse: Callable[[bytes], T], groups: GroupIds | None, operand: Operand, num_rows: int
 ) -> Iterator[tuple[Array, list[T]]]:
-    """Yield groups (int32) and sketches of some rows of BYTES at a time; equal bytes are parsed once.
+    """Yield groups (int32) and sketches of rows of BYTES, some rows at a time; equal bytes are parsed once.
 
-    kind: what messages call a sketch. parse: raises ValueError for bytes that are none. Raises QueryError 200 for these.
+    kind: the name of a sketch in messages. parse: raises ValueError for invalid bytes, reported as QueryError 200.
     """
     groups, values = flatten(groups, operand, num_rows)
     rows = (values.decode() if isinstance(values, EncodedVector) else values).values.to_pylist()

@@ -2,8 +2,8 @@
 
 They give DOUBLEs, which hold whole numbers up to 2^53; PERCENTILELONG and MODELONG, of whole numbers, give LONGs.
 PERCENTILE does not interpolate: it is the value at index floor(n * p / 100) in ascending order, the last one for p = 100.
-MODE is the most frequent value; where several are, 'MIN' (as when nothing is said), 'MAX' or 'AVG' of them. NaN is one
-value, the greatest. Empty: -Infinity, of LONGs the smallest one.
+MODE is the most frequent value; of several, 'MIN' (the default), 'MAX' or 'AVG'. All NaN are one value, the greatest.
+Empty: -Infinity, for LONGs the smallest one.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from gamay.model.types import DataType
 
 
 class SortedState:
-    """Every value of each group. Values are kept as int64 keys in their order."""
+    """Every value of each group, as int64 keys that sort as the values do."""
 
     def __init__(self, num_groups: int) -> None:
         self._num_groups = num_groups
@@ -50,7 +50,7 @@ class SortedState:
         self._sorted.append(other.points())
 
     def points(self) -> SortedPoints:
-        """Return the values of everything that was added."""
+        """Return all values added."""
         self._sorted += self._buffer.flush()
         every = np.arange(self._num_groups, dtype=np.int32)
         if len(self._sorted) == 1 and len(self._sorted[0].starts) == len(every) + 1:
@@ -66,7 +66,7 @@ def _keys(values: Array) -> Array:
 
 
 def _united(points: SortedPoints) -> SortedPoints:
-    """Return the points with equal values made one; they are used up."""
+    """Return the points with equal values merged; overwrites the arrays."""
     starts = np.empty_like(points.starts)
     unite_points(points.starts, points.values, points.weights, starts)
     stop = int(starts[-1])
@@ -91,14 +91,14 @@ def merge_points(partials: Sequence[SortedPoints], maps: Sequence[GroupIds], num
         nothing = SortedPoints(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0))
         parts.append((nothing, np.full(num_groups, -1, np.int64)))
     of_groups = np.arange(num_groups)
-    while len(parts) > 1:  # in pairs, so that a point is moved as often as the number of parts can be halved
+    while len(parts) > 1:  # pairwise, so that each point is moved a logarithmic number of times
         pairs = [(_merged(one, other), of_groups) for one, other in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[len(parts) // 2 * 2 :]
     return parts[0][0]
 
 
 def _merged(one: tuple[SortedPoints, Array], other: tuple[SortedPoints, Array]) -> SortedPoints:
-    """Merge two lists of points, with the entry of each group in them."""
+    """Merge two lists of points, given the entry of each group in both."""
     (left, left_entries), (right, right_entries) = one, other
     room = len(left.values) + len(right.values)
     starts = np.empty(len(left_entries) + 1, np.int64)
@@ -106,7 +106,7 @@ def _merged(one: tuple[SortedPoints, Array], other: tuple[SortedPoints, Array]) 
     columns = [(part.starts, part.values, part.weights) for part in (left, right)]
     merge_runs(columns[0], columns[1], left_entries, right_entries, starts, values, weights)
     stop = int(starts[-1])
-    if 2 * stop < room:  # what is not used is given back
+    if 2 * stop < room:  # release what is not used
         return SortedPoints(starts, values[:stop].copy(), weights[:stop].copy())
     return SortedPoints(starts, values[:stop], weights[:stop])
 
@@ -183,7 +183,7 @@ def _percentile(p: float) -> Callable[[Array, SortedPoints], Array]:
     def result(values: Array, points: SortedPoints) -> Array:
         places = np.empty(len(points.starts) - 1, np.int64)
         point_at(points.starts, points.weights, p, places)
-        # of 0 and -0, which are equal, either may stand there: neither shows as -0
+        # 0 and -0 are equal, so either may be there: never show -0
         return np.add(_at(values, places), 0, dtype=values.dtype)
 
     return result
@@ -206,7 +206,7 @@ def _mode(reducer: str) -> Callable[[Array, SortedPoints], Array]:
 
 
 def percentile_of(call: Call, position: int = 1) -> float:
-    """Return the percentile that a call asks for; raises QueryError unless it is a literal from 0 to 100."""
+    """Return the percentile argument of a call; raises QueryError unless it is a literal from 0 to 100."""
     argument = call.args[position] if len(call.args) > position else None
     if (
         isinstance(argument, Literal)
@@ -253,7 +253,7 @@ def _bind_mode(call: Call, arg_types: Sequence[ValueType]) -> OfSorted:
     allowed = ("MIN", "MAX") if traits is _OF_LONGS else ("MIN", "MAX", "AVG")
     if not isinstance(reducer, str) or reducer.upper() not in allowed:
         ways = f"{', '.join(map(repr, allowed[:-1]))} or '{allowed[-1]}'"
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' settles ties by {ways}, not {to_text(given)}")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' resolves ties by {ways}, not {to_text(given)}")
     return OfSorted(call.name, reducer.upper(), data_type, _mode(reducer.upper()), traits)
 
 

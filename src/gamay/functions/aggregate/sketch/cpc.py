@@ -1,4 +1,4 @@
-"""DISTINCTCOUNTCPCSKETCH and DISTINCTCOUNTRAWCPCSKETCH: distinct counts by CPC sketches, the smallest when stored.
+"""DISTINCTCOUNTCPCSKETCH and DISTINCTCOUNTRAWCPCSKETCH: distinct counts by CPC sketches, the most compact serialised ones.
 
     DISTINCTCOUNTCPCSKETCH(x [, lgK = 12 | 'nominalEntries=4096;accumulatorThreshold=2'])
 
@@ -30,7 +30,7 @@ _COUPON_BITS = 32
 
 
 class CpcState(SketchState):
-    """The sketches of groups. `_known` numbers the pairs of a group and a coupon that sketches have been told of."""
+    """The sketches of groups. `_known` numbers the (group, coupon) pairs that the sketches contain."""
 
     def __init__(self, kind: "CpcKind", num_groups: int) -> None:
         super().__init__(kind, num_groups)
@@ -68,7 +68,7 @@ class CpcState(SketchState):
 
 @dataclass(frozen=True, slots=True)
 class CpcKind:
-    """CPC sketches of a size."""
+    """CPC sketches of one size."""
 
     lg_k: int
     is_idempotent = True

@@ -1,4 +1,4 @@
-"""States of theta and integer-tuple sketches: values that are hashed, or serialised sketches that are merged."""
+"""States of theta and integer-tuple sketches: from hashed values, or merged from serialised sketches."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,9 @@ _MERGED_AT_ONCE = 1 << 22
 
 
 class ThetaState:
-    """The theta sketch of each group, of k hashes at most.
+    """The theta sketch of each group, of at most k hashes.
 
-    Ids of a dictionary are gathered as pairs and hashed at the end, each entry once; other values are hashed as they come.
+    Dictionary ids are collected as pairs and hashed at the end, each entry once; other values are hashed as they arrive.
     """
 
     def __init__(self, data_type: DataType, k: int, theta: int, num_groups: int) -> None:
@@ -49,7 +49,7 @@ class ThetaState:
         self._entries = union([self._entries, other.finished()], self._k)
 
     def finished(self) -> Entries:
-        """Return the sketches of everything that was added."""
+        """Return the sketches of all rows added."""
         self._flush()
         partial = self._pairs.partial()
         if len(partial.groups) == 0:
@@ -94,7 +94,7 @@ class MergedState:
             sketches = self._read(values.dictionary.values.take(pa.array(used)))
         else:
             sketches, rows = self._read(values.values), np.arange(len(values))
-        if self._mode is None:  # a sketch that comes twice changes nothing
+        if self._mode is None:  # theta sketches are idempotent: a repeated sketch changes nothing
             of_rows, rows = np.unique(np.stack([of_rows, rows]), axis=1)
         ends = np.cumsum(sketches.counts[rows])
         pieces = np.searchsorted(ends, np.arange(_MERGED_AT_ONCE, int(ends[-1]) if len(ends) else 0, _MERGED_AT_ONCE))
@@ -105,7 +105,7 @@ class MergedState:
         self._entries = union([self._entries, other._entries], self._k, self._mode or Mode.SUM)
 
     def finished(self) -> Entries:
-        """Return the sketches of everything that was added."""
+        """Return the sketches of all rows added."""
         return self._entries
 
     def _add(self, sketches: Entries, groups: Array) -> None:
@@ -119,7 +119,7 @@ class MergedState:
 
 
 def _repeated(sketches: Entries, rows: Array) -> Entries:
-    """Return sketch rows[i] as sketch i, with repeats."""
+    """Return the sketches numbered rows[i], which may repeat."""
     counts = sketches.counts
     starts = np.cumsum(counts) - counts
     lengths = counts[rows]
@@ -130,7 +130,7 @@ def _repeated(sketches: Entries, rows: Array) -> Entries:
 
 
 def grown(entries: Entries, num_groups: int, theta: int) -> Entries:
-    """Return the sketches with empty ones behind them."""
+    """Return the sketches, extended by empty ones."""
     more = num_groups - entries.num_groups
     thetas = np.concatenate([entries.thetas, np.full(more, theta, np.uint64)])
     return Entries(
@@ -139,7 +139,7 @@ def grown(entries: Entries, num_groups: int, theta: int) -> Entries:
 
 
 def encode_entries(entries: Entries) -> list[pa.Array]:
-    """Return sketches as Arrow arrays of one length, to be sent."""
+    """Return sketches as Arrow arrays of equal lengths, to be sent."""
     offsets = np.zeros(entries.num_groups + 1, np.int32)
     np.cumsum(entries.counts, out=offsets[1:])
     columns = [entries.hashes] if entries.numbers is None else [entries.hashes, entries.numbers]
@@ -148,7 +148,7 @@ def encode_entries(entries: Entries) -> list[pa.Array]:
 
 
 def decode_entries(arrays: "list[pa.Array]") -> Entries:
-    """Return what `encode_entries` was given."""
+    """Invert `encode_entries`."""
     *lists, thetas, seen = arrays
     groups = np.repeat(np.arange(len(thetas), dtype=np.int32), np.diff(lists[0].offsets.to_numpy()))
     columns = [column.flatten().to_numpy() for column in lists]

@@ -1,8 +1,8 @@
-"""FREQUENTSTRINGSSKETCH and FREQUENTLONGSSKETCH: which values occur most often, as a sketch in BASE64.
+"""FREQUENTSTRINGSSKETCH and FREQUENTLONGSSKETCH: the most frequent values, as a sketch in base64.
 
     FREQUENTSTRINGSSKETCH(x [, maxMapSize = 256])
 
-The format is told in `gamay.functions.sketch.frequent`. Over BYTES, serialised sketches are merged.
+`gamay.functions.sketch.frequent` documents the format. Over BYTES, serialised sketches are merged.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +32,14 @@ _MAX_MAP_SIZE = Number(256, 8, 1 << 20)
 
 
 class MergedItems:
-    """The sketches of groups that serialised sketches are merged into."""
+    """The sketches of groups, merged from serialised sketches."""
 
     def __init__(self, item_type: DataType, most: int, num_groups: int) -> None:
         self.num_groups = num_groups
         self._most = most
         self._item_type = item_type
         self._merged = [parse(b"", item_type)]
-        self._maps = [np.zeros(min(1, num_groups), np.int32)]  # an empty sketch, which no group may be there to take
+        self._maps = [np.zeros(min(1, num_groups), np.int32)]  # an empty sketch, dropped if there is no group yet
 
     def grow(self, num_groups: int) -> None:
         """Make room for more groups."""
@@ -61,7 +61,7 @@ class MergedItems:
         self._maps.append(np.arange(other.num_groups, dtype=np.int32))
 
     def finished(self) -> FrequentItems:
-        """Return the sketches of everything that was added."""
+        """Return the sketches of all rows added."""
         sketches = merged(self._merged, self._maps, self.num_groups, self._most)
         self._merged, self._maps = [sketches], [np.arange(self.num_groups, dtype=np.int32)]
         return sketches
@@ -69,9 +69,9 @@ class MergedItems:
 
 @dataclass(frozen=True, slots=True)
 class FrequentSketch(KeepsState):
-    """The partial is `FrequentItems`. The state of values is their counts, which other aggregates share.
+    """A sketch of the most frequent items. The partial is `FrequentItems`. The state of values is their shared counts.
 
-    item_type: LONG or STRING, what the sketch holds; argument_type: BYTES where sketches are merged.
+    item_type: LONG or STRING, the sketch's items; argument_type: BYTES if sketches are merged.
     """
 
     max_map_size: int
@@ -122,7 +122,9 @@ def _frequent(item_type: DataType) -> Callable[[Call, Sequence[ValueType]], Freq
         data_type, _ = require_one_argument(call, arg_types, 1)
         size = number_parameter(call, 1, "maxMapSize", _MAX_MAP_SIZE)
         if size & (size - 1):
-            raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}': maxMapSize is a power of 2, not {size}")
+            raise QueryError(
+                ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}': maxMapSize must be a power of 2, not {size}"
+            )
         if item_type is DataType.LONG and data_type is not DataType.BYTES and data_type not in INTEGERS:
             raise QueryError(
                 ErrorCode.QUERY_VALIDATION,

@@ -1,9 +1,9 @@
-"""DISTINCTCOUNTHLL, DISTINCTCOUNTRAWHLL and FASTHLL: HyperLogLog sketches, bit for bit those that Pinot makes.
+"""DISTINCTCOUNTHLL, DISTINCTCOUNTRAWHLL and FASTHLL: HyperLogLog sketches, bit for bit identical to Pinot's.
 
     DISTINCTCOUNTHLL(x [, log2m = 8])
 
-The format is told in `gamay.functions.sketch.hll`. Over BYTES, serialised sketches are merged; FASTHLL merges them over
-STRING too, in HEX or one character for each byte as old segments have them.
+`gamay.functions.sketch.hll` documents the format. Over BYTES, serialised sketches are merged; FASTHLL also merges them over
+STRING, in hexadecimal or one character for each byte as in old segments.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
     DISTINCTCOUNTHLLPLUS(x [, p = 14 [, sp = 0]])
 
-The format is told in `gamay.functions.sketch.hllplus`.
+`gamay.functions.sketch.hllplus` documents the format.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,11 @@ SPARSE_PRECISION = Number(0, 0, SPARSE_PRECISION_MAX)
 
 
 def hllplus_kind(call: Call, precision: int, sparse_precision: int) -> HllPlusKind:
-    """Return the kind of these parameters; raises QueryError when sp is below p."""
+    """Return the kind with these parameters; raises QueryError if sp is below p."""
     if sparse_precision and sparse_precision < precision:
         raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"'{call.name}': sp is 0 or at least p, not {sparse_precision} with p {precision}"
+            ErrorCode.QUERY_VALIDATION,
+            f"'{call.name}': sp must be 0 or at least p, not {sparse_precision} with p {precision}",
         )
     return HllPlusKind(precision, sparse_precision)
 

@@ -1,7 +1,7 @@
-"""Distinct counts by sketches of registers: HyperLogLog, HyperLogLog++, UltraLogLog.
+"""Distinct counts by register sketches: HyperLogLog, HyperLogLog++, UltraLogLog.
 
-Values of a dictionary are hashed once for each entry. Over BYTES, serialised sketches are merged; an empty byte string
-holds nothing. All sketches of one result must have one precision.
+Values of a dictionary are hashed once per entry. Over BYTES, serialised sketches are merged; an empty byte string
+is an empty sketch. All sketches of one result must have the same precision.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from gamay.kernels.sketch.hll import raise_registers
 from gamay.kernels.sketch.registers import add_candidates, merge_sketches
 from gamay.model.types import DataType
 
-# a dictionary with more entries than that for each row of a block is not worth flags for all of them
+# above this ratio of entries to rows of a block, flags for all entries are not worth their cost
 _ENTRIES_PER_ROW = 16
 
 
 class RegisterState:
-    """Registers of each group: uint8 [num_groups, m]; m 0 while sketches are merged and none has come."""
+    """Registers of each group: uint8 [num_groups, m]; m is 0 until the first of the merged sketches arrives."""
 
     def __init__(self, kind: RegisterKind, merging: bool, num_groups: int) -> None:
         self._registers = np.zeros((num_groups, 0 if merging else 1 << kind.precision), np.uint8)
@@ -39,7 +39,7 @@ class RegisterState:
 
     @property
     def registers(self) -> Array:
-        """The registers of everything that was added."""
+        """The registers of all rows added."""
         self._flush_seen()
         return self._registers
 
@@ -77,7 +77,7 @@ class RegisterState:
         self._raise(groups, rows, *prepared)
 
     def _mark(self, values: EncodedVector) -> None:
-        """Remember which entries of a dictionary rows of the only group have: these are hashed once, in the end."""
+        """Mark the dictionary entries that rows of the only group have: these are hashed once, at the end."""
         if self._entries is None or values.dictionary.values is not self._entries.values:
             self._flush_seen()
             self._entries, self._seen = values.dictionary, np.zeros(len(values.dictionary), np.uint8)
@@ -122,9 +122,9 @@ def _has_few_entries(values: Vector | EncodedVector) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RegisterSketch(KeepsState):
-    """The partial is the registers: uint8 [num_groups, m]; m 0 when there was no sketch to merge.
+    """A distinct count from registers. The partial is uint8 [num_groups, m]; m is 0 if there was no sketch to merge.
 
-    merging: the argument is serialised sketches, as BYTES or as text. raw: the result is the sketch as text.
+    merging: the argument is serialised sketches, as BYTES or text. raw: the result is the sketch as text.
     """
 
     kind: RegisterKind
@@ -172,7 +172,7 @@ class RegisterSketch(KeepsState):
 
 
 def register_sketch(kind: RegisterKind, raw: bool, merging: bool, state_kind: str) -> RegisterSketch:
-    """Return the aggregate; aggregates of equal `state_kind` share their states."""
+    """Return an aggregate of a kind; aggregates of equal `state_kind` share their states."""
     result_type = DataType.STRING if raw else DataType.LONG
     traits = AggregateTraits(result_type, state_kind, is_bounded=True, is_of_distinct_values=True)
     return RegisterSketch(kind, raw, merging, traits)

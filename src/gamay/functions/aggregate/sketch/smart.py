@@ -1,13 +1,13 @@
-"""DISTINCTCOUNTSMARTHLL, DISTINCTCOUNTSMARTHLLPLUS and DISTINCTCOUNTSMARTULL: exact while few, a sketch when many.
+"""DISTINCTCOUNTSMARTHLL, DISTINCTCOUNTSMARTHLLPLUS and DISTINCTCOUNTSMARTULL: exact up to a threshold, a sketch beyond.
 
     DISTINCTCOUNTSMARTHLL(x [, 'threshold=100000;log2m=12;dictThreshold=100000'])
     DISTINCTCOUNTSMARTHLLPLUS(x [, 'threshold=100000;p=14;sp=0'])
     DISTINCTCOUNTSMARTULL(x [, 'threshold=100000;p=12'])
 
-Without GROUP BY, more distinct values than the threshold are counted by the sketch; a threshold of 0 or less is none. Groups
-are counted exactly. The result depends only on the values, not on how they were divided among segments. dictThreshold has no
-effect: the entries of a dictionary are ticked off, which takes little memory however many they are. `hllConversionThreshold`
-and `hllLog2m` are older names of threshold and log2m.
+Without GROUP BY, more distinct values than the threshold are counted by the sketch; a threshold of 0 or less means no
+limit. With GROUP BY counts are exact. The result depends only on the values, not on how they were divided among segments.
+dictThreshold has no effect: dictionary entries are marked in a bitmap, which takes little memory in any case.
+`hllConversionThreshold` and `hllLog2m` are older names of threshold and log2m.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ _DEFAULT_LOG2M = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmartPartial:
-    """The values of groups that have few: pairs; the others, int32 [k], and their registers: uint8 [k, m]."""
+    """The pairs of groups with few values; `many`: int32 [k], the groups with sketches; registers: uint8 [k, m]."""
 
     pairs: PairsPartial
     many: Array
@@ -57,7 +57,7 @@ class SmartPartial:
 
 @dataclass(frozen=True, slots=True)
 class SmartCount(KeepsState):
-    """Its state is that of DISTINCTCOUNT, with which it is shared."""
+    """A distinct count, exact up to the threshold. It shares the state of DISTINCTCOUNT."""
 
     kind: RegisterKind
     threshold: int
@@ -106,7 +106,7 @@ class SmartCount(KeepsState):
         return SmartPartial(pairs, many, registers.reshape(len(many), 1 << self.kind.precision))
 
     def _limited(self, pairs: PairsPartial, many: Array, registers: Array) -> SmartPartial:
-        """Move the pairs of groups that have too many, or are sketches already, to their sketches."""
+        """Move the pairs of groups that exceed the threshold, or have sketches already, to their sketches."""
         grown = np.union1d(many, np.flatnonzero(count_distinct(pairs) > self.threshold)).astype(np.int32)
         if len(grown) == 0:
             return SmartPartial(pairs, many, registers)
@@ -128,7 +128,7 @@ class SmartCount(KeepsState):
 
 
 def without_groups(pairs: PairsPartial, dropped: Array) -> PairsPartial:
-    """Return the pairs without those of the groups where `dropped` (bool [num_groups]) is true."""
+    """Return the pairs without those of groups for which `dropped` (bool [num_groups]) is true."""
     kept = np.flatnonzero(~dropped[pairs.groups])
     values = pairs.values
     if isinstance(values, EncodedVector):

@@ -1,13 +1,13 @@
-"""DISTINCTCOUNTTHETASKETCH and DISTINCTCOUNTRAWTHETASKETCH: distinct counts of sets, and of what they have in common.
+"""DISTINCTCOUNTTHETASKETCH and DISTINCTCOUNTRAWTHETASKETCH: distinct counts of sets, their unions and intersections.
 
     DISTINCTCOUNTTHETASKETCH(x [, 'nominalEntries=4096;samplingProbability=1.0;accumulatorThreshold=2'
         [, 'filter 1', ..., 'post-aggregation']])
 
     DISTINCTCOUNTTHETASKETCH(user, '', 'day = 1', 'day = 2', 'SET_INTERSECT($1, $2)')
 
-counts the users of both days. Filters are conditions as in WHERE; when the query is bound their texts become expressions.
-Over BYTES, serialised theta sketches are merged. nominalEntries is rounded up to a power of two. accumulatorThreshold, which
-trades memory for time elsewhere, has no effect: whole batches are merged at once.
+counts the users of both days. Filters are conditions as in WHERE; binding the query parses their texts to expressions.
+Over BYTES, serialised theta sketches are merged. nominalEntries is rounded up to a power of two. accumulatorThreshold,
+which trades memory for time in Pinot, has no effect: whole batches are merged at once.
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ FIRST_FILTER = 2
 
 @dataclass(frozen=True, slots=True)
 class ThetaSketch:
-    """States and partials are lists: of the sketches of all rows, then of those that pass each filter.
+    """Distinct counts by theta sketches. States and partials are lists: sketches of all rows, then of each filter's rows.
 
-    A state is None where the post-aggregation does not need it. k: most hashes of a sketch. theta: that of a new sketch.
+    A state is None if the post-aggregation does not need it. k: the maximum number of hashes. theta: of a new sketch.
     """
 
     k: int
@@ -119,7 +119,7 @@ class ThetaSketch:
 
 
 def _expanded(mask: Array, operand: Operand) -> Array:
-    """The mask for each value of a multi-value operand."""
+    """Return the mask for each value of a multi-value operand."""
     if isinstance(operand, Scalar) or operand.offsets is None:
         return mask
     return np.repeat(mask, np.diff(operand.offsets))
@@ -132,12 +132,12 @@ def _taken(values: Vector | EncodedVector, rows: Array) -> Vector | EncodedVecto
 
 
 def theta_of(probability: float) -> int:
-    """Return the theta of a new sketch that samples values with this probability."""
+    """Return the initial theta of a sketch that samples values with this probability."""
     return THETA_MAX if probability >= 1 else int(np.float32(THETA_MAX) * np.float32(probability))
 
 
 def power_of_two(number: int) -> int:
-    """Return the next power of two that is not smaller."""
+    """Return the smallest power of two that is not below a number."""
     return 1 << (number - 1).bit_length()
 
 

@@ -1,13 +1,13 @@
-"""Aggregates that merge serialised integer-tuple sketches: how many keys they hold, and what the keys' numbers are.
+"""Aggregates that merge serialised integer-tuple sketches: the number of keys, and sums and means of their numbers.
 
     DISTINCTCOUNTTUPLESKETCH(sketch [, lgK = 14])                 the number of keys
     DISTINCTCOUNTRAWINTEGERSUMTUPLESKETCH(sketch [, lgK = 14])    the sketch itself, in BASE64
     SUMVALUESINTEGERSUMTUPLESKETCH(sketch [, lgK = 14])           the sum of all keys' numbers
     AVGVALUEINTEGERSUMTUPLESKETCH(sketch [, lgK = 14])            the mean of the keys' numbers
 
-In place of lgK may stand 'nominalEntries=16384;accumulatorThreshold=2', of which the first is rounded up to a power of two.
-Numbers of one key are added. Empty: 0. Sketches are built by toIntegerSumTupleSketch; the format is told in
-`gamay.functions.sketch.compact`.
+Instead of lgK, 'nominalEntries=16384;accumulatorThreshold=2' may be given; nominalEntries is rounded up to a power of
+two. Numbers of equal keys are added. Empty: 0. toIntegerSumTupleSketch builds sketches; `gamay.functions.sketch.compact`
+documents the format.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ LG_K = Number(14, 4, 24)
 
 @dataclass(frozen=True, slots=True)
 class TupleSketch(KeepsState):
-    """The partial is `Entries` with numbers."""
+    """An aggregate of integer-tuple sketches. The partial is `Entries` with numbers."""
 
     k: int
     result: Callable[[Entries], Vector]

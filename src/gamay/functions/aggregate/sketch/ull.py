@@ -2,7 +2,7 @@
 
     DISTINCTCOUNTULL(x [, p = 12])
 
-The format is told in `gamay.functions.sketch.ull`.
+`gamay.functions.sketch.ull` documents the format.
 """
 
 from collections.abc import Sequence

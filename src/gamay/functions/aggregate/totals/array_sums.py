@@ -1,4 +1,4 @@
-"""SUMARRAYLONG and SUMARRAYDOUBLE: the arrays of each group added element by element, the shorter ones filled with 0.
+"""SUMARRAYLONG and SUMARRAYDOUBLE: element-wise sums of the arrays of each group, shorter ones padded with 0.
 
 Empty: an empty array. A sum that does not fit a LONG is an error.
 """
@@ -22,7 +22,7 @@ from gamay.model.types import DataType
 
 @dataclass(slots=True, eq=False)
 class ArraySums:
-    """sums: int64 (may have wrapped) or float64 [num_groups, width]; near: the same as float64; lengths: of each group."""
+    """Element-wise sums: int64 (may have wrapped) or float64 [num_groups, width]; near: in float64; lengths: of groups."""
 
     sums: Array
     near: Array
@@ -33,7 +33,7 @@ class ArraySums:
         return ArraySums(np.zeros((num_groups, width), dtype), np.zeros((num_groups, width)), np.zeros(num_groups, np.int64))
 
     def resized(self, num_groups: int, width: int) -> "ArraySums":
-        """Return the sums with room for more groups and elements."""
+        """Return the sums, enlarged for more groups and elements."""
         grown = ArraySums.empty(self.sums.dtype, num_groups, max(width, self.sums.shape[1]))
         rows, columns = self.sums.shape
         grown.sums[:rows, :columns] = self.sums
@@ -42,7 +42,7 @@ class ArraySums:
         return grown
 
     def add(self, groups: Array, other: "ArraySums") -> None:
-        """Add the sums of other groups, of which row i belongs to groups[i]; there must be room."""
+        """Add the sums of other groups: row i is added to groups[i], which must be in range."""
         width = other.sums.shape[1]
         np.add.at(self.sums, (groups[:, None], np.arange(width)), other.sums)
         np.add.at(self.near, (groups[:, None], np.arange(width)), other.near)
@@ -51,7 +51,7 @@ class ArraySums:
 
 @dataclass(frozen=True, slots=True)
 class ArraySum:
-    """Aggregate that adds lists element by element. element_type: LONG or DOUBLE."""
+    """Aggregate that adds arrays element-wise. element_type: LONG or DOUBLE."""
 
     element_type: DataType
 
@@ -101,7 +101,7 @@ class ArraySum:
 
     def finish(self, partial: ArraySums) -> Vector:
         inside = np.arange(partial.sums.shape[1]) < partial.lengths[:, None]
-        # a wrapped sum is off by 2^64 at least, so it is far from its double
+        # a wrapped sum is off by at least 2^64, so it is far from its double
         if self.element_type is DataType.LONG and np.any(np.abs(partial.near - partial.sums) > 2.0**63):
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION, "Aggregate 'sumArrayLong': a sum does not fit a LONG; use sumArrayDouble"

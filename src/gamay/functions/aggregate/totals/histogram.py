@@ -1,8 +1,8 @@
-"""HISTOGRAM: how many values fall in each bin, as a DOUBLE_ARRAY.
+"""HISTOGRAM: the number of values in each bin, as a DOUBLE_ARRAY.
 
-`HISTOGRAM(x, ARRAY[e0, e1, ..., ek])` has the bins [e0, e1), [e1, e2), ... and, at last, [ek-1, ek] with both edges;
-`HISTOGRAM(x, low, high, n)` has n bins of one width. What lies outside is left out, NaN too. Edges may be 'Infinity' and
-'-Infinity'. Empty: all 0.
+`HISTOGRAM(x, ARRAY[e0, e1, ..., ek])` has the bins [e0, e1), [e1, e2), ... and finally [ek-1, ek] with both edges;
+`HISTOGRAM(x, low, high, n)` has n bins of equal width. Values outside and NaN are not counted. Edges may be 'Infinity'
+and '-Infinity'. Empty: all 0.
 """
 
 import math
@@ -29,7 +29,7 @@ _BINS_MAX = 1 << 16
 
 
 class HistogramState:
-    """counts: int64 [num_groups, number of bins]."""
+    """Counts of values per bin: int64 [num_groups, number of bins]."""
 
     def __init__(self, edges: Array, per_width: float, num_groups: int) -> None:
         self.counts = np.zeros((num_groups, len(edges) - 1), np.int64)
@@ -69,7 +69,7 @@ class HistogramState:
 
 @dataclass(frozen=True, slots=True)
 class Histogram(KeepsState):
-    """The partial is the counts: int64 [num_groups, number of bins]."""
+    """The HISTOGRAM aggregate. The partial is the counts: int64 [num_groups, number of bins]."""
 
     edges: tuple[float, ...]
     per_width: float
@@ -117,13 +117,13 @@ def _constant(call: Call, argument: Expression) -> float:
     except ValueError:
         number = math.nan
     if math.isnan(number):
-        raise _invalid(call, f"Edges of '{call.name}' are numbers")
+        raise _invalid(call, f"Edges of '{call.name}' must be numbers")
     return number
 
 
 def _bind(call: Call, arg_types: Sequence[ValueType]) -> Histogram:
     if len(call.args) not in (2, 4):
-        raise _invalid(call, f"Aggregate '{call.name}' takes 2 or 4 arguments, {len(call.args)} are given")
+        raise _invalid(call, f"Aggregate '{call.name}' takes 2 or 4 arguments, not {len(call.args)}")
     require_number(call, arg_types, 3)
     if len(call.args) == 2:
         array = call.args[1]
@@ -131,7 +131,7 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> Histogram:
             raise _invalid(call, f"The second of two arguments of '{call.name}' is an array of edges")
         edges = tuple(_constant(call, edge) for edge in array.args)
         if len(edges) < 2 or any(left >= right for left, right in pairwise(edges)):
-            raise _invalid(call, f"'{call.name}' needs two edges or more, each above the one before")
+            raise _invalid(call, f"'{call.name}' needs at least two edges in ascending order")
         if len(edges) > _BINS_MAX:
             raise _invalid(call, f"'{call.name}' has {_BINS_MAX} bins at most")
         return Histogram(edges, 0.0)

@@ -1,10 +1,10 @@
 """VARPOP, VARSAMP, STDDEVPOP, STDDEVSAMP, SKEWNESS, KURTOSIS, FOURTHMOMENT, COVARPOP and COVARSAMP.
 
-All are computed from deviations from the mean, so large means cost no digits. SKEWNESS and KURTOSIS are the sample versions
-(adjusted Fisher-Pearson; excess kurtosis). Empty, or a sample of one: -Infinity; SKEWNESS of less than three and KURTOSIS of
-less than four values are NaN, both are 0 where the variance is below 1e-19. FOURTHMOMENT is the state itself, as hexadecimal
-text of the count (a LONG), the mean and the sums of the second, third and fourth power of the deviations (DOUBLEs), in the
-order of bytes that Java writes.
+All are computed from deviations from the mean, so that large means cost no precision. SKEWNESS and KURTOSIS are the
+sample versions (adjusted Fisher-Pearson; excess kurtosis). Empty, or a sample of one: -Infinity; SKEWNESS of less than
+three and KURTOSIS of less than four values are NaN, both are 0 if the variance is below 1e-19. FOURTHMOMENT is the state
+itself, as hexadecimal text of the count (a LONG), the mean and the sums of the second, third and fourth power of the
+deviations (DOUBLEs), big-endian.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,10 +39,10 @@ from gamay.kernels.tuning import TALLY_CELLS_MAX
 from gamay.model.types import DataType
 
 _VARIANCE_MIN = 1e-19
-_CHUNK_ROWS = 1 << 16  # both passes find the values in the cache
-# groups from which passes over all of them for each chunk cost more than distances from a value that is not the mean
+_CHUNK_ROWS = 1 << 16  # small enough for both passes to find the values in the cache
+# from this number of groups, a pass over all of them per chunk costs more than shifted sums, which need only one pass
 _PASSED_GROUPS = 1 << 12
-_SQUARES, _POWERS = 3, 5  # cells of a group
+_SQUARES, _POWERS = 3, 5  # the number of cells of a group
 _COMOMENTS = 4
 
 
@@ -90,7 +90,7 @@ class MomentsState:
         merge_moments(np.arange(len(part), dtype=np.int32), part, self.moments())
 
     def moments(self) -> Array:
-        """Return the moments of everything that was added."""
+        """Return the moments of all rows added."""
         self._flush_tally()
         self._flush_shifted()
         self._dictionary = None
@@ -215,7 +215,7 @@ def _doubles(operand: Operand, num_rows: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class OfMoments(KeepsState):
-    """An aggregate that is computed from moments or comoments. The partial is their rows, one for each group."""
+    """An aggregate computed from moments or comoments. The partial is an array with a row for each group."""
 
     width: int
     result: Callable[[Array], Any]
@@ -260,7 +260,7 @@ class OfMoments(KeepsState):
 
 
 def _spread(column: int, sample: bool) -> Callable[[Array], Array]:
-    """Return what divides a sum of squares or products by the number of values; by one less for samples."""
+    """Return a function that divides a sum of squares or products by the number of values, or by one less for samples."""
 
     def result(cells: Array) -> Array:
         divisor = cells[:, 0] - sample

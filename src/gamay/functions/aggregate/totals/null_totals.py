@@ -1,4 +1,4 @@
-"""Totals of the rows that are not null, without cutting the others out: they go to spare groups behind the real ones."""
+"""Totals of the rows that are not null, without copying them: null rows are assigned to spare groups after the real ones."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ _ADDING = Needs.COUNT | Needs.SUM
 
 
 class NullableTotals:
-    """Totals of single values of one type. Rows are counted in any case, which tells what groups have had one."""
+    """Totals of single values of one type. Rows are always counted, so that groups without rows are known."""
 
     def __init__(self, needs: Needs, data_type: DataType | None, num_groups: int) -> None:
         self._num_groups = num_groups
@@ -28,7 +28,7 @@ class NullableTotals:
         self._num_groups = num_groups
 
     def update(self, groups: GroupIds | None, operand: Operand | None, nulls: Array | None, num_rows: int) -> None:
-        """Add a batch; `operand` is None when rows are only counted, `nulls` (bool) tells which rows are left out."""
+        """Add a batch; `operand`: None if rows are only counted; `nulls` (bool): the rows to skip."""
         if nulls is None:
             self._totals.update(groups, operand, num_rows)
         elif groups is None:
@@ -40,19 +40,21 @@ class NullableTotals:
     def receive(self, groups: GroupIds | None, nulls: Array | None) -> tuple[Totals, GroupIds | None]:
         """Return the totals that a kernel adds values of DOUBLE to, and the groups of the rows there.
 
-        Without groups no row goes to a spare one, for NaN would be passed over: the kernel leaves out nulls itself.
+        Without groups no row is assigned to a spare one, as NaN would be skipped: the kernel itself skips nulls.
         """
         return self._totals, groups if groups is None or nulls is None else self._without(groups, nulls)
 
     def _without(self, groups: GroupIds, nulls: Array) -> GroupIds:
-        """Return the groups with a spare one where there is a null."""
+        """Return the groups, with a spare one for null rows."""
         chosen = np.empty(len(nulls), np.min_scalar_type(self._num_groups + SPARE_GROUPS))
         mask_groups(unsigned(groups), np.logical_not(nulls).view(np.uint8), self._num_groups, chosen)
         return chosen
 
     def update_kept(self, mask: Array, kept: int, nulls: Array | None, operand: Operand | None) -> None:
-        """Add those rows of a batch of single values whose `mask` (uint8) is 1, not 0, and that are not null, to the only
-        group. kept: how many ones the mask has. Only where nothing but COUNT and SUM is needed."""
+        """Add those rows of a batch of single values that are not null, and whose `mask` (uint8) is 1, to the only group.
+
+        kept: the number of ones in the mask. Only if nothing but COUNT and SUM is needed.
+        """
         if nulls is not None:
             mask = mask & np.logical_not(nulls).view(np.uint8)
             kept = int(np.count_nonzero(mask))

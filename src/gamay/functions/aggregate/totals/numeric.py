@@ -1,6 +1,6 @@
-"""COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE with their twins over multi-value columns, BOOLAND and BOOLOR.
+"""COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE with their variants for multi-value columns, BOOLAND and BOOLOR.
 
-Without groups a NaN makes MIN and MAX NaN; within groups it is passed over. Empty: COUNT and SUM 0, MIN +Infinity, MAX, AVG
+Without groups a NaN makes MIN and MAX NaN; within groups it is skipped. Empty: COUNT and SUM 0, MIN +Infinity, MAX, AVG
 and MINMAXRANGE -Infinity, BOOLAND true, BOOLOR false.
 """
 
@@ -45,13 +45,13 @@ def _high(partial: TotalsPartial) -> Array | None:
 
 def _average(partial: TotalsPartial) -> Array:
     counts, sums = _required(partial.counts), _required(partial.sums)
-    if len(counts) == 1 and counts.item():  # without the many steps that arrays take
+    if len(counts) == 1 and counts.item():  # avoids the overhead of array operations
         return np.array([float(sums.item()) / counts.item()])
     return np.where(counts > 0, sums / np.maximum(counts, 1), -np.inf)
 
 
 def _range(partial: TotalsPartial) -> Array:
-    with np.errstate(invalid="ignore"):  # infinity minus itself is NaN, as it should be
+    with np.errstate(invalid="ignore"):  # infinity minus itself is NaN, as intended
         return _required(partial.highs) - _required(partial.lows)
 
 
@@ -72,10 +72,10 @@ _OF_DOUBLES = _traits(DataType.DOUBLE)
 
 @dataclass(frozen=True, slots=True)
 class Numeric(KeepsState):
-    """An aggregate that is computed from totals.
+    """An aggregate computed from totals.
 
-    needs: what it is computed from; several `Numeric` of one argument may share a `Totals` with the union of their needs.
-    argument_type: None when rows are counted whatever they hold. is_multi_value: the argument is lists.
+    needs: the totals required; several `Numeric` of one argument may share a `Totals` with the union of their needs.
+    argument_type: None if rows are counted regardless of values. is_multi_value: the argument is lists.
     """
 
     name: str
@@ -95,12 +95,12 @@ class Numeric(KeepsState):
         return state.partial(self.needs)
 
     def only(self, partial: TotalsPartial) -> TotalsPartial:
-        """Return what this aggregate needs of totals that hold that and perhaps more."""
+        """Return the totals that this aggregate needs, from totals that may hold more."""
         return TotalsPartial(*[f if is_kept else None for is_kept, f in zip(self.keeps, _fields(partial), strict=True)])
 
     @property
     def keeps(self) -> tuple[bool, ...]:
-        """Whether a partial has counts, sums, lows and highs."""
+        """Whether a partial has counts, sums, lows and highs, in that order."""
         return _kept(self.needs)
 
     def select(self, partial: TotalsPartial, groups: Array) -> TotalsPartial:
@@ -109,7 +109,7 @@ class Numeric(KeepsState):
     def merge(self, partials: Sequence[TotalsPartial], maps: Sequence[GroupIds], num_groups: int) -> TotalsPartial:
         if not partials:
             return self.seal(self.allocate(num_groups))
-        kept = partials[0]  # all of them hold what is needed, and nothing else
+        kept = partials[0]  # all hold exactly what is needed
         counts = sums = lows = highs = None
         if kept.counts is not None:
             counts = _merged_sums([partial.counts for partial in partials], maps, num_groups, np.int64)
@@ -140,7 +140,7 @@ class Numeric(KeepsState):
 
 @cache
 def _kept(needs: Needs) -> tuple[bool, ...]:
-    """Return for each field of a partial whether it is kept; asking a flag for its members takes longer than sending one."""
+    """Return whether each field of a partial is kept; cached, as iterating over a Flag costs more than sending one."""
     return tuple([need in needs for need in Needs])
 
 
@@ -155,10 +155,10 @@ def _required(field: Array | None) -> Array:
 
 
 def _merged_sums(fields: Sequence[Array | None], maps: Sequence[GroupIds], num_groups: int, dtype: Any) -> Array:
-    """Add up; integers stay integers while no group's sum can be beyond them."""
+    """Return the sums of groups; integers stay exact while no group's sum can overflow."""
     given = [_required(field) for field in fields]
     if num_groups == 1 and all(len(field) == 1 for field in given):
-        total = sum([field.item() for field in given])  # exact for integers: those of Python have no end
+        total = sum([field.item() for field in given])  # exact for integers, which do not overflow in Python
         whole = isinstance(total, int) and abs(total) <= _EXACT_SUM_MAX
         return np.array([total], dtype if whole else np.float64)
     exact = all(field.dtype == np.int64 for field in given)
@@ -171,7 +171,7 @@ def _merged_sums(fields: Sequence[Array | None], maps: Sequence[GroupIds], num_g
 
 
 def _merged_bounds(fields: Sequence[Array | None], maps: Sequence[GroupIds], lows: Array, highs: Array) -> Array:
-    """Lower `lows` or raise `highs`, whichever is not empty. A NaN, which only comes without groups, stays."""
+    """Lower `lows` or raise `highs`, whichever is not empty. NaN, which occurs only without groups, is kept."""
     merged = lows if len(lows) else highs
     for bounds, groups in zip(fields, maps, strict=True):
         bound_values(unsigned(groups), _required(bounds), lows, highs)
@@ -193,20 +193,20 @@ _FUNCTIONS: dict[str, tuple[Needs, Callable[[TotalsPartial], Array | None]]] = {
 
 
 def require_arguments(call: Call, least: int, most: int, example: str = "") -> None:
-    """Raise QueryError when a call has too few or too many arguments, constants included. example: a call that is right."""
+    """Raise QueryError if a call has too few or too many arguments, constants included. example: a valid call."""
     if not least <= len(call.args) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Aggregate '{call.name}' takes {wanted} argument{'' if most == 1 else 's'}, {len(call.args)} are given"
+            f"Aggregate '{call.name}' takes {wanted} argument{'' if most == 1 else 's'}, not {len(call.args)}"
             f"{example and f'; write {example}'}",
         )
 
 
 def require_one_argument(call: Call, arg_types: Sequence[ValueType], parameters: int = 0) -> ValueType:
-    """Return the type of the only per-row argument, behind which stand constants, `parameters` at most.
+    """Return the type of the only per-row argument, which at most `parameters` constants follow.
 
-    Raises QueryError for other numbers of arguments, and for parameters that are no constants.
+    Raises QueryError for any other number of arguments, and for parameters that are not constants.
     """
     require_arguments(call, 1, 1 + parameters)
     if isinstance(call.args[0], Star):
@@ -215,7 +215,7 @@ def require_one_argument(call: Call, arg_types: Sequence[ValueType], parameters:
         varying = next(arg for arg in call.args[1:] if not isinstance(arg, Literal))
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"The arguments of '{call.name}' behind the first are constants, {to_text(varying)} is none",
+            f"The arguments of '{call.name}' after the first must be constants, {to_text(varying)} is not",
         )
     return arg_types[0]
 
@@ -223,7 +223,7 @@ def require_one_argument(call: Call, arg_types: Sequence[ValueType], parameters:
 def require_number(call: Call, arg_types: Sequence[ValueType], parameters: int = 0) -> DataType:
     """Return the type of the only per-row argument, which must be a number, BOOLEAN or TIMESTAMP; raises QueryError.
 
-    parameters: how many constants may stand behind it.
+    parameters: the maximum number of constants that follow it.
     """
     data_type, _ = require_one_argument(call, arg_types, parameters)
     require_number_at(call, 0, data_type)
@@ -264,7 +264,7 @@ def _bind(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
 def _bind_count(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
     if len(call.args) != 1:
         raise QueryError(
-            ErrorCode.QUERY_VALIDATION, f"Aggregate 'count' takes * or one expression, {len(call.args)} are given"
+            ErrorCode.QUERY_VALIDATION, f"Aggregate 'count' takes * or one expression, not {len(call.args)} arguments"
         )
     return COUNT_ROWS
 
@@ -279,7 +279,7 @@ def _bind_truth(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
     if data_type is not DataType.BOOLEAN:
         raise QueryError(
             ErrorCode.QUERY_VALIDATION,
-            f"Aggregate '{call.name}' needs BOOLEAN, its argument is {data_type.value}; CAST(x AS BOOLEAN) makes one of it",
+            f"Aggregate '{call.name}' needs BOOLEAN, its argument is {data_type.value}; write CAST(x AS BOOLEAN)",
         )
     needs, result = (Needs.LOW, _all_true) if call.name == "booland" else (Needs.HIGH, _any_true)
     return Numeric(call.name, needs, result, data_type, is_multi_value, _traits(DataType.BOOLEAN))
@@ -287,7 +287,7 @@ def _bind_truth(call: Call, arg_types: Sequence[ValueType]) -> Numeric:
 
 COUNT_ROWS = Numeric("count", Needs.COUNT, _count, None, traits=_traits(DataType.LONG, "rows"))
 
-# Without null handling COUNT(x) is COUNT(*): x is not even read.
+# Without null handling COUNT(x) is COUNT(*): x is not evaluated.
 register_aggregate(["count"], _bind_count, arguments=lambda call: ())
 register_aggregate(["countMV"], _bind_count_values)
 register_aggregate(

@@ -1,7 +1,7 @@
-"""Count and sum of each group in one number, so that a row costs one addition to memory instead of two.
+"""Count and sum of each group packed into one integer, so that a row costs one memory update instead of two.
 
-A cell holds the count in its upper 24 bits and the sum, of how far values lie above the least, in its lower 40. Before
-either could run over, the cells are taken apart and added up elsewhere.
+A cell holds the count in its upper 24 bits, and in its lower 40 the sum of the values' differences from the least. Before
+either could overflow, the cells are unpacked and added to the totals.
 """
 
 import numpy as np
@@ -14,13 +14,13 @@ from gamay.kernels.tuning import PACKED_GROUPS_MAX
 _SUM_BITS = 40
 _SUM_MASK = (1 << _SUM_BITS) - 1
 _ROWS_MAX = 1 << 22
-_SPAN_MAX = 1 << 17  # so many rows of it stay below 1 << 40
+_SPAN_MAX = 1 << 17  # _ROWS_MAX rows of this span stay below 1 << 40
 
 
 class Packed:
-    """Counts and sums of groups, of the values of one dictionary; lanes: see `gamay.kernels.group.aggregation`.
+    """Counts and sums of groups, for the values of one dictionary; lanes: see `gamay.kernels.group.aggregation`.
 
-    rows: how many have been added since the cells were last taken.
+    rows: the number of rows added since the cells were last taken.
     """
 
     def __init__(self, words: Array, least: int, num_groups: int, lanes: int) -> None:
@@ -33,7 +33,7 @@ class Packed:
 
     @staticmethod
     def of(lookup: Lookup, num_groups: int, lanes: int) -> "Packed | None":
-        """Return empty totals; None unless the values are integers close to each other, and the groups not too many."""
+        """Return empty totals; None unless the values are integers of a small range, and the groups few enough."""
         values = lookup.values
         if values.dtype != np.int64 or len(values) == 0 or num_groups > PACKED_GROUPS_MAX:
             return None
@@ -43,16 +43,16 @@ class Packed:
         return Packed(values - least + (1 << _SUM_BITS), least, num_groups, lanes)
 
     def has_room(self, rows: int) -> bool:
-        """Whether so many rows can be added before the cells must be taken."""
+        """Whether this many rows can be added before the cells must be taken."""
         return self.rows + rows <= _ROWS_MAX
 
     def add(self, groups: Array, ids: Array) -> None:
-        """Count and sum rows; there must be room for them."""
+        """Count and sum rows; `has_room` must hold for them."""
         add_coded(groups, ids, self._words, self._cells, self._stride)
         self.rows += len(ids)
 
     def take(self) -> Array:
-        """Return counts and sums, int64 [num_groups, 2], and begin again at zero."""
+        """Return counts and sums, int64 [num_groups, 2], and reset them to zero."""
         lanes = self._cells.reshape(self._lanes, -1)
         counts = (lanes >> _SUM_BITS).sum(axis=0)
         sums = (lanes & _SUM_MASK).sum(axis=0) + counts * self._least

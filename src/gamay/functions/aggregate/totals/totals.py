@@ -1,4 +1,4 @@
-"""Running totals of numbers: what COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE are made of.
+"""Running totals of numbers: the basis of COUNT, SUM, MIN, MAX, AVG and MINMAXRANGE.
 
 Aggregates over one argument can share one `Totals`, which then reads each row once for all of them.
 """
@@ -32,15 +32,15 @@ from gamay.kernels.group.programs import ADD, COUNT_ADD, FRAMES, LOWER, RAISE, R
 from gamay.kernels.tuning import FRAME_ROWS, LANED_GROUPS_MAX, LANES, PACKED_ROWS_PER_GROUP
 from gamay.model.types import DataType
 
-# Integers are summed exactly as long as this cannot be passed; then the sums go on as doubles.
+# Integers are summed exactly until this bound could be exceeded; from then on the sums are doubles.
 _EXACT_SUM_MAX = 1 << 62
 _NOTHING = np.empty(0)
-# a dictionary with more entries than that for each row costs more to look up than the rows to decode
+# above this ratio of entries to rows, looking up the dictionary costs more than decoding the rows
 _ENTRIES_PER_ROW = 16
 
 
 class Needs(Flag):
-    """What is kept for each group."""
+    """The totals kept for each group."""
 
     COUNT = 1
     SUM = 2
@@ -50,15 +50,15 @@ class Needs(Flag):
     __hash__ = object.__hash__
 
 
-# what each combination asks for, in the order of the kinds: asking a Flag takes a call of Python
+# the members of each combination, in the order of the kinds: testing a Flag takes a Python call
 _ASKED = {Needs(bits): tuple(bool(bits & kind.value) for kind in Needs) for bits in range(16)}
 
 
-@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and that would take five times as long
+@dataclass(slots=True, eq=False)  # not frozen: small queries make several, and freezing takes five times as long
 class TotalsPartial:
-    """Arrays of one entry for each group; None for what is not kept.
+    """The totals of groups, as arrays with an entry for each group; None for those not kept.
 
-    counts: int64. sums: int64 while exact, else float64. lows, highs: float64, +inf and -inf where there was no row.
+    counts: int64. sums: int64 while exact, else float64. lows, highs: float64, +inf and -inf for groups without rows.
     """
 
     counts: Array | None
@@ -73,7 +73,7 @@ def unsigned(groups: GroupIds) -> GroupIds:
 
 
 def flatten(groups: GroupIds | None, operand: Operand, num_rows: int) -> tuple[GroupIds | None, Vector | EncodedVector]:
-    """Return single values, and the group of each: lists are taken apart, a constant is repeated."""
+    """Return single values, and the group of each: lists are flattened, a constant is repeated."""
     if isinstance(operand, Scalar):
         return groups, Vector(operand.type, repeat(operand, num_rows))
     if operand.offsets is None:
@@ -90,7 +90,7 @@ def flatten(groups: GroupIds | None, operand: Operand, num_rows: int) -> tuple[G
 
 
 def mask_of(operand: Operand, num_rows: int) -> Array:
-    """Return the rows for which a condition holds, bool [num_rows]; not those where it is null."""
+    """Return the rows for which a condition is true, bool [num_rows]; false where it is null."""
     if isinstance(operand, Scalar):
         return np.full(num_rows, operand.value is not None and bool(operand.value))
     vector = operand.decode() if isinstance(operand, EncodedVector) else operand
@@ -99,7 +99,7 @@ def mask_of(operand: Operand, num_rows: int) -> Array:
 
 
 def repeat(scalar: Scalar, count: int) -> Values:
-    """Return a constant `count` times, as the values of its type; for None what expressions have in place of null."""
+    """Return a constant repeated `count` times, as values of its type; None becomes the type's placeholder for null."""
     value = placeholder(scalar.type) if scalar.value is None else scalar.value
     if scalar.type.is_text or scalar.type.is_binary:
         return pa.repeat(pa.scalar(value, pa.string() if scalar.type.is_text else pa.binary()), count)
@@ -112,7 +112,7 @@ def repeat(scalar: Scalar, count: int) -> Values:
 
 
 def whole_total(operand: Vector | EncodedVector) -> int | None:
-    """Return the sum of few single whole numbers, as `Totals` has it without groups; None where that may pass 64 bits."""
+    """Return the sum of few single integers, as `Totals` computes it without groups; None if it may exceed 64 bits."""
     if isinstance(operand, EncodedVector):
         ids = operand.ids
         if len(ids) * _ENTRIES_PER_ROW >= len(operand.dictionary):
@@ -126,7 +126,7 @@ def whole_total(operand: Vector | EncodedVector) -> int | None:
 
 
 class Totals:
-    """Counts, sums and bounds of groups, of values of one type."""
+    """Counts, sums and bounds of groups, for values of one type."""
 
     def __init__(self, needs: Needs, data_type: DataType | None, num_groups: int) -> None:
         self.needs = needs
@@ -134,7 +134,7 @@ class Totals:
         self._counts, self._sums, has_lows, has_highs = _ASKED[needs]
         self._integers = data_type in INTEGERS
         self._exact = self._integers
-        self._magnitude = 0  # no sum can be larger
+        self._magnitude = 0  # an upper bound of any sum
         self._lookup: Lookup | None = None
         self._packed: Packed | None = None
         self._packed_of: Lookup | None = None
@@ -161,7 +161,7 @@ class Totals:
         self.num_groups = num_groups
 
     def update(self, groups: GroupIds | None, operand: Operand | None, num_rows: int) -> None:
-        """Add a batch; `operand` is None when rows are only counted."""
+        """Add a batch; `operand`: None if rows are only counted."""
         if groups is not None:
             groups = unsigned(groups)
         if operand is None:
@@ -183,7 +183,7 @@ class Totals:
     def update_kept(self, mask: Array, kept: int, operand: Operand | None) -> None:
         """Add those rows of a batch of single values whose `mask` (uint8) is 1, not 0, to the only group.
 
-        kept: how many these are. Only where nothing but COUNT and SUM is needed.
+        kept: the number of ones. Only if nothing but COUNT and SUM is needed.
         """
         if operand is None or not self._sums:
             self._add_to_one(kept, 0)
@@ -202,14 +202,14 @@ class Totals:
         self._add_to_one(kept, total_values_kept(values, mask, self._cells.dtype.type(0)))
 
     def receive(self) -> tuple[Array, int, Array, Array]:
-        """Return cells, how many are from lane to lane, lows and highs, for a kernel that adds values of DOUBLE itself.
+        """Return cells, the stride between lanes, lows and highs, for a kernel that adds values of DOUBLE itself.
 
-        Bounds that are not kept are empty. The arrays are the state's own until it grows.
+        Bounds that are not kept are empty. The arrays belong to the state, and are valid until it grows.
         """
         return self._cells, self._stride, self._lows, self._highs
 
     def forget(self, first: int, last: int) -> None:
-        """Empty the groups [first, last)."""
+        """Reset the groups [first, last)."""
         folded = self._folded().copy()
         folded[first:last] = 0
         self._cells, self._lanes = folded.reshape(-1), 1
@@ -238,7 +238,7 @@ class Totals:
         )
 
     def _folded(self) -> Array:
-        """The cells of all lanes together: [num_groups, width]."""
+        """Return the sums of the cells of all lanes: [num_groups, width]."""
         self._unpack()
         if self._lanes == 1:
             return self._cells.reshape(self.num_groups, self._width)
@@ -283,12 +283,12 @@ class Totals:
         return self._packed
 
     def _unpack(self) -> None:
-        """Move what is packed to the cells."""
+        """Add the packed totals to the cells."""
         if self._packed is not None and self._packed.rows:
             self._cells.reshape(self._lanes, self.num_groups, 2)[0] += self._packed.take()
 
     def _look_up(self, dictionary: Vector, count: int) -> Lookup:
-        """Return the values of a dictionary's ids, in the type of the sums once `count` of them are added."""
+        """Return the values of a dictionary's ids, in the dtype that the sums have once `count` of them are added."""
         if self._lookup is None or dictionary.values is not self._lookup.dictionary:
             self._lookup = Lookup.of(dictionary)
         if self._sums:
@@ -315,7 +315,7 @@ class Totals:
             bound_values(groups, values, self._lows, self._highs)
 
     def _update_framed(self, groups: GroupIds | None, values: FramedVector) -> None:
-        """Add values in a frame; where each has to be looked at, they are decoded while they are in the cache."""
+        """Add values in a frame; if each must be visited, they are decoded in parts that fit the cache."""
         bounds = len(self._lows) or len(self._highs)
         if groups is not None and values.is_plain_double:
             self._run_framed(groups, values.frame)
@@ -331,7 +331,7 @@ class Totals:
             self._bound_one(values.frame.least, values.frame.greatest)
 
     def _run_framed(self, groups: GroupIds, frame: Frame) -> None:
-        """Add decimals to groups: one call decodes some of them at a time, and adds them."""
+        """Add decimals to groups: one kernel call decodes and adds them, some at a time."""
         if self._counts and not self._sums:
             self._count(groups, len(frame))
         register, groups = np.empty(REGISTER_ROWS), np.ascontiguousarray(groups)
@@ -375,7 +375,7 @@ class Totals:
             self._cells[0] += count
 
     def _bound_one(self, low: Any, high: Any) -> None:
-        """Without groups a NaN is kept, as Pinot does; `minimum` and `maximum` let it through."""
+        """Update the bounds of the only group, where NaN is kept, as in Pinot: `minimum` and `maximum` propagate it."""
         if len(self._lows):
             self._lows[0] = np.minimum(self._lows[0], low())
         if len(self._highs):
@@ -388,7 +388,7 @@ class Totals:
 
     def _watch_values(self, values: Array) -> None:
         if self._integers:
-            # The bound of a type is known; only 64-bit values are worth looking at.
+            # only 64-bit values need to be scanned; the bound of smaller types is known
             self._watch_magnitude(largest_magnitude(values) if values.dtype.itemsize == 8 else 1 << 31, len(values))
 
     def _give_up_exactness(self) -> None:

@@ -1,1 +1,1 @@
-"""Functions of multi-value arguments, vectors among them."""
+"""Functions of multi-value arguments, including vectors."""

@@ -39,7 +39,7 @@ def per_row(function: "np.ufunc", values: Any, offsets: Any, empty: Any) -> Any:
         return np.full(len(offsets) - 1, empty, dtype=values.dtype)
     filled = np.flatnonzero(np.diff(offsets) > 0)
     result = np.full(len(offsets) - 1, empty, dtype=values.dtype)
-    # reduceat needs starts that lie inside and rows that are not empty; the ends then are the next starts
+    # reduceat needs starts within the array and non-empty rows; the ends are then the next starts
     if len(filled):
         result[filled] = function.reduceat(values, np.asarray(offsets)[:-1][filled])
     return result
@@ -56,10 +56,10 @@ def array_sum(vector: Vector) -> Any:
 
 
 def _whole_sums(name: str, vector: Vector) -> Any:
-    """Return the sum of each row in the type of the elements; raises QueryError where it does not fit."""
+    """Return the sum of each row in the type of the elements; raises QueryError if it overflows."""
     sums = per_row(np.add, vector.values.astype(np.int64), vector.offsets, 0)
     limits = np.iinfo(vector.values.dtype)
-    if vector.type is LONG:  # one that has wrapped is far away from the rounded one
+    if vector.type is LONG:  # a wrapped sum is far from the floating-point one
         is_beyond = np.abs(per_row(np.add, vector.values.astype(np.float64), vector.offsets, 0) - sums) > limits.max
     else:
         is_beyond = (sums < limits.min) | (sums > limits.max)
@@ -111,7 +111,7 @@ scalar("arrayMax", params=(lists(None),), returns=_element)(_extreme(np.maximum,
 
 
 def ranked(vector: Vector) -> tuple[Any, Values]:
-    """Return for each value its position among the distinct ones, int64, and these in ascending order."""
+    """Return the rank of each value among the distinct ones, int64, and these in ascending order."""
     codes, entries = distinct(Vector(vector.type, vector.values))
     if isinstance(entries.values, np.ndarray):
         order = np.argsort(entries.values, kind="stable")
@@ -123,14 +123,14 @@ def ranked(vector: Vector) -> tuple[Any, Values]:
 
 
 def select_values(vector: Vector, kept: Any) -> Vector:
-    """Return the lists with only those values for which `kept` is true."""
+    """Return the lists restricted to the values for which `kept` is true."""
     assert vector.offsets is not None
     before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)
     return Vector(vector.type, take(vector.values, np.flatnonzero(kept)), before[vector.offsets], vector.nulls)
 
 
 def select_where(operand: Operand, num_rows: int, test: Callable[[Vector], Any]) -> Operand:
-    """Return the lists with only the values that fit; `test` gets single values, of a dictionary where there is one."""
+    """Return the lists restricted to values that pass `test`, which is applied to dictionary entries if there are any."""
     if isinstance(operand, EncodedVector) and operand.offsets is not None and len(operand.dictionary) <= len(operand.ids):
         kept = test(operand.dictionary)[operand.ids]
         before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)
@@ -163,7 +163,7 @@ register_scalar(
 
 def _element_at(data_type: DataType) -> Callable[[Vector, int], Vector]:
     def compute(vector: Vector, position: int) -> Vector:
-        """From 1; a row that has no such element gets 0 or an empty text."""
+        """Return the element at a position from 1; 0 or an empty text for rows without it."""
         lengths = _lengths(vector)
         inside = (position >= 1) & (lengths >= position)
         padded = concat([vector.values, array_of(["" if data_type is STRING else 0], data_type)])
@@ -188,7 +188,7 @@ for _suffix, _type in (("Int", INT), ("Long", LONG), ("String", STRING)):
 
 
 def _index_of(vector: Vector, wanted: Any) -> Any:
-    """From 0; -1 when no element is the wanted one."""
+    """Return the first position of the wanted element, from 0; -1 if there is none."""
     fits = is_in(vector, [Scalar(wanted, vector.type)])
     assert vector.offsets is not None
     place = np.arange(len(fits)) - np.repeat(vector.offsets[:-1], _lengths(vector))
@@ -213,14 +213,14 @@ def _ordered(vector: Vector) -> Vector:
 
 def _reversed(vector: Vector) -> Vector:
     assert vector.offsets is not None
-    # what begins where the row does is taken from its end
+    # mirror the positions within each row
     first, last = (np.repeat(bound, _lengths(vector)) for bound in (vector.offsets[:-1], vector.offsets[1:]))
     order = first.astype(np.int64) + last - 1 - np.arange(len(first)) if len(first) else np.zeros(0, np.int64)
     return Vector(vector.type, take(vector.values, order), vector.offsets, vector.nulls)
 
 
 def unique_values(vector: Vector) -> Vector:
-    """Return the lists without repeats; the first of equal elements stays."""
+    """Return the lists without repeats; the first of equal elements is kept."""
     codes, entries = distinct(Vector(vector.type, vector.values))
     _, first = np.unique(rows_of(vector) * max(len(entries), 1) + codes, return_index=True)
     kept = np.zeros(len(codes), np.bool_)
@@ -253,7 +253,7 @@ def _array(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
     rows = 1 if constant else num_rows
     check_elements("array", len(args) * num_rows)
     columns = [to_vector(convert(arg, element), rows).values for arg in args]
-    # the first elements of all rows, then the second ones, ...: read across
+    # the first elements of all rows, then the second ones, ...: transposed
     across = np.arange(rows * len(columns)).reshape(len(columns), rows).T.ravel()
     values = take(concat(columns), np.tile(across, num_rows) if constant else across)
     return Vector(element, values, np.arange(num_rows + 1, dtype=np.int32) * len(columns), union_nulls(args))

@@ -1,6 +1,6 @@
-"""Vectors as multi-value columns of FLOAT (or other numbers): their distances, products, lengths and dimensions.
+"""Distances, products, norms and dimensions of vectors, which are multi-value columns of FLOAT (or other numbers).
 
-Both vectors of a row must have as many elements. `euclideanDistance` is the sum of squares, `l2Distance` its root.
+Both vectors of a row must have the same dimension. `euclideanDistance` is the sum of squares, `l2Distance` its root.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ _PAIR = (lists(FLOAT), lists(FLOAT))
 
 
 def _each_row(name: str, kernel: Callable[..., None], left: Vector, right: Vector) -> Any:
-    """Return one number for each row: float64; a vector of one row stands for all. All kernels are symmetric.
+    """Return one number for each row: float64; a vector of one row is used for all. All kernels are symmetric.
 
-    Raises QueryError where the vectors have different lengths.
+    Raises QueryError if the vectors have different lengths.
     """
     if len(left) == 1:
         left, right = right, left
@@ -34,7 +34,7 @@ def _each_row(name: str, kernel: Callable[..., None], left: Vector, right: Vecto
         has, needs = lengths[row], others[row % len(others)]
         raise QueryError(
             ErrorCode.QUERY_EXECUTION,
-            f"Function '{name}': the vectors of a row have {has} and {needs} elements, not as many",
+            f"Function '{name}': the vectors of a row have {has} and {needs} elements; they must have equally many",
         )
     out = np.empty(len(lengths))
     offsets = right.offsets if len(others) == len(lengths) else np.zeros(len(lengths), right.offsets.dtype)
@@ -44,7 +44,7 @@ def _each_row(name: str, kernel: Callable[..., None], left: Vector, right: Vecto
 
 @scalar("cosineDistance", params=(*_PAIR, fixed(DOUBLE)), returns=DOUBLE, optional=1, repeats_lists=True)
 def cosine_distance(left: Vector, right: Vector, default: float = float("nan")) -> Any:
-    """1 - cosine of the angle between two vectors; the default where one has no length."""
+    """1 - cosine of the angle between two vectors; the default if one has norm 0."""
     distance = 1 - _each_row("cosineDistance", cosines, left, right)
     return distance if default != default else np.where(np.isnan(distance), default, distance)
 
@@ -80,5 +80,5 @@ def vector_dims(vector: Vector) -> Any:
 
 @scalar("vectorNorm", params=(lists(FLOAT),), returns=DOUBLE)
 def vector_norm(vector: Vector) -> Any:
-    """The length of a vector: the square root of the sum of squares."""
+    """The norm of a vector: the square root of the sum of squares."""
     return np.sqrt(_each_row("vectorNorm", dot_products, vector, vector))

@@ -1,4 +1,4 @@
-"""Arrays out of arrays and values: joined, extended, cut, counted up, and printed."""
+"""Construction of arrays from arrays and values: concatenation, extension, slices, ranges, and formatting."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ _GENERATED_MAX = 1_000_000
 
 
 def joined(vectors: Sequence[Vector]) -> Vector:
-    """Return the arrays of each row end to end."""
+    """Concatenate the arrays of each row."""
     first = vectors[0]
     if len(vectors) == 1:
         return first
@@ -34,14 +34,14 @@ def joined(vectors: Sequence[Vector]) -> Vector:
 
 
 def _ranges(starts: Any, lengths: Any) -> Any:
-    """Return start, start + 1, ... of each length, end to end: int64."""
+    """Return the ranges start, start + 1, ... of each length, concatenated: int64."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
 
 
 def _singletons(values: Any, data_type: DataType, count: int) -> Vector:
-    """Return a value for each row as an array of one."""
+    """Return the value of each row as an array of one element."""
     if isinstance(values, np.ndarray) and values.ndim == 0:
         values = repeat(values.item(), data_type, count)
     return Vector(data_type, values, np.arange(count + 1, dtype=np.int32))
@@ -63,9 +63,12 @@ def _slice(name: str, data_type: DataType) -> Callable[..., Vector]:
     filler = "null" if data_type is STRING else 0
 
     def cut(vector: Vector, first: int, last: int) -> Vector:
-        """From 0, the last one excluded; what lies beyond the end is 0, or the text `null`."""
+        """Return the elements [first, last), from 0; those beyond the end are 0, or the text `null`."""
         if first < 0 or last < first:
-            raise wrong(name, f"the range {first} to {last} is none; it begins at 0 or later and does not go back")
+            raise wrong(
+                name,
+                f"the range {first} to {last} is invalid; it must begin at 0 or later and must not end before it begins",
+            )
         assert vector.offsets is not None
         width = last - first
         check_elements(name, width * len(vector))
@@ -83,13 +86,13 @@ def _generate(name: str, data_type: DataType) -> Callable[..., Vector]:
     whole = data_type in (INT, LONG)
 
     def generate(first: int | float, last: int | float, step: int | float) -> Vector:
-        """The last one included; a step away from it makes an empty array."""
+        """Return the range up to and including `last`; empty if the step leads away from it."""
         if step == 0 or step != step:
             raise wrong(name, "the step must not be 0")
         span = (last - first) // step if whole else np.floor((last - first) / step)
         count = max(int(span) + 1, 0)
         if count > _GENERATED_MAX:
-            raise wrong(name, f"{count} elements are too many; {_GENERATED_MAX} at most")
+            raise wrong(name, f"{count} elements are too many; at most {_GENERATED_MAX} are allowed")
         values = first + np.arange(count) * step
         dtype = array_of([], data_type).dtype
         return Vector(data_type, values.astype(dtype), np.array([0, count], np.int32))
@@ -114,7 +117,7 @@ for _suffix, _type in _TYPES:
 
 @scalar("arrayToString", params=(lists(STRING), const(STRING), const(STRING)), returns=STRING, optional=1)
 def array_to_string(array: Vector, separator: str, null_text: str | None = None) -> Any:
-    """The elements with a separator between them; those that stand for null (`null`, empty texts) as the third argument."""
+    """The elements joined by a separator; null placeholders (`null`, empty texts) are replaced by the third argument."""
     values = array.values
     if null_text is not None:
         values = pc.if_else(pc.is_in(values, pa.array(["null", ""])), null_text, values)
@@ -130,7 +133,7 @@ def _to_mv_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _to_mv(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The array itself: arrays and multi-value columns are the same here."""
+    """Return the array itself: arrays and multi-value columns are represented alike."""
     return args[0]
 
 

@@ -1,4 +1,4 @@
-"""Conditions on the vectors of a segment, in WHERE and FILTER alone: which are the nearest, and which near enough."""
+"""Conditions on the vectors of a segment, in WHERE and FILTER only: the nearest ones, and those within a distance."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from gamay.functions.expression import Call
 from gamay.functions.registry import ScalarFunction, ValueType, register_scalar
 from gamay.functions.vector import Operand
 
-_PLACE = "it is a condition on a column, in WHERE or FILTER, alone or joined by AND, OR and NOT; elsewhere write"
+_PLACE = "it is allowed as a condition on a column in WHERE or FILTER, alone or joined by AND, OR and NOT; elsewhere write"
 _NEAREST = f"{_PLACE} ORDER BY cosineDistance(x, ARRAY[...]) LIMIT k"
 _WITHIN = f"{_PLACE} cosineDistance(x, ARRAY[...]) <= r"
 

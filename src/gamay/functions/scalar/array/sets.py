@@ -1,4 +1,4 @@
-"""Arrays as sets and sequences: places of elements, overlap, intersection, union, removal, and elements that fit."""
+"""Arrays as sets and sequences: positions, overlap, intersection, union, removal, and filtering of elements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,14 +44,14 @@ def _equal_to(vector: Vector, wanted: Any) -> Any:
 
 
 def _indexes_of(vector: Vector, wanted: Any) -> Vector:
-    """The places of all equal elements, from 0."""
+    """The positions of all equal elements, from 0."""
     assert vector.offsets is not None
     places = np.arange(len(vector.values)) - vector.offsets[:-1][rows_of(vector)]
     return select_values(Vector(INT, places.astype(np.int32), vector.offsets, vector.nulls), _equal_to(vector, wanted))
 
 
 def _remove(vector: Vector, wanted: Any) -> Vector:
-    """Without the first equal element."""
+    """The array without the first equal element."""
     hits = np.flatnonzero(_equal_to(vector, wanted))
     _, first = np.unique(rows_of(vector)[hits], return_index=True)
     kept = np.ones(len(vector.values), np.bool_)
@@ -60,7 +60,7 @@ def _remove(vector: Vector, wanted: Any) -> Vector:
 
 
 def _union(*vectors: Vector) -> Vector:
-    """All elements once, in the order in which they come first."""
+    """The distinct elements of all arrays, in order of first appearance."""
     return unique_values(joined(vectors))
 
 
@@ -74,7 +74,7 @@ for _suffix, _type in _TYPES:
 
 
 def _elements(left: Vector, right: Vector) -> tuple[Any, Any]:
-    """Return a number for each element of both, the same for equal elements of the same row: int64."""
+    """Return a number for each element of both, equal for equal elements of the same row: int64."""
     codes, entries = distinct(Vector(left.type, concat([left.values, right.values])))
     span = max(len(entries), 1)
     split = len(left.values)
@@ -82,12 +82,12 @@ def _elements(left: Vector, right: Vector) -> tuple[Any, Any]:
 
 
 def _found_in(left: Vector, right: Vector) -> Any:
-    """Tell which elements of the left arrays are in the right array of the same row."""
+    """Return which elements of the left arrays are in the right array of the same row."""
     return np.isin(*_elements(left, right))
 
 
 def _repeats(elements: Any) -> Any:
-    """Return how many equal elements stand directly before each: int64."""
+    """Return the number of equal elements directly before each: int64."""
     places = np.arange(len(elements))
     is_first = np.append(True, elements[1:] != elements[:-1])[: len(elements)]
     return places - np.maximum.accumulate(np.where(is_first, places, 0))
@@ -95,7 +95,7 @@ def _repeats(elements: Any) -> Any:
 
 @scalar("intersectIndices", params=(lists(INT), lists(INT)), returns=INT, multi_value=True)
 def intersect_indices(a: Vector, b: Vector) -> Vector:
-    """The elements that both arrays have, each as often as the one that has it less often; both arrays ascend."""
+    """The multiset intersection of both arrays, which must ascend."""
     left, right = _elements(a, b)
     most = max(len(left), len(right), 1)
     return select_values(a, np.isin(left * most + _repeats(left), right * most + _repeats(right)))
@@ -123,7 +123,7 @@ register_scalar(["arraysOverlap"], ScalarFunction("arraysOverlap", 2, 2, _overla
 
 @scalar("isEqualSet", params=(lists(None), lists(None)), returns=_overlap_type)
 def is_equal_set(a: Vector, b: Vector) -> Vector:
-    """Whether the lists have the same elements, in any order and number."""
+    """Whether the lists have the same elements, regardless of order and number."""
     common = common_type([a.type, b.type])
     assert common is not None
     left, right = (to_vector(convert(vector, common), len(vector)) for vector in (a, b))
@@ -165,7 +165,7 @@ def _filter_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     except QueryError as error:
         raise wrong("filterMv", f"in '{text.value}': {error}") from error
     if result != (BOOLEAN, False):
-        raise wrong("filterMv", f"'{text.value}' is no condition")
+        raise wrong("filterMv", f"'{text.value}' is not a condition")
     return types[0][0], True
 
 

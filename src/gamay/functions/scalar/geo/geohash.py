@@ -1,6 +1,6 @@
 """Geohashes (https://en.wikipedia.org/wiki/Geohash): a text of 1 to 12 characters for a cell of latitude and longitude.
 
-Each character holds five bits, which halve longitude and latitude in turn.
+Each character holds five bits, which halve longitude and latitude alternately.
 """
 
 from typing import Any
@@ -24,13 +24,13 @@ _PRECISION_MAX = 12
 
 
 def _bits(values: Any, half_span: float, count: int) -> Any:
-    """Return which of 2**count equal parts of [-half_span, half_span] a value lies in: int64; the last one is closed."""
+    """Return which of 2**count equal parts of [-half_span, half_span] holds each value: int64; the last part is closed."""
     parts = 1 << count
     return np.minimum(np.floor((values + half_span) / (2 * half_span) * parts), parts - 1).astype(np.int64)
 
 
 def geohashes(latitude: Any, longitude: Any, precision: int) -> Any:
-    """Return the letters of geohashes: uint8 [n, precision]."""
+    """Return the characters of geohashes: uint8 [n, precision]."""
     total = 5 * precision
     along, up = _bits(longitude, 180.0, (total + 1) // 2), _bits(latitude, 90.0, total // 2)
     letters = np.zeros((len(along), precision), np.int64)
@@ -48,17 +48,17 @@ def encode_geo_hash(latitude: Any, longitude: Any, precision: int) -> pa.Array:
         raise wrong("encodeGeoHash", f"a geohash has 1 to {_PRECISION_MAX} characters, not {precision}")
     up, along = np.broadcast_arrays(np.atleast_1d(latitude), np.atleast_1d(longitude))
     if not (np.all(np.abs(up) <= 90) and np.all(np.abs(along) <= 180)):
-        raise QueryError(ErrorCode.QUERY_EXECUTION, "Function 'encodeGeoHash': a row has no latitude and longitude")
+        raise QueryError(ErrorCode.QUERY_EXECUTION, "Function 'encodeGeoHash': a row has an invalid latitude or longitude")
     letters = np.ascontiguousarray(geohashes(up, along, precision))
     offsets = np.arange(len(letters) + 1, dtype=np.int32) * precision
     return pa.Array.from_buffers(pa.string(), len(letters), [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
 
 
 def decode(text: str) -> tuple[float, float]:
-    """Return latitude and longitude of the middle of a geohash's cell; raises ValueError for what is none."""
+    """Return latitude and longitude of the centre of a geohash's cell; raises ValueError for an invalid geohash."""
     bounds = [[-90.0, 90.0], [-180.0, 180.0]]
     if not 1 <= len(text) <= _PRECISION_MAX or not set(text.lower()) <= _PLACES.keys():
-        raise ValueError(f"'{text}' is no geohash")
+        raise ValueError(f"'{text}' is not a geohash")
     is_along = True
     for letter in text.lower():
         for shift in range(4, -1, -1):
@@ -70,7 +70,7 @@ def decode(text: str) -> tuple[float, float]:
 
 @scalar("decodeGeoHash", params=(each(STRING),), returns=DOUBLE, multi_value=True)
 def decode_geo_hash(text: Any) -> Vector:
-    """Latitude and longitude of the middle of a cell."""
+    """Latitude and longitude of the centre of a cell."""
     return lists_of_distinct("decodeGeoHash", Vector(STRING, text), decode, DOUBLE)
 
 

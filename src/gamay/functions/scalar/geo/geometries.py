@@ -48,13 +48,13 @@ EARTH_RADIUS_M = 6_371_010.0
 
 @scalar("ST_Point", params=(each(DOUBLE), each(DOUBLE), fixed(BOOLEAN)), returns=BYTES, optional=1)
 def st_point(x: Any, y: Any, is_geography: bool = False) -> pa.Array:
-    """A point; on the globe when the third argument is true or not 0."""
+    """A point; on the globe if the third argument is true or not 0."""
     x, y = np.broadcast_arrays(np.atleast_1d(x), np.atleast_1d(y))
     return points_array(x, y, bool(is_geography))
 
 
 def _parsed(parse: str, value: Any) -> Any:
-    """Parse with a function of Shapely; raises ValueError for what it does not take."""
+    """Parse with a function of Shapely; raises ValueError for invalid input."""
     shapely = geo_library("shapely")
     try:
         return getattr(shapely, parse)(value)
@@ -88,7 +88,7 @@ def st_polygon(wkt: str) -> bytes:
 
 @by_value("ST_AsText", params=(BYTES,), returns=STRING)
 def st_as_text(geometry: bytes) -> str:
-    """Well-known text with as many digits as are needed."""
+    """Well-known text with as many digits as necessary."""
     shape = deserialize(geometry).shape
     text: str = geo_library("shapely").to_wkt(shape, trim=True, rounding_precision=-1)
     return text
@@ -123,7 +123,7 @@ def to_geometry(geography: bytes) -> bytes:
 
 
 def _marked(data: bytes, is_geography: bool) -> bytes:
-    if type_name(data) == "GeometryCollection":  # its members carry the mark, too
+    if type_name(data) == "GeometryCollection":  # its members carry the flag, too
         return serialize(Geometry(deserialize(data).shape, is_geography))
     kind = data[0] | GEOGRAPHY if is_geography else data[0] & ~GEOGRAPHY
     return bytes([kind]) + data[1:]
@@ -143,7 +143,7 @@ def sphere_distance_m(x1: float, y1: float, x2: float, y2: float) -> float:
 
 
 def _same_space(one: bytes, other: bytes) -> bool:
-    """Tell whether both are geographies; raises ValueError when only one is."""
+    """Return whether both are geographies; raises ValueError if only one is."""
     if not one or not other or (one[0] ^ other[0]) & GEOGRAPHY:
         raise ValueError("a geometry and a geography cannot be combined; use toGeometry or toSphericalGeography")
     return bool(one[0] & GEOGRAPHY)
@@ -194,7 +194,7 @@ def _excess(ring: Any) -> float:
     return abs(excess) - 2 * math.pi if abs(float(np.sum(step))) > math.pi else excess
 
 
-# -- relations, in the plane for geographies, too
+# -- relations; geographies are treated as in the plane
 
 
 def _relation(name: str, test: Callable[[Any, Any], bool]) -> None:
@@ -223,7 +223,7 @@ def _nulls(columns: Sequence[Vector]) -> Any:
 
 
 def related(name: str, left: Vector, right: Vector, test: Callable[[Any, Any], Any]) -> Any:
-    """Return for each row whether two geometries are related: int32. Each distinct pair is looked at once, all together."""
+    """Return for each row whether two geometries are related: int32. Each distinct pair is tested once, in one call."""
     codes, rows = distinct_rows([left, right])
     shapes: dict[bytes, Any] = {}
     try:
@@ -261,7 +261,7 @@ _relation("ST_Equals", _by_shapely("equals"))
 
 def _cell(longitude: float, latitude: float, resolution: int) -> int:
     if not 0 <= resolution <= 15:
-        raise ValueError(f"the resolution {resolution} is none; 0 to 15 are")
+        raise ValueError(f"the resolution {resolution} is invalid; it must be from 0 to 15")
     if not (abs(latitude) <= 90 and abs(longitude) <= 180):
         raise ValueError(f"({longitude}, {latitude}) is no longitude and latitude")
     return int(geo_library("h3.api.basic_int").latlng_to_cell(latitude, longitude, resolution))
@@ -309,13 +309,13 @@ register_scalar(["geoToH3"], ScalarFunction("geoToH3", 2, 3, _geo_to_h3_type, _g
 
 def _checked_cell(h3: Any, cell: int) -> int:
     if not h3.is_valid_cell(cell):
-        raise ValueError(f"{cell} is no H3 cell")
+        raise ValueError(f"{cell} is not an H3 cell")
     return cell
 
 
 @by_value("gridDistance", params=(LONG, LONG), returns=LONG)
 def grid_distance(cell: int, other: int) -> int:
-    """The steps between two H3 cells of one resolution; -1 where H3 has no answer, as across a pentagon."""
+    """The number of steps between two H3 cells of one resolution; -1 if H3 cannot compute it, as across a pentagon."""
     h3, errors = geo_library("h3.api.basic_int"), geo_library("h3")
     try:
         return int(h3.grid_distance(_checked_cell(h3, cell), _checked_cell(h3, other)))
@@ -325,7 +325,7 @@ def grid_distance(cell: int, other: int) -> int:
         return -1
 
 
-# about 100,000 cells, which H3 finds in a second or so where there are pentagons; nothing can interrupt it
+# about 100,000 cells, which take H3 a second or so where there are pentagons, without a way to interrupt it
 _STEPS_MAX = 180
 
 
@@ -335,7 +335,10 @@ def grid_disk(cell: Any, k: Any) -> Vector:
     h3 = geo_library("h3.api.basic_int")
     cells, steps = np.broadcast_arrays(np.atleast_1d(cell), np.atleast_1d(k))
     radii = steps.astype(np.int64)
-    for wrong_one, what in ((radii < 0, "few; 0 or more are taken"), (radii > _STEPS_MAX, f"many; {_STEPS_MAX} at most")):
+    for wrong_one, what in (
+        (radii < 0, "few; at least 0 are needed"),
+        (radii > _STEPS_MAX, f"many; at most {_STEPS_MAX} are allowed"),
+    ):
         if wrong_one.any():
             detail = f"{radii[wrong_one][0]} steps are too {what}"
             raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {detail}")
@@ -345,7 +348,7 @@ def grid_disk(cell: Any, k: Any) -> Vector:
     for centre, radius in pairs.tolist():
         guard.check()
         if not h3.is_valid_cell(centre):
-            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {centre} is no H3 cell")
+            raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function 'gridDisk': {centre} is not an H3 cell")
         found.append(sorted(h3.grid_disk(centre, radius)))
     taken = take_rows(lists_vector(found, LONG), codes.ravel())
     assert isinstance(taken, Vector)

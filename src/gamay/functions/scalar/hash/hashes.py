@@ -1,7 +1,7 @@
 """Hashes of bytes for sampling, joining and partitioning: Murmur, FNV, CityHash, CRC-32C, and MD2.
 
-Text is hashed as its UTF-8 bytes, other values as their text. Results are signed; 128-bit hashes are BYTES of 16: Murmur's
-in the order in which Guava gives them (both halves little-endian), those of the early variant and of CityHash big-endian.
+Text is hashed as its UTF-8 bytes, other values as their text. Results are signed; 128-bit hashes are BYTES of 16:
+Murmur's in Guava's order (both halves little-endian), those of the early variant and of CityHash big-endian.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ _MASK64 = (1 << 64) - 1
 
 
 def bytes_of(vector: Vector) -> pa.Array:
-    """Return what is hashed for each value: bytes as they are, everything else as the UTF-8 of its text."""
+    """Return the bytes that are hashed for each value: bytes unchanged, other values as the UTF-8 of their text."""
     if vector.type.is_binary:
         return vector.values
     return convert_values(vector.values, vector.type, STRING).cast(pa.binary())
 
 
 def _hashed(kernel: Callable[..., None], vector: Vector, *arguments: Any) -> Any:
-    """Run a kernel that gives one int64 for each value."""
+    """Run a kernel that returns one int64 for each value."""
     offsets, data = binary_buffers(bytes_of(vector))
     out = np.empty(len(offsets) - 1, np.int64)
     kernel(data, offsets, *arguments, out)
@@ -41,7 +41,7 @@ def _hashed(kernel: Callable[..., None], vector: Vector, *arguments: Any) -> Any
 
 
 def _halves(kernel: Callable[..., None], vector: Vector, *arguments: Any) -> tuple[Any, Any]:
-    """Run a kernel that gives two halves for each value."""
+    """Run a kernel that returns two halves for each value."""
     offsets, data = binary_buffers(bytes_of(vector))
     first, second = np.empty(len(offsets) - 1, np.uint64), np.empty(len(offsets) - 1, np.uint64)
     kernel(data, offsets, *arguments, first, second)
@@ -103,7 +103,7 @@ def murmur_hash3_early_32(value: Vector, seed: int) -> Any:
 
 @scalar("murmurHash3X64Bit64", params=(ANY, const(INT)), returns=LONG)
 def murmur_hash3_early_64(value: Vector, seed: int) -> Any:
-    """The same 32 bits as LONG, which is what clients have always got."""
+    """The same 32 bits as LONG, which is what Pinot's clients expect."""
     return murmur_hash3_early_32(value, seed)
 
 
@@ -175,7 +175,7 @@ def crc32c(value: Vector) -> Any:
     return _hashed(hashing.crc32c, value, _CRC32C)
 
 
-# -- MD2, which no library at hand computes any more
+# -- MD2, which none of the libraries provides
 
 # fmt: off
 _MD2 = bytes((

@@ -1,8 +1,8 @@
-"""Sketches of single values, and what can be done with serialised sketches: for ingestion, and for results of queries.
+"""Sketches of single values, and functions of serialised sketches, for ingestion and for results of queries.
 
-The creators make a sketch that holds one value, as BYTES, which aggregates merge; of null they make an empty one. Sketches
-are merged row by row by the union, intersection and difference functions, which take BYTES and the texts that `…RAW…`
-aggregates give; an empty byte string holds nothing. The formats are told in `gamay.functions.sketch`.
+The creators make a sketch of one value, as BYTES, which aggregates merge; of null they make an empty one. The union,
+intersection and difference functions combine sketches row by row; they take BYTES and the texts that `…RAW…` aggregates
+return; an empty byte string is an empty sketch. `gamay.functions.sketch` documents the formats.
 """
 
 import base64
@@ -29,7 +29,7 @@ from gamay.model.types import DataType
 
 BYTES, LONG, INT, STRING = DataType.BYTES, DataType.LONG, DataType.INT, DataType.STRING
 
-# Unions keep as much as the creators do.
+# Unions retain as many entries as the creators do.
 _ENTRIES = 16384
 _MOST_SKETCHES = 5
 _SHOWN_CHARS = 40
@@ -39,7 +39,7 @@ _SHOWN_CHARS = 40
 
 
 def _creator(name: str, least: int, most: int, default: int, make: Callable[..., Sequence[bytes]], values: int = 1) -> None:
-    """Register a function of `values` values and a constant from `least` to `most`, which may be left out."""
+    """Register a function of `values` values and an optional constant from `least` to `most`."""
 
     def parameter(args: Sequence[object]) -> int:
         if len(args) <= values:
@@ -78,7 +78,7 @@ def _creator(name: str, least: int, most: int, default: int, make: Callable[...,
 
 
 def _single_entries(vectors: Sequence[Vector], nulls: Array) -> Entries:
-    """One sketch for each row, with the hash of its value, and a number where there is a second column."""
+    """Return one sketch for each row, of the hash of its value, and the number in the second column, if there is one."""
     hashes = entries.hashes_of(vectors[0])
     rows = np.flatnonzero((hashes != 0) & ~nulls)
     numbers = vectors[1].values[rows].astype(np.int64) if len(vectors) > 1 else None
@@ -111,7 +111,7 @@ def _to_registers(kind_of: Callable[[int], RegisterKind]) -> Callable[..., Seque
 
 def _to_cpc(vectors: Sequence[Vector], lg_k: int, nulls: Array) -> Sequence[bytes]:
     if vectors[0].type is BYTES:
-        raise wrong("toCpcSketch", "the library hashes no BYTES; write toCpcSketch(bytesToHex(x))")
+        raise wrong("toCpcSketch", "the library does not hash BYTES; write toCpcSketch(bytesToHex(x))")
     vector = cpc.hashable(vectors[0])
     sketches: list[Any] = [None] * len(vector)
     rows = np.flatnonzero((cpc.coupons(vector, lg_k) >= 0) & ~nulls)
@@ -136,11 +136,11 @@ def _check_sketch(name: str, position: int, given: ValueType) -> None:
     data_type, multi_value = given
     if multi_value or data_type not in (BYTES, STRING, DataType.UNKNOWN):
         shown = f"{data_type.value}{'_ARRAY' if multi_value else ''}"
-        raise wrong(name, f"argument {position} must be a sketch, BYTES or what a RAW aggregate gives, not {shown}")
+        raise wrong(name, f"argument {position} must be a sketch, BYTES or the result of a RAW aggregate, not {shown}")
 
 
 def _sketch_bytes(name: str, vector: Vector) -> pa.Array:
-    """Return the bytes of sketches; texts are hexadecimal or Base64, as aggregates write them (and no sketch's are both)."""
+    """Return the bytes of sketches; texts are hexadecimal or base64, as aggregates write them (no sketch is both)."""
     if vector.type is BYTES:
         return vector.values
 
@@ -152,7 +152,7 @@ def _sketch_bytes(name: str, vector: Vector) -> pa.Array:
         except ValueError:  # of characters beyond ASCII, and what is no Base64
             shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
             raise QueryError(
-                ErrorCode.QUERY_EXECUTION, f"Function '{name}': '{shown}' is no sketch in hexadecimal or Base64"
+                ErrorCode.QUERY_EXECUTION, f"Function '{name}': '{shown}' is not a sketch in hexadecimal or base64"
             ) from None
 
     return by_distinct(vector.values, decoded, BYTES)
@@ -212,7 +212,7 @@ _from_two_to_five(
 
 @_of_sketches("thetaSketchDiff", 2, 2, BYTES)
 def theta_sketch_diff(left: pa.Array, right: pa.Array) -> pa.Array:
-    """What is in the first sketch, but not in the second."""
+    """The values of the first sketch that are not in the second."""
     return _binary(compact.theta_bytes(entries.difference(_thetas(left), _thetas(right))))
 
 
@@ -223,7 +223,7 @@ def theta_sketch_estimate(sketches: pa.Array) -> Array:
 
 @_of_sketches("thetaSketchToString", 1, 1, STRING)
 def theta_sketch_to_string(sketches: pa.Array) -> pa.Array:
-    """What the library says of a sketch, for people to read."""
+    """The library's description of a sketch."""
 
     def text(data: bytes) -> str:
         read = compact.theta_bytes(compact.theta_entries([data]))[0]
@@ -247,7 +247,7 @@ def _tuple_intersection(mode: Mode) -> Body:
 
 
 def _register_tuple_union(name: str, mode: Mode) -> None:
-    """`union(a, b)`, or `union(n, a, b)` with the most entries to keep."""
+    """Register `union(a, b)`, or `union(n, a, b)` with the number of entries to retain."""
 
     def most(first: object) -> int:
         number = first.value if isinstance(first, Literal | Scalar) else None
@@ -313,7 +313,7 @@ def cpc_sketch_estimate(sketches: pa.Array) -> Array:
 
 @_of_sketches("cpcSketchToString", 1, 1, STRING)
 def cpc_sketch_to_string(sketches: pa.Array) -> pa.Array:
-    """What the library says of a sketch, for people to read."""
+    """The library's description of a sketch."""
 
     def text(data: bytes) -> str:
         sketch = cpc.parse(data)

@@ -1,4 +1,4 @@
-"""Conditions on what paths lead to in JSON documents: for one flattened document, or for whole columns of documents."""
+"""Conditions on the values at paths of JSON documents: for one flattened document, or for whole columns of documents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from gamay.kernels.json.paths import FALSE, REAL, TEXT, TRUE, WHOLE
 
 Path: TypeAlias = tuple[Step, ...]
 Record: TypeAlias = dict[Path, Any]
-"""One flattened document: for each path of a condition that has a value there, that value."""
+"""One flattened document: the values at those paths of a condition that exist in it."""
 Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Compare: TypeAlias = Callable[[Any, Any], Any]
 
 
-# kinds of values whose text is how they are written
+# kinds of values whose text is their JSON form
 _AS_WRITTEN = (TEXT, WHOLE, TRUE, FALSE)
-# texts that are compared one after the other
+# up to this many texts are compared one by one
 _FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A test of the value at a path, which looks at the value's text only.
+    """A test of the value at a path, which depends only on the value's text.
 
-    compare: where numbers are compared with numbers, that comparison of float64 and its bounds. listed: the texts of which
-    the value must be one, or none where it `is_negated`; None where the test is another. of_texts: the test of many texts.
-    fits_any: whether every value passes.
+    compare: for comparisons of numbers with numbers, the comparison of float64 and its bounds. listed: the texts that the
+    value must be among, or not among if `is_negated`; None for other tests. of_texts: the test for many texts. fits_any:
+    whether every value passes.
     """
 
     path: Path
@@ -44,14 +44,14 @@ class Leaf:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """What the condition reads."""
+        """The paths that the condition reads."""
         return (self.path,)
 
     def __call__(self, record: Record) -> bool:
         return self.path in record and self.test(record[self.path])
 
     def of_columns(self, columns: Mapping[Path, Found]) -> Flags:
-        """Tell which documents fit, given what each path leads to in all of them; those with rare values do not."""
+        """Return which documents match, given the values at each path in all of them; those with rare values do not."""
         found = columns[self.path]
         flags = np.zeros(len(found.kinds), np.bool_)
         if self.compare is None:
@@ -71,7 +71,7 @@ class Leaf:
         return flags
 
     def _test_texts(self, rows: Any, found: Found, flags: Flags, read: Callable[[str], Any]) -> None:
-        """Test each distinct text of some rows once."""
+        """Test each distinct text of the given rows once."""
         if not len(rows):
             return
         coded = found.texts(rows).dictionary_encode()
@@ -82,7 +82,7 @@ class Leaf:
         flags[rows] = fits[coded.indices.to_numpy()]
 
     def test_texts(self, texts: pa.StringArray) -> Flags:
-        """Tell which of different texts of values fit: bool [n]."""
+        """Return which of several distinct texts match: bool [n]."""
         if self.of_texts is not None:
             return self.of_texts(texts)
         return np.array([self.test(text) for text in texts.to_pylist()], np.bool_)
@@ -97,14 +97,14 @@ class Joined:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """What the conditions read, each path once."""
+        """The paths that the conditions read, each once."""
         return tuple(dict.fromkeys(path for part in self.parts for path in part.paths))
 
     def __call__(self, record: Record) -> bool:
         return (all if self.is_and else any)(part(record) for part in self.parts)
 
     def of_columns(self, columns: Mapping[Path, Found]) -> Flags:
-        """Tell which documents fit, given what each path leads to in all of them."""
+        """Return which documents match, given the values at each path in all of them."""
         flags = [part.of_columns(columns) for part in self.parts]
         return np.asarray((np.logical_and if self.is_and else np.logical_or).reduce(flags))
 
@@ -115,7 +115,7 @@ Condition: TypeAlias = Leaf | Joined
 def fitting(
     condition: Condition, columns: Mapping[Path, Found], fits: Callable[[str], bool], documents: pa.Array, rows: Rows
 ) -> Flags:
-    """Tell which of some documents fit a condition; `fits` decides on those in which something is rare."""
+    """Return which of the given documents match a condition; `fits` decides on those with rare values."""
     flags = condition.of_columns(columns)
     is_rare = np.zeros(len(flags), np.bool_)
     for found in columns.values():

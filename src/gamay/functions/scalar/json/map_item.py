@@ -1,8 +1,8 @@
 """Values of maps by key: `m['k']`, or `item(m, 'k')`, has the type of the map's values.
 
-Maps are JSON objects whose values were brought to one type when they were taken in, so what stands at a key is found and
-read for whole columns at once; `gamay.ingest.convert.maps` says how values of each type are written. A row without the key
-has the default of the type, NULL under null handling.
+Maps are JSON objects whose values were converted to one type at ingestion, so that the values at a key are found and
+parsed for whole columns at once; `gamay.ingest.convert.maps` defines how values of each type are written. A row without
+the key yields the type's default, NULL under null handling.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _ARGUMENTS = 4
 
 
 def _constants(call: Call) -> tuple[str, DataType, Any]:
-    """Return the key, the type of the values, and what stands for a missing one (None for NULL)."""
+    """Return the key, the type of the values, and the result for a missing one (None for NULL)."""
     key, kind, default = call.args[1:]
     assert isinstance(key, Literal)
     assert isinstance(kind, Literal)
@@ -54,7 +54,7 @@ def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
 
 
 def _read(maps: Vector, key: str, kind: DataType, default: Any) -> Vector:
-    """Return the values at a key, of a type that is read where it lies; the default, or null if it is None, elsewhere."""
+    """Return the values at a key, of a type that is parsed in place; the default (null if None) where the key is missing."""
     steps: tuple[Step, ...] = (("key", key),)
     found = Extraction(NAME, key, kind, False, default).plain_results(
         maps, steps, lambda text: read_path(parse_document(text), steps), is_json=True
@@ -64,7 +64,7 @@ def _read(maps: Vector, key: str, kind: DataType, default: Any) -> Vector:
 
 
 def _converted(maps: Vector, key: str, kind: DataType, default: Any) -> Vector:
-    """Return the same for the other types, which are written in one of those."""
+    """Return the values at a key, of types that are stored as LONG or STRING."""
     written = DataType.LONG if kind is DataType.TIMESTAMP else DataType.STRING
     whole = Vector(maps.type, maps.values)
     found = _documents(maps.values, (("key", key),)) if kind is DataType.JSON else _read(whole, key, written, None)
@@ -81,18 +81,18 @@ def _converted(maps: Vector, key: str, kind: DataType, default: Any) -> Vector:
 
 
 def _spread(values: Values, rows: "np.ndarray[Any, Any]", num_rows: int, other: Any, kind: DataType) -> Values:
-    """Return the values at some rows, and another one in the rest of them."""
+    """Return an array with values at some rows, and another value elsewhere."""
     places = np.full(num_rows, len(values))
     places[rows] = np.arange(len(rows))
     return take(concat([values, array_of([other], kind)]), places)
 
 
 def _documents(maps: pa.StringArray, steps: tuple[Step, ...]) -> Vector:
-    """Return the JSON text at a key of each map; null where there is none."""
+    """Return the JSON text at a key of each map; null if there is none."""
     found = scan(maps, steps, is_json=True)
     assert found is not None
     missing = found.is_one_of(NOT_FOUND, NULL)
-    unsure = found.rows(UNSURE)  # a key with a backslash is around
+    unsure = found.rows(UNSURE)  # a key with a backslash is nearby
     values = [read_path(parse_document(text), steps) for text in take(maps, unsure).to_pylist()]
     absent = np.array([value is MISSING or value is None for value in values], np.bool_)
     missing[unsure[absent]] = True
@@ -104,7 +104,7 @@ def _documents(maps: pa.StringArray, steps: tuple[Step, ...]) -> Vector:
 
 
 def _slices(maps: pa.StringArray, found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
-    """Return the text of what lies at some rows: objects and arrays up to their end, strings with their quotes."""
+    """Return the texts at some rows: objects and arrays up to their end, strings with their quotes."""
     begins, ends = found.begins.copy(), found.ends.copy()
     quoted, nested = found.rows(TEXT, ESCAPED), found.rows(NESTED)
     begins[quoted] -= 1
@@ -116,7 +116,7 @@ def _slices(maps: pa.StringArray, found: Found, rows: "np.ndarray[Any, Any]") ->
 
 
 def _stops(maps: pa.StringArray) -> "np.ndarray[Any, Any]":
-    """Return where each text ends in the bytes of the array."""
+    """Return the end of each text in the bytes of the array."""
     return binary_buffers(maps)[0][1:].astype(np.int64)
 
 

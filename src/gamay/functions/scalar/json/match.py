@@ -1,9 +1,9 @@
 """Conditions on JSON documents: JSON_MATCH, and jsonExtractIndex with a filter.
 
 A document is flattened first: an array becomes one flattened document for each element, several arrays one for each
-combination of their elements. A condition holds for a document when it holds for one of its flattened documents, so what
-is joined by AND inside one call holds in the same element. Values are compared as text: strings as they are, numbers and
-booleans as JSON writes them, doubles as Java prints them; ranges whose bounds are numbers compare numbers.
+combination of their elements. A condition is true for a document if it is for one of its flattened documents, so that
+conditions joined by AND in one call apply to the same element. Values are compared as text: strings unchanged, numbers
+and booleans as in JSON, doubles as Java prints them; ranges with numeric bounds compare numbers.
 """
 
 import itertools
@@ -40,7 +40,7 @@ STRING, BOOLEAN = DataType.STRING, DataType.BOOLEAN
 
 
 def flatten(node: Any, paths: Sequence[Path]) -> list[Record]:
-    """Return the flattened documents of a JSON value, with what only these paths lead to; at least one."""
+    """Return the flattened documents of a JSON value, at least one, restricted to these paths."""
     return _records(node, 0, paths) or [{}]
 
 
@@ -74,21 +74,21 @@ def _merged(records: Sequence[Record]) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class JsonFilter:
-    """A condition on documents. paths: that it reads. absent: the documents in which no flattened one fits are meant."""
+    """A condition on documents. paths: those that it reads. absent: match documents of which no flattened one matches."""
 
     paths: tuple[Path, ...]
     test: Condition
     absent: bool
 
     def matches(self, document: str) -> bool:
-        """Whether a document fits; text that is no JSON fits nothing."""
+        """Whether a document matches; text that is not JSON never does."""
         node = parse_document(document)
         if node is MISSING:
             return False
         return any(map(self.test, flatten(node, self.paths))) != self.absent
 
     def matches_all(self, documents: pa.StringArray, *, is_json: bool = False) -> Any:
-        """Tell which documents fit: bool [n]; None where paths are not names alone, which lead to one place.
+        """Return which documents match: bool [n]; None if paths consist of more than names, and so may have several values.
 
         is_json: whether every document is known to be JSON.
         """
@@ -96,7 +96,7 @@ class JsonFilter:
             return None
         parts = self.test.parts if isinstance(self.test, Joined) and self.test.is_and else (self.test,)
         rows = np.arange(len(documents))
-        for part in parts:  # each looks only at the documents that those before it leave
+        for part in parts:  # each tests only the documents that passed the earlier ones
             scanned = {path: scan(documents, path, is_json=is_json, rows=rows) for path in part.paths}
             columns = {path: found for path, found in scanned.items() if found is not None}
             rows = rows[fitting(part, columns, self.matches, documents, rows)]
@@ -107,7 +107,7 @@ class JsonFilter:
 
 @remembered()
 def json_filter(function: str, text: str) -> JsonFilter:
-    """Return the filter that a text stands for; raises QueryError where it is none."""
+    """Parse a filter from text; raises QueryError if it is invalid."""
     expression = parse_condition(function, text)
     reader = _Reader(function, text)
     if isinstance(expression, Call) and expression.name == "isnull":
@@ -118,7 +118,7 @@ def json_filter(function: str, text: str) -> JsonFilter:
 
 
 class _Reader:
-    """Turns the condition of one text into a test, and collects the paths."""
+    """Converts the condition in a text to a test, and collects the paths."""
 
     def __init__(self, function: str, text: str) -> None:
         self._function = function
@@ -180,7 +180,7 @@ class _Reader:
 
 
 def number_in(value: Any) -> float | None:
-    """Return the number that a value is for a range of numbers, which a text can be, too; None for none."""
+    """Return a value as a number for a numeric range, also from text; None if it is not one."""
     try:
         return float(json_text(value))
     except ValueError:
@@ -204,7 +204,7 @@ def _like(constants: list[str]) -> Callable[[str], bool]:
 
 
 def _regexp_like(constants: list[str]) -> Callable[[str], bool]:
-    """The whole value must match, other than in WHERE."""
+    """Return a test for REGEXP_LIKE, which here must match the whole value, unlike in WHERE."""
     if constants[1:] not in ([], ["i"], ["c"]):
         raise QueryError(ErrorCode.QUERY_VALIDATION, f"the option '{constants[1]}' is neither 'i' (any case) nor 'c'")
     pattern = compiled(constants[0], constants[1:] == ["i"])
@@ -212,7 +212,7 @@ def _regexp_like(constants: list[str]) -> Callable[[str], bool]:
 
 
 def _of_texts(name: str, constants: list[str], test: Callable[[Any], bool]) -> Callable[[pa.StringArray], Any] | None:
-    """Return a test of many texts at once: bool [n]; None where there is none but to test one after the other."""
+    """Return a test of many texts at once: bool [n]; None if they can only be tested one by one."""
     if name == "like":
         return lambda texts: np.asarray(like(texts, constants[0]), np.bool_)
     runs = needed_runs(constants[0]) if name == "regexplike" and constants[1:] != ["i"] else []
@@ -260,7 +260,7 @@ def _condition(call: Call) -> str | None:
 
 
 def json_match(document: pa.StringArray, filter_: str, options: str = "", *, is_json: bool = False) -> Any:
-    """Whether a document fits a condition such as `'"$.items[*].kind" = ''x'' AND "$.items[*].price" > 3'`."""
+    """Whether a document matches a condition such as `'"$.items[*].kind" = ''x'' AND "$.items[*].price" > 3'`."""
     condition = json_filter("jsonMatch", filter_)
     flags = condition.matches_all(document, is_json=is_json)
     return of_distinct("jsonMatch", Vector(STRING, document), condition.matches, BOOLEAN).values if flags is None else flags
@@ -287,7 +287,7 @@ _register_match(json_match)
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A value at one place of a document: flattened documents that share the place share the object."""
+    """A value at one position of a document: flattened documents that share the position share the object."""
 
     value: Any
 
@@ -299,7 +299,9 @@ def _index_call(call: Call) -> tuple[Extraction, JsonFilter | None]:
     if any(kind not in ("key", "index", "all") for kind, _ in path_steps(extraction.path)):
         raise wrong(name, f"the path '{extraction.path}' may have names, [n] and [*] only")
     if not extraction.multi_value and any(kind == "all" for kind, _ in path_steps(extraction.path)):
-        raise wrong(name, f"the path '{extraction.path}' leads to several values; ask for {extraction.type.value}_ARRAY")
+        raise wrong(
+            name, f"the path '{extraction.path}' leads to several values; the type must be {extraction.type.value}_ARRAY"
+        )
     condition = call.args[4] if len(call.args) > 4 else None
     if condition is None:
         return extraction, None
@@ -336,7 +338,7 @@ def _index_values(call: Call, args: Sequence[Operand], num_rows: int) -> Operand
 
 
 def _with_leaves(node: Any) -> Any:
-    """Return a JSON value with each scalar wrapped; null stays null."""
+    """Return a JSON value with each scalar wrapped; null is unchanged."""
     if isinstance(node, dict):
         return {key: _with_leaves(child) for key, child in node.items()}
     if isinstance(node, list):

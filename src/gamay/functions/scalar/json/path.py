@@ -1,6 +1,6 @@
-"""Values out of JSON documents by path: `$.a.b[0].c`, `$['a']`, `$.items[*].id`, `$..id`.
+"""Extraction of values from JSON documents by path: `$.a.b[0].c`, `$['a']`, `$.items[*].id`, `$..id`.
 
-A document that is none, or a path that leads nowhere, is no value. Documents are read once for each distinct text.
+Text that is not JSON, or a path that does not exist, yields no value. Each distinct text is parsed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,14 +48,14 @@ from gamay.model.types import DataType
 
 STRING, LONG, DOUBLE, BOOLEAN = DataType.STRING, DataType.LONG, DataType.DOUBLE, DataType.BOOLEAN
 _ROUNDED_MIN = 2.0**64
-"""Whole numbers of more than 64 bits are parsed as doubles."""
+"""Integers of more than 64 bits are parsed as doubles."""
 
 
 # -- from JSON values to values of a type
 
 
 def json_text(value: Any) -> str:
-    """Return a JSON value as text: a string as it is, a double as Java prints it, everything else as JSON."""
+    """Return a JSON value as text: a string unchanged, a double as Java prints it, everything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -66,7 +66,7 @@ def json_text(value: Any) -> str:
 
 
 def scalar_of(value: Any, to: DataType) -> Any:
-    """Return a JSON value as a type; raises QueryError for a text that cannot be read as it."""
+    """Return a JSON value as a type; raises QueryError for invalid text."""
     if isinstance(value, Decimal):
         return value
     if to is STRING:
@@ -85,12 +85,12 @@ def scalar_of(value: Any, to: DataType) -> Any:
 
 
 def _is_huge(value: Any) -> bool:
-    """Whether a value is a whole number of more than 64 bits."""
+    """Whether a value is an integer of more than 64 bits."""
     return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def find_in(document: str, steps: tuple[Step, ...]) -> Any:
-    """Return what a path leads to in a document, whole numbers of more than 64 bits with all their digits."""
+    """Return the value at a path of a document; integers of more than 64 bits keep all their digits."""
     found = read_path(parse_document(document), steps)
     if any(map(_may_be_whole, found if isinstance(found, list) else [found])):
         return read_path(parse_wholly(document), steps)
@@ -98,7 +98,7 @@ def find_in(document: str, steps: tuple[Step, ...]) -> Any:
 
 
 def _may_be_whole(value: Any) -> bool:
-    """Whether a parsed number may have been written as a whole one and rounded."""
+    """Whether a parsed number may have been written as an integer and rounded."""
     return isinstance(value, float) and abs(value) >= _ROUNDED_MIN
 
 
@@ -107,9 +107,9 @@ def _may_be_whole(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a call of jsonExtractScalar or its kin asks for.
+    """The constants of a call of jsonExtractScalar and similar functions.
 
-    default: of the result's type, a list of it if that is multi-value; None for NULL, `MISSING` when not written.
+    default: of the result's type, a list if that is multi-value; None for NULL, `MISSING` if not given.
     """
 
     name: str
@@ -120,20 +120,20 @@ class Extraction:
 
     @staticmethod
     def of(name: str, call: Call, args_max: int) -> "Extraction":
-        """Read the constants of a call; raises QueryError for what does not fit."""
+        """Read the constants of a call; raises QueryError if they are invalid."""
         check_count(name, len(call.args), 3, args_max)
         if not all(isinstance(arg, Literal) for arg in call.args[1:]):
             raise wrong(name, "path, type and default must be constants")
         path, type_name, *rest = [arg.value for arg in call.args[1:] if isinstance(arg, Literal)]
         if not isinstance(path, str) or not isinstance(type_name, str):
-            raise wrong(name, "path and type are texts")
+            raise wrong(name, "path and type must be texts")
         path_steps(path)
         result, multi_value = type_named(name, type_name)
         default = _default(name, rest[0], result, multi_value) if rest else MISSING
         return Extraction(name, path, result, multi_value, default)
 
     def results(self, documents: Vector, find: Callable[[str], Any]) -> Vector:
-        """Return the result of each document, in which `find` finds a JSON value, a list if multi-value, or `MISSING`."""
+        """Return the result of each document, in which `find` returns a JSON value, a list if multi-value, or `MISSING`."""
         codes, entries = distinct(documents)
         nulls = documents.nulls
         found = [find(text) for text in entries.values.to_pylist()]
@@ -151,10 +151,10 @@ class Extraction:
     def plain_results(
         self, documents: Vector, steps: Sequence[Step], find: Callable[[str], Any], *, is_json: bool = False
     ) -> Vector | None:
-        """Return what `results` returns, for a plain path and type; None where either is not.
+        """Return the result of `results` for a plain path and type; None if either is not plain.
 
         is_json: whether every document is known to be JSON.
-        Documents that hold something rare at the path, or anything rare elsewhere, are left to `find`.
+        Documents with rare values at the path, or anything rare elsewhere, are left to `find`.
         """
         found = None if self.multi_value or self.type not in _SCANNED else scan(documents.values, steps, is_json=is_json)
         if found is None:
@@ -166,7 +166,7 @@ class Extraction:
         absent = found.is_absent if nulls is None else found.is_absent & ~nulls
         default = self._single(MISSING) if absent.any() else None
         filler = array_of([placeholder(self.type) if default is None else default], self.type)
-        places = np.where(is_read, np.cumsum(is_read) - 1, len(values))  # of null documents and absent values too
+        places = np.where(is_read, np.cumsum(is_read) - 1, len(values))  # also of null documents and absent values
         parts = [values, filler]
         if default is None and absent.any():
             nulls = absent if nulls is None else nulls | absent
@@ -187,7 +187,7 @@ class Extraction:
             except QueryError:
                 if self.default is MISSING:
                     raise
-                return self.default  # stands for what cannot be read, too
+                return self.default  # also replaces invalid values
         if self.default is MISSING:
             raise QueryError(
                 ErrorCode.QUERY_EXECUTION,
@@ -212,7 +212,7 @@ _SCANNED = (STRING, BOOLEAN, *_NUMBERS)
 
 
 def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
-    """Return the values of the documents that hold something which can be read where it lies, and which these are."""
+    """Return the values of documents whose value can be parsed in place, and which documents these are."""
     if to is STRING:
         is_read = found.is_one_of(TEXT, ESCAPED, WHOLE, TRUE, FALSE)
         return read_texts(found, np.flatnonzero(is_read)), is_read
@@ -224,14 +224,14 @@ def _scanned(found: Found, to: DataType) -> tuple[Any, Any]:
     for (rows, numbers), source in ((found.wholes(), LONG), (found.reals(), DOUBLE)):
         values[rows] = convert_values(numbers, source, to)
         if source is LONG and to is DataType.INT:
-            is_read[rows] = values[rows] == numbers  # it is no wrapped number that is asked for
+            is_read[rows] = values[rows] == numbers  # unless converting wrapped the number
     if to is LONG and len(large := found.rows(LARGE)):
         is_read[large] = _read_large(found.texts(large), large, values)
     return values[is_read], is_read
 
 
 def read_texts(found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
-    """Return what strings, numbers and words say; all strings with backslashes are read as the elements of one array."""
+    """Return the contents of strings, numbers and words; all strings with backslashes are parsed as one array."""
     texts = found.texts(rows)
     escaped = found.kinds[rows] == ESCAPED
     if not escaped.any():
@@ -243,7 +243,7 @@ def read_texts(found: Found, rows: "np.ndarray[Any, Any]") -> pa.StringArray:
 
 
 def _read_large(texts: pa.StringArray, rows: "np.ndarray[Any, Any]", values: "np.ndarray[Any, Any]") -> bool:
-    """Write whole numbers of many digits, such as ids of 64 bits, to the values of rows; False where some are larger."""
+    """Write integers of many digits, such as 64-bit ids, to the values of rows; return False if any exceeds 64 bits."""
     try:
         values[rows] = texts.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
@@ -252,7 +252,7 @@ def _read_large(texts: pa.StringArray, rows: "np.ndarray[Any, Any]", values: "np
 
 
 def holds_json(call: Call, document: Operand) -> bool:
-    """Tell whether the first argument of a call is a column of JSON or MAP: its texts were read when they were taken in."""
+    """Whether the first argument of a call is a column of JSON or MAP, whose texts were validated at ingestion."""
     return isinstance(call.args[0], Column) and document.type in (DataType.JSON, DataType.MAP)
 
 
@@ -266,8 +266,8 @@ def _default(name: str, value: Any, result: DataType, multi_value: bool) -> Any:
         if isinstance(listed, list):
             return [scalar_of(item, result) for item in listed]
     except QueryError as error:
-        raise wrong(name, f"the default {value!r} is no {result.value}: {error}") from None
-    raise wrong(name, f"""the default of a multi-value result is a JSON array such as '["a"]', not {value!r}""")
+        raise wrong(name, f"the default {value!r} is not {result.value}: {error}") from None
+    raise wrong(name, f"""the default of a multi-value result must be a JSON array such as '["a"]', not {value!r}""")
 
 
 def _extract_type(call: Call, types: Sequence[ValueType]) -> ValueType:
@@ -305,7 +305,7 @@ register_scalar(
 
 
 def checked_path(result: DataType, multi_value: bool = False) -> Callable[[Call, Sequence[ValueType]], ValueType]:
-    """Return the rule of a function whose second argument is a path: a constant one is checked when the query is bound."""
+    """Return the type rule of a function whose second argument is a path: a constant one is checked at binding."""
 
     def rule(call: Call, types: Sequence[ValueType]) -> ValueType:
         path = call.args[1]
@@ -317,7 +317,7 @@ def checked_path(result: DataType, multi_value: bool = False) -> Callable[[Call,
 
 
 _NO_DOCUMENT = ""
-"""A text in which no path leads anywhere."""
+"""A text in which no path exists."""
 
 
 def _register_path(name: str, to: DataType, absent: Any) -> None:
@@ -381,6 +381,6 @@ def is_json(text: str) -> bool:
 
 @by_value("jsonFormat", "toJsonMapStr", params=(DataType.JSON,), returns=STRING)
 def json_format(text: str) -> str:
-    """The document without needless blanks; text that is none becomes a JSON string."""
+    """The document without redundant whitespace; text that is not JSON becomes a JSON string."""
     value = parse_document(text)
     return compact(text if value is MISSING else value)

@@ -1,7 +1,7 @@
-"""Values of JSON documents by plain paths (`$.a.b[0]`) without building the documents: whole columns at memory speed.
+"""Values of JSON documents at plain paths (`$.a.b[0]`), without parsing whole documents: columns at memory speed.
 
-What a document holds at the path is sorted by kind; strings without escapes, numbers of up to 18 digits, true and false are
-read where they lie. The rest, rare in most data, goes document by document through `json_steps`.
+The value of each document at the path is classified by kind; strings without escapes, numbers of up to 18 digits, true
+and false are parsed in place. All others, rare in most data, are parsed document by document in `json_steps`.
 """
 
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ from gamay.kernels.json.paths import (
     mark_equal,
 )
 
-# bytes behind texts that are copied, so that the last of them is copied as fast as the others
+# extra bytes after copied texts, so that the last one is copied as fast as the others
 _SLACK = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a path leads to in each document: `kinds` uint8 [n] of `gamay.kernels.json.paths`, at data[begins[i]:ends[i]]."""
+    """The value at a path in each document: `kinds` uint8 [n] of `gamay.kernels.json.paths`, at data[begins[i]:ends[i]]."""
 
     kinds: Array
     begins: Array
@@ -46,20 +46,20 @@ class Found:
 
     @cached_property
     def is_absent(self) -> Array:
-        """Whether there is no value, or null: bool [n]."""
+        """Whether the value is missing or null: bool [n]."""
         return self.is_one_of(MISSING, NULL)
 
     @cached_property
     def is_rare(self) -> Array:
-        """Whether a document, or what it holds, is for another reader to decide on: bool [n]."""
+        """Whether a document, or its value, needs the general parser: bool [n]."""
         return self.is_one_of(ESCAPED, LARGE, UNSURE)
 
     def rows(self, *kinds: int) -> Array:
-        """Return the rows of some kinds: int64, ascending."""
+        """Return the rows with one of these kinds: int64, ascending."""
         return np.flatnonzero(self.is_one_of(*kinds))
 
     def texts(self, rows: Array) -> pa.StringArray:
-        """Return what lies at some rows, as it is written."""
+        """Return the values at some rows, in their JSON form."""
         begins, ends = self.begins[rows], self.ends[rows]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(ends - begins, out=offsets[1:])
@@ -74,21 +74,21 @@ class Found:
         return np.asarray(take(table, self.kinds))
 
     def mark_equal(self, text: str, kinds: Sequence[int], flags: Array) -> None:
-        """Set the flags (bool [n]) of those values of some kinds that are written as a text."""
+        """Set the flags (bool [n]) of those values of some kinds whose JSON form equals a text."""
         compared = np.zeros(256, np.bool_)
         compared[list(kinds)] = True
         wanted = np.frombuffer(text.encode(), np.uint8)
         mark_equal(self.data, self.kinds, self.begins, self.ends, compared, wanted, flags)
 
     def wholes(self) -> tuple[Array, Array]:
-        """Return the rows with whole numbers, and these: int64."""
+        """Return the rows with integers, and their values: int64."""
         rows = self.rows(WHOLE)
         numbers = np.empty(len(rows), np.int64)
         parse_wholes(self.data, self.begins[rows], self.ends[rows], numbers)
         return rows, numbers
 
     def reals(self) -> tuple[Array, Array]:
-        """Return the rows with other numbers, and these: float64."""
+        """Return the rows with other numbers, and their values: float64."""
         rows = self.rows(REAL)
         numbers, is_left = np.empty(len(rows)), np.empty(len(rows), np.bool_)
         if parse_reals(self.data, self.begins[rows], self.ends[rows], numbers, is_left):
@@ -99,10 +99,10 @@ class Found:
 def scan(
     documents: pa.StringArray, steps: Sequence[Step], *, is_json: bool = False, rows: "Array | None" = None
 ) -> Found | None:
-    """Look for a path in each document; None where it is not made of names and positions from the front only.
+    """Find a path in each document; None if it has steps other than names and non-negative positions.
 
-    rows: look in these documents only, which `Found` is about then. is_json: whether every document is known to be JSON, as
-    those of a column of that type are.
+    rows: the documents to search, which the result is restricted to. is_json: whether every document is known to be JSON,
+    as in a column of that type.
     """
     if not all(kind == "key" or (kind == "index" and argument >= 0) for kind, argument in steps):
         return None

@@ -25,7 +25,7 @@ from gamay.functions.regex.matching import JavaPattern, compiled
 Step: TypeAlias = tuple[str, Any]
 Place: TypeAlias = tuple[str | int, ...]
 Test: TypeAlias = Callable[[Any, Any], bool]
-"""Of a child, and of the whole document."""
+"""A test of a child, and of the whole document."""
 Relation: TypeAlias = Callable[[Any, Any], bool]
 
 MISSING = object()
@@ -55,7 +55,7 @@ _AFTER_DEEP = re.compile(rf"\*|{_NAME}")
 
 @remembered()
 def path_steps(path: str) -> tuple[Step, ...]:
-    """Return the steps of a path, whose `$` may be left out; raises QueryError for what is none."""
+    """Parse a path, whose `$` is optional; raises QueryError if it is invalid."""
     text = path.strip()
     if text.startswith("$"):
         position = 1
@@ -64,7 +64,7 @@ def path_steps(path: str) -> tuple[Step, ...]:
         text = text if text.startswith("[") else f".{text}"
     steps: list[Step] = []
     while position < len(text):
-        if text.startswith(".[", position):  # `$.[0]` is written for `$[0]`
+        if text.startswith(".[", position):  # `$.[0]` is accepted for `$[0]`
             position += 1
         if text.startswith("[?", position):
             test, position = _where(path, text, position)
@@ -88,7 +88,7 @@ def path_steps(path: str) -> tuple[Step, ...]:
 
 
 def _no_path(path: str, rest: str) -> QueryError:
-    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{path}' is no JSON path such as $.a.b[0] (at '{rest}')")
+    return QueryError(ErrorCode.QUERY_VALIDATION, f"'{path}' is not a JSON path such as $.a.b[0] (at '{rest}')")
 
 
 def _step(match: "re.Match[str]") -> Step:
@@ -116,7 +116,7 @@ def _unquoted(text: str) -> str:
 
 # -- conditions in brackets
 
-# what ends a name here: an operator may follow without a blank, as in `@.a<3`
+# the characters that end a name here: an operator may follow without a blank, as in `@.a<3`
 _PLAIN_NAME = r"[^.\[\]()\s<>=~!&|,]+"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<path>[@$](?:\.\.?(?:\*|{_PLAIN_NAME}(?:\(\))?)|\.?\[(?:{_QUOTED}|-?\d+|\*)\])*)|(?P<text>{_QUOTED})"
@@ -126,7 +126,7 @@ _TOKEN = re.compile(
 )
 _COMPARE: dict[str, Relation] = {
     "==": lambda a, b: _equal(a, b),
-    "!=": lambda a, b: not _equal(a, b),  # so what is missing is unequal
+    "!=": lambda a, b: not _equal(a, b),  # so that a missing value is unequal
     "<": lambda a, b: _ordered(a, b) and _plain(a) < _plain(b),
     "<=": lambda a, b: _ordered(a, b) and _plain(a) <= _plain(b),
     ">": lambda a, b: _ordered(a, b) and _plain(a) > _plain(b),
@@ -135,7 +135,7 @@ _COMPARE: dict[str, Relation] = {
 }
 _RELATIONS: dict[str, Relation] = {
     "in": lambda a, b: _holds(b, a),
-    "nin": lambda a, b: not _holds(b, a),  # so what is missing is not in the list either
+    "nin": lambda a, b: not _holds(b, a),  # so that a missing value is not in the list either
     "subsetof": lambda a, b: isinstance(a, list) and all(_holds(b, element) for element in a),
     "anyof": lambda a, b: isinstance(a, list) and any(_holds(b, element) for element in a),
     "noneof": lambda a, b: isinstance(a, list) and not any(_holds(b, element) for element in a),
@@ -151,7 +151,7 @@ def _kind(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what can be compared: decimals, of documents that are read with all digits, as doubles."""
+    """Return a comparable value: decimals, in documents parsed with all digits, become doubles."""
     return float(value) if isinstance(value, Decimal) else value
 
 
@@ -168,7 +168,7 @@ def _holds(values: Any, wanted: Any) -> bool:
 
 
 def _where(path: str, text: str, start: int) -> tuple[Test, int]:
-    """Read `[?( ... )]`; return the test and the position after it."""
+    """Parse `[?( ... )]`; return the test and the position after it."""
     reader = _Conditions(path, text, start + 2)
     test = reader.any_of()
     close = re.compile(r"\s*\]").match(text, reader.position)
@@ -178,7 +178,7 @@ def _where(path: str, text: str, start: int) -> tuple[Test, int]:
 
 
 class _Conditions:
-    """Reads `@.a > 3 && (@.b =~ /x/ || !@.c)`, from a position on; `@` is the child that is tested, `$` the document."""
+    """Parser of `@.a > 3 && (@.b =~ /x/ || !@.c)`, from a position on; `@` is the child that is tested, `$` the document."""
 
     def __init__(self, path: str, text: str, position: int) -> None:
         self._path = path
@@ -237,7 +237,7 @@ class _Conditions:
             return lambda node, root: read_path(node, steps)
         try:
             constant = _constant(token)
-        except (ValueError, QueryError):  # of JSON, and of regular expressions
+        except (ValueError, QueryError):  # from JSON, and from regular expressions
             raise _no_path(self._path, self._text[self.position :]) from None
         self.position = token.end()
         return lambda node, root: constant
@@ -258,7 +258,7 @@ def _constant(token: "re.Match[str]") -> Any:
 
 
 def _of_numbers(node: Any, function: Callable[[list[float]], float]) -> Any:
-    """Return a function of the numbers of an array, a double; `MISSING` where there are none."""
+    """Apply a function to the numbers of an array, as doubles; `MISSING` if there are none."""
     elements = node if isinstance(node, list) else []
     numbers = [
         float(value) for value in elements if isinstance(value, int | float | Decimal) and not isinstance(value, bool)
@@ -271,7 +271,7 @@ def _mean(numbers: list[float]) -> float:
 
 
 def _deviation(numbers: list[float]) -> float:
-    """The standard deviation of a population."""
+    """Return the population standard deviation."""
     mean = _mean(numbers)
     return math.sqrt(_mean([(number - mean) * (number - mean) for number in numbers]))
 
@@ -280,7 +280,7 @@ def _deviation(numbers: list[float]) -> float:
 
 
 def parse_document(document: str) -> Any:
-    """Return the value of a JSON text, `MISSING` for what is none."""
+    """Parse a JSON text; return `MISSING` if it is invalid."""
     try:
         return orjson.loads(document)
     except orjson.JSONDecodeError:
@@ -288,27 +288,27 @@ def parse_document(document: str) -> Any:
 
 
 def parse_exactly(document: str) -> Any:
-    """Return the value of a JSON text with its numbers as decimals of all their digits; `MISSING` for what is none."""
+    """Parse a JSON text with its numbers as exact decimals; return `MISSING` if it is invalid."""
     return MISSING if parse_document(document) is MISSING else _with_python(document, Decimal)
 
 
 def parse_wholly(document: str) -> Any:
-    """Return the value of a JSON text, whole numbers of more than 64 bits with all their digits; `MISSING` as above."""
+    """Parse a JSON text so that integers of more than 64 bits keep all their digits; return `MISSING` as above."""
     return _with_python(document, int)
 
 
 def _with_python(document: str, of_whole: Callable[[str], Any]) -> Any:
     try:
         return json.loads(document, parse_float=Decimal if of_whole is Decimal else None, parse_int=of_whole)
-    except RecursionError:  # of more levels than this parser takes
+    except RecursionError:  # nested more deeply than this parser allows
         return MISSING
 
 
 def compact(value: Any) -> str:
-    """Return a value as JSON without blanks; raises QueryError for one with too many levels."""
+    """Return a value as JSON without whitespace; raises QueryError if it is nested too deeply."""
     try:
         return orjson.dumps(value, default=str).decode()
-    except TypeError:  # of whole numbers beyond 64 bits, and of more levels than it reads
+    except TypeError:  # integers beyond 64 bits, and deeper nesting than orjson allows
         pass
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -317,11 +317,11 @@ def compact(value: Any) -> str:
 
 
 def _too_deep() -> QueryError:
-    return QueryError(ErrorCode.QUERY_EXECUTION, "a JSON document has too many levels")
+    return QueryError(ErrorCode.QUERY_EXECUTION, "a JSON document is nested too deeply")
 
 
 def read_path(node: Any, steps: tuple[Step, ...]) -> Any:
-    """Return what a path leads to: a list where it branches, one object of all the names at its end; else `MISSING`."""
+    """Return the value at a path: a list if the path branches, one object if it ends in several names; else `MISSING`."""
     if node is MISSING:
         return MISSING
     if steps and steps[-1][0] == "keys":
@@ -337,7 +337,7 @@ def _is_definite(steps: tuple[Step, ...]) -> bool:
 
 
 def _members(node: Any, steps: tuple[Step, ...], names: Sequence[str]) -> Any:
-    """Return the objects that a path leads to with only some of their members, as `$.a['b','c']` asks for."""
+    """Return the objects at a path, restricted to some of their members, as for `$.a['b','c']`."""
     nodes = [value for _, value in located(node, steps) if isinstance(value, dict)]
     found = [{name: value[name] for name in names if name in value} for value in nodes]
     return (found[0] if _is_definite(steps) else found) if found else MISSING
@@ -358,9 +358,9 @@ def _definite(node: Any, steps: tuple[Step, ...]) -> Any:
 
 
 def located(node: Any, steps: tuple[Step, ...]) -> list[tuple[Place, Any]]:
-    """Return every place that a path leads to, with the value there, in document order.
+    """Return every position that a path leads to, with its value, in document order.
 
-    Raises QueryError for a document with too many levels.
+    Raises QueryError for a document that is nested too deeply.
     """
     found: list[tuple[Place, Any]] = [((), node)]
     try:
@@ -398,7 +398,7 @@ def _selected(node: Any, step: Step, root: Any) -> Iterator[tuple[Place, Any]]:
 
 
 def children(node: Any) -> list[tuple[str | int, Any]]:
-    """Return keys or positions with the values of an object or array; nothing of a scalar."""
+    """Return keys or positions with the values of an object or array; empty for a scalar."""
     if isinstance(node, dict):
         return list(node.items())
     return list(enumerate(node)) if isinstance(node, list) else []

@@ -1,6 +1,6 @@
-"""Keys of JSON documents, and documents as arrays and maps.
+"""Keys of JSON documents, and conversion of documents to arrays and maps.
 
-Maps and other objects travel as JSON text. Text that is no JSON of the wanted kind gives null.
+Maps and other objects are passed as JSON text. Text that is not JSON of the expected kind yields null.
 """
 
 import re
@@ -34,7 +34,7 @@ def _key_steps(path: str) -> tuple[Step, ...]:
 
 
 def _key_options(text: str) -> tuple[int, bool]:
-    """Read `maxDepth=n;dotNotation=true`; returns the depth (0 for any) and the notation."""
+    """Parse `maxDepth=n;dotNotation=true`; return the depth (0 for any) and the notation."""
     depth, dots = 0, False
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, _, value = (piece.strip() for piece in part.partition("="))
@@ -43,12 +43,12 @@ def _key_options(text: str) -> tuple[int, bool]:
         elif name.lower() == "dotnotation" and value.lower() in ("true", "false"):
             dots = value.lower() == "true"
         else:
-            raise wrong("jsonExtractKey", f"'{part}' is none of the options maxDepth=n and dotNotation=true")
+            raise wrong("jsonExtractKey", f"'{part}' is not one of the options maxDepth=n and dotNotation=true")
     return depth, dots
 
 
 def place_text(place: Place, dots: bool) -> str:
-    """Return a place as a path: `$['a'][0]`, or `a.0` with dots."""
+    """Return a position as a path: `$['a'][0]`, or `a.0` in dot notation."""
     if dots:
         return ".".join(map(str, place))
     return "$" + "".join(f"[{key}]" if isinstance(key, int) else f"['{key}']" for key in place)
@@ -71,7 +71,7 @@ def _extract_key_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     multi_value=True,
 )
 def json_extract_key(document: Any, path: str, options: str = "") -> Vector:
-    """The paths of what a path leads to; all keys at any depth for `$..**`, `$..` or an empty path."""
+    """The paths of the values that a path leads to; all keys at any depth for `$..**`, `$..` or an empty path."""
     steps = _key_steps(path)
     depth, dots = _key_options(options)
 
@@ -111,7 +111,7 @@ def json_string_to_list_or_map(document: str) -> str | None:
 
 @by_value("jsonKeyValueArrayToMap", params=(STRING, STRING, STRING), returns=STRING, optional=2)
 def json_key_value_array_to_map(document: str, key: str = "key", value: str = "value") -> str | None:
-    """The map of `[{"key": "a", "value": 1}, ...]`; other names of the two can be given."""
+    """The map of `[{"key": "a", "value": 1}, ...]`; other names for key and value can be given."""
     node = parse_document(document)
     if not isinstance(node, list):
         return None
@@ -120,7 +120,7 @@ def json_key_value_array_to_map(document: str, key: str = "key", value: str = "v
 
 @scalar("jsonExtractObject", params=(each(STRING), const(STRING)), returns=checked_path(STRING))
 def json_extract_object(document: Any, path: str) -> Vector:
-    """What a path leads to, as JSON; null where that is nowhere."""
+    """The value at a path, as JSON; null if there is none."""
     steps = path_steps(path)
 
     def find(text: str) -> str | None:
@@ -144,7 +144,7 @@ def _map_value_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _map_value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The value at the place of the first equal key; null where there is none."""
+    """Return the value at the position of the first equal key; null if there is none."""
     keys, values = to_vector(args[0], num_rows), to_vector(args[2], num_rows)
     wanted = args[1]
     assert isinstance(wanted, Scalar)

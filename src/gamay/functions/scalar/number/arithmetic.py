@@ -22,11 +22,11 @@ from gamay.model.types import DataType
 DOUBLE, LONG = DataType.DOUBLE, DataType.LONG
 _DECIMALS = Context(prec=200)
 _ZERO = np.array(Decimal(0), dtype=object)
-_ALL_DIGITS = Context(prec=MAX_PREC)  # where no digit is added; Python's own context would round to 28
+_ALL_DIGITS = Context(prec=MAX_PREC)  # where no digits are added; Python's default context would round to 28
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Infinities, NaN and wrapped integers are results here, no accidents to warn of."""
+    """Suppress warnings: infinities, NaN and wrapped integers are valid results here."""
 
     def run(*args: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -39,7 +39,7 @@ def _on_decimals(function: Callable[[Any, Any], Any], name: str) -> Callable[[An
     def run(left: Any, right: Any) -> Any:
         with localcontext(_DECIMALS):
             try:
-                return function(left, right) + _ZERO  # which takes the sign from a zero: BIG_DECIMAL has one
+                return function(left, right) + _ZERO  # drops the sign of zero, which BIG_DECIMAL does not have
             except ZeroDivisionError:
                 raise QueryError(ErrorCode.QUERY_EXECUTION, f"Function '{name}': BIG_DECIMAL division by zero") from None
             except ArithmeticError:
@@ -91,7 +91,7 @@ def mod(left: Any, right: Any) -> Any:
 
 @scalar("divide", "div", params=(_EACH, _EACH, _EACH), returns=arithmetic_type, optional=1)
 def divide(left: Any, right: Any, default: Any = None) -> Any:
-    """`divide(a, b, default)` gives the default where b is 0."""
+    """`divide(a, b, default)` returns the default if b is 0."""
     if default is None:
         return _fold("divide", np.divide, _decimal_divide)(left, right)
     one = np.array(Decimal(1), dtype=object) if right.dtype == object else 1.0
@@ -109,7 +109,7 @@ def _divided_exactly(name: str, step: Callable[[Any, Any], Any]) -> Callable[[An
 
 
 def _long_quotient(left: Any, right: Any) -> Any:
-    """The quotient without its fraction."""
+    """Return the quotient, truncated."""
     if np.any((left == np.iinfo(np.int64).min) & (right == -1)):
         raise QueryError(
             ErrorCode.QUERY_EXECUTION, "Function 'divide': the result does not fit 64 bits; cast an argument to DOUBLE"
@@ -144,7 +144,7 @@ for _name, _whole, _variadic in (
 
 @scalar("longToInt", params=(each(LONG),), returns=DataType.INT)
 def long_to_int(values: Any) -> Any:
-    """The same number as an INT, an error for one that no INT is."""
+    """Convert to INT; raises QueryError for a number out of range."""
     info = np.iinfo(np.int32)
     if np.any((values < info.min) | (values > info.max)):
         raise QueryError(
@@ -156,18 +156,18 @@ def long_to_int(values: Any) -> Any:
 _LEAST = {
     4: (-(2**31), "INT", "LONG"),
     8: (-(2**63), "LONG", "DOUBLE or BIG_DECIMAL"),
-}  # by width: it, its type, a wider one
+}  # by width: the least number, its type, a wider one
 
 
 def _check_twin(name: str, values: Any) -> None:
-    """Refuse the least whole number of a type, whose negative the type does not hold."""
+    """Refuse the least integer of a type, whose negative the type cannot represent."""
     if values.dtype.kind != "i":
         return
     least, name_of_type, wider = _LEAST[values.dtype.itemsize]
     if np.any(values == least):
         raise QueryError(
             ErrorCode.QUERY_EXECUTION,
-            f"Function '{name}': the result for {least}, the smallest {name_of_type}, is no {name_of_type}; "
+            f"Function '{name}': the result for {least}, the smallest {name_of_type}, does not fit {name_of_type}; "
             f"cast the argument to {wider}",
         )
 
@@ -187,12 +187,12 @@ def absolute(values: Any) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
-    """Raise to a power as Java does: 1 to the power of NaN or an infinity is NaN, as is NaN to any power but 0."""
+    """Raise to a power as Java does: 1 to the power of NaN or an infinity is NaN, and so is NaN to any power but 0."""
     result = np.power(base, exponent)
     if not np.isfinite(exponent).all():
         result = np.where((np.abs(base) == 1) & ~np.isfinite(exponent), np.nan, result)
     if np.isneginf(base).any():
-        result = np.where(np.isneginf(base) & (exponent == 0.5), np.inf, result)  # NumPy takes a square root for one 0.5
+        result = np.where(np.isneginf(base) & (exponent == 0.5), np.inf, result)  # NumPy computes a square root for one 0.5
     return result
 
 

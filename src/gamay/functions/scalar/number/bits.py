@@ -1,4 +1,4 @@
-"""Bits of INT and LONG. Shift counts wrap as in Java: only the lowest 5 or 6 bits of a count matter."""
+"""Bitwise functions of INT and LONG. Shift counts wrap as in Java: only the lowest 5 or 6 bits of a count matter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def bit_not(values: Any) -> Any:
 
 
 def _shifted(call: Call, types: Sequence[ValueType]) -> ValueType:
-    """INT when what is shifted is, whatever the type of the count."""
+    """Return INT if the shifted value is INT, regardless of the type of the count."""
     return (INT if single_values(call, types)[0] is INT else LONG), False
 
 
@@ -40,7 +40,7 @@ def bit_shift_left(values: Any, count: Any) -> Any:
 
 @scalar("bitShiftRight", params=(_EACH, each(LONG)), returns=_shifted)
 def bit_shift_right(values: Any, count: Any) -> Any:
-    """The sign stays."""
+    """Shift with sign extension."""
     return np.right_shift(values, _count(values, count))
 
 
@@ -52,21 +52,21 @@ def bit_shift_right_unsigned(values: Any, count: Any) -> Any:
 
 @scalar("bitMask", params=(each(LONG),), returns=LONG)
 def bit_mask(position: Any) -> Any:
-    """The number with that bit alone; 0 where the position is not 0 to 63."""
+    """The number with only that bit set; 0 if the position is not from 0 to 63."""
     inside = (position >= 0) & (position <= 63)
     return np.where(inside, np.left_shift(np.int64(1), np.where(inside, position, 0)), 0)
 
 
 @scalar("bitExtract", "extractBit", params=(each(LONG), each(LONG)), returns=INT)
 def bit_extract(values: Any, position: Any) -> Any:
-    """The bit at a position, 0 where the position is not 0 to 63."""
+    """The bit at a position, 0 if the position is not from 0 to 63."""
     inside = (position >= 0) & (position <= 63)
     return np.where(inside, np.right_shift(values, np.where(inside, position, 0)) & 1, 0)
 
 
 @scalar("bitCount", params=(each(LONG),), returns=INT)
 def bit_count(values: Any) -> Any:
-    """How many of the 64 bits are set; an INT is a LONG here, so -1 has 64."""
+    """The number of set bits of 64; an INT is extended to LONG, so -1 has 64."""
     return np.bitwise_count(values.astype(np.uint64))
 
 

@@ -1,4 +1,4 @@
-"""rand(): numbers in [0, 1). Neither form is computed ahead of the query, nor once for several rows of equal arguments."""
+"""rand(): numbers in [0, 1). Calls are neither folded to constants nor shared between rows with equal arguments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,14 +17,14 @@ _MULTIPLIER, _ADDEND, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 
 
 def first_random(seeds: Any) -> Any:
-    """Return what `new java.util.Random(seed).nextDouble()` returns for each seed: int64 [n] to float64 [n].
+    """Return the result of `new java.util.Random(seed).nextDouble()` for each seed: int64 [n] to float64 [n].
 
-    The generator is documented with that class: state' = (state * 0x5DEECE66D + 11) mod 2^48; a double is made of the
-    upper 26 bits of one state and the upper 27 of the next.
+    The class documents its generator: state' = (state * 0x5DEECE66D + 11) mod 2^48; a double is composed of the upper 26
+    bits of one state and the upper 27 of the next.
     """
     multiplier, addend, mask = np.uint64(_MULTIPLIER), np.uint64(_ADDEND), np.uint64(_MASK)
     state = (seeds.astype(np.uint64) ^ multiplier) & mask
-    first = (state * multiplier + addend) & mask  # wraps at 2^64, which leaves the lower 48 bits as they are
+    first = (state * multiplier + addend) & mask  # wraps at 2^64, which does not affect the lower 48 bits
     second = (first * multiplier + addend) & mask
     return (((first >> np.uint64(22)) << np.uint64(27)) + (second >> np.uint64(21))).astype(np.float64) * 2.0**-53
 
@@ -37,11 +37,11 @@ def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _rand(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """Without a seed, each batch of rows has a generator of its own, seeded by the operating system."""
+    """Return random numbers; without a seed, each batch of rows has its own generator, seeded by the operating system."""
     _result_type(call, [type_of(arg) for arg in args])
     if not args:
         numbers = np.random.default_rng().random(num_rows)
-        # one row has one value; that of a query without a table must be a constant
+        # one row has one value; in a query without a table it must be a constant
         return Scalar(float(numbers[0]), DataType.DOUBLE) if num_rows == 1 else Vector(DataType.DOUBLE, numbers)
     seed = args[0]
     if isinstance(seed, Scalar):

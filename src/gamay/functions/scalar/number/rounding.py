@@ -1,4 +1,4 @@
-"""Rounding, integer division, and other functions between numbers."""
+"""Rounding, integer division, and other numeric functions."""
 
 import math
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from gamay.model.types import DataType
 
 DOUBLE, LONG, INT = DataType.DOUBLE, DataType.LONG, DataType.INT
 _EACH = each(None)  # of the result's type
-_WIDE = Context(prec=800)  # enough for the largest double with as many digits after the point
-_LARGEST_SCALE = 340  # no double has a digit beyond
+_WIDE = Context(prec=800)  # enough for the largest double with as many decimal places
+_LARGEST_SCALE = 340  # no double has digits beyond
 
 
 def _on_text(scale: int, rounding: str) -> Callable[[float], float]:
-    """Round on the decimal text of a number, so that 2.675 with two digits is 2.68."""
+    """Return a function that rounds the decimal text of a number, so that 2.675 with two digits is 2.68."""
     unit = Decimal(1).scaleb(-scale)
 
     def run(value: float) -> float:
@@ -34,16 +34,17 @@ def _on_text(scale: int, rounding: str) -> Callable[[float], float]:
 
 
 def _to_scale(values: Any, scale: int, half_up: bool) -> Any:
-    """Round on decimal text without making it, where that gives the same; 0 has no sign then.
+    """Round as on decimal text, without creating it where the result is the same; a zero result has no sign.
 
-    A double that equals m / 10^(scale + 1) for a whole m below 10^15 has those digits as its text: m is rounded. Elsewhere
-    the scaled number is far enough from a change of digit for its own error not to matter, or the text is made.
+    A double that equals m / 10^(scale + 1) for an integer m below 10^15 has those digits as its text: m is rounded.
+    Elsewhere the scaled number is far enough from a rounding boundary for its own error not to matter, or the text is
+    created.
     """
     values = np.atleast_1d(values)
     if abs(scale) > _LARGEST_SCALE:
         return values if scale > 0 else np.where(np.isfinite(values), 0.0, values)
     on_text = _on_text(scale, ROUND_HALF_UP if half_up else ROUND_DOWN)
-    if not 0 <= scale <= 21:  # beyond, powers of ten are no doubles
+    if not 0 <= scale <= 21:  # beyond, powers of ten are not exact doubles
         return by_distinct(values, on_text, DOUBLE) + 0.0
     finer, unit, sizes = 10.0 ** (scale + 1), 10.0**scale, np.abs(values)
     with np.errstate(all="ignore"):
@@ -61,7 +62,7 @@ def _to_scale(values: Any, scale: int, half_up: bool) -> Any:
 
 @scalar("roundDecimal", params=(each(DOUBLE), const(INT)), returns=DOUBLE, optional=1)
 def round_decimal(values: Any, scale: int | None = None) -> Any:
-    """Without a scale half goes up (-0.5 is 0); with one, away from zero."""
+    """Without a scale, halves round up (-0.5 becomes 0); with one, away from zero."""
     if scale is None:
         with np.errstate(invalid="ignore"):
             whole = np.floor(values)
@@ -71,7 +72,7 @@ def round_decimal(values: Any, scale: int | None = None) -> Any:
 
 @scalar("truncate", params=(each(DOUBLE), const(INT)), returns=DOUBLE, optional=1)
 def truncate(values: Any, scale: int | None = None) -> Any:
-    """Towards zero."""
+    """Truncation towards zero."""
     if scale is None:
         return np.trunc(values)
     return _to_scale(values, scale, half_up=False)
@@ -79,7 +80,7 @@ def truncate(values: Any, scale: int | None = None) -> Any:
 
 @scalar("round", params=(each(LONG), each(LONG)), returns=LONG)
 def round_to_multiple(values: Any, size: Any) -> Any:
-    """`round(t, n)` is the multiple of n at or before t, towards zero: a bucket of time."""
+    """`round(t, n)` is the multiple of n at or before t, towards zero: a time bucket."""
     _refuse_zero("round", size)
     return values - np.fmod(values, size)
 
@@ -91,7 +92,7 @@ def _refuse_zero(name: str, divisor: Any) -> None:
 
 @scalar("intDiv", params=(each(DOUBLE), each(DOUBLE)), returns=LONG)
 def int_div(left: Any, right: Any) -> Any:
-    """The floor of the quotient of doubles; an infinite one is the largest or smallest LONG, NaN (0 / 0) is 0."""
+    """The floor of the quotient of doubles; an infinite one becomes the largest or smallest LONG, NaN (0 / 0) becomes 0."""
     with np.errstate(all="ignore"):
         return saturate(np.floor(left / right), np.dtype(np.int64))
 
@@ -106,7 +107,7 @@ def int_div_or_zero(left: Any, right: Any) -> Any:
 
 @scalar("moduloOrZero", params=(_EACH, _EACH), returns=long_or_double)
 def modulo_or_zero(left: Any, right: Any) -> Any:
-    """The remainder with the sign of the dividend, 0 where the divisor is 0."""
+    """The remainder with the sign of the dividend, 0 if the divisor is 0."""
     zero = right == 0
     with np.errstate(invalid="ignore"):
         return np.where(zero, 0, np.fmod(left, np.where(zero, 1, right)))
@@ -117,7 +118,7 @@ def positive_modulo(left: Any, right: Any) -> Any:
     """The remainder shifted into [0, |b|)."""
     if right.dtype.kind == "i":
         _refuse_zero("positiveModulo", right)
-        with np.errstate(over="ignore"):  # the smallest LONG has no positive twin, and needs none
+        with np.errstate(over="ignore"):  # the smallest LONG has no positive counterpart, and needs none
             remainder = np.fmod(left, right)
             return np.where(remainder < 0, remainder + np.abs(right), remainder)
     with np.errstate(invalid="ignore"):
@@ -152,13 +153,13 @@ def lcm(left: Any, right: Any) -> Any:
 @by_value("factorial", params=(INT,), returns=LONG)
 def factorial(number: int) -> int:
     if not 0 <= number <= 20:
-        raise ValueError("only numbers from 0 to 20 have a factorial of 64 bits")
+        raise ValueError("the argument must be from 0 to 20, for the result to fit 64 bits")
     return math.factorial(number)
 
 
 @scalar("widthBucket", params=(each(DOUBLE), each(DOUBLE), each(DOUBLE), each(INT)), returns=INT)
 def width_bucket(values: Any, low: Any, high: Any, count: Any) -> Any:
-    """Number of the bucket from 1; 0 below `low`, count + 1 from `high` on."""
+    """The number of the bucket from 1; 0 below `low`, count + 1 from `high` on."""
     _refuse_zero("widthBucket", high - low)
     if np.any(count <= 0):
         raise QueryError(ErrorCode.QUERY_EXECUTION, "Function 'widthBucket': the number of buckets must be greater than 0")

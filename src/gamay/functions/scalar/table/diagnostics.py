@@ -1,7 +1,7 @@
-"""What a query can ask about itself, reqId('') and its kin, and sleep(ms): the broker puts the answers in.
+"""Functions about the query itself, reqId('') and similar ones, and sleep(ms): the broker replaces them by their results.
 
-That happens before the query is bound (`gamay.sql.answers`), so these functions are never computed. The argument of the
-first ones means nothing and may be left out.
+That happens before the query is bound (`gamay.sql.answers`), so these functions are never computed. The argument of all
+but sleep is ignored and optional.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ _ANSWERS = {
     "workerId": DataType.INT,
     "sleep": DataType.LONG,
 }
-_ELSEWHERE = "it is answered by the broker of a query; it has no meaning elsewhere"
+_ELSEWHERE = "it is computed by the broker of a query and is not allowed elsewhere"
 _NAMES = {name.lower(): name for name in _ANSWERS}
 
 
 def answer_type(call: Call) -> DataType:
-    """Return the type of the answer to a call of one of these functions; raises QueryError for wrong arguments."""
+    """Return the result type of a call of one of these functions; raises QueryError for wrong arguments."""
     name = _NAMES[call.name]
     check_count(name, len(call.args), 1 if name == "sleep" else 0, 1)
     if call.args and not isinstance(call.args[0], Literal):
@@ -41,7 +41,7 @@ def _register(name: str, least: int) -> None:
         raise wrong(name, _ELSEWHERE)
 
     def compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-        """Known to the broker of a query only."""
+        """Computed by the broker only."""
         raise wrong(name, _ELSEWHERE)
 
     function = ScalarFunction(

@@ -1,7 +1,7 @@
-"""A small table as a function: the value of its row that has a key, and whether there is such a row.
+"""A small table as a function of a key: the value of the row with that key, and whether there is such a row.
 
-Queries cannot write them; a join with a small table becomes them (`gamay.relational.rules.stars`). They are computed once
-for each value of a dictionary, so that a join costs nothing for a row but what an expression of its key costs.
+Queries cannot call these functions; they replace joins with a small table (`gamay.relational.rules.stars`). They are
+computed once for each dictionary entry, so that a join costs no more per row than an expression of its key.
 """
 
 from collections.abc import Sequence
@@ -20,43 +20,43 @@ from gamay.model.types import DataType
 
 VALUE, VALUE_OR_NULL, FOUND = "value(joined)", "value or null(joined)", "found(joined)"
 _TABLES = 32
-# an array by key is used where it has no more places than this, or than this times the keys
+# an array indexed by key is used up to this size, or up to this many times the number of keys
 _DENSE_PLACES = 1 << 20
 _DENSE = 8
-# the same of one flag for each place, and what the first place is called
+# the ratio for an array of flags, and the metadata key of its first number
 _DENSE_FLAGS, _FIRST = 256, b"first"
 
 
 def value_of(table: bytes, data_type: DataType, key: Expression, *, or_null: bool = False) -> Call:
-    """Return the value, of a type, that a table of `encoded` has for a key. or_null: for keys that it has not; else any."""
+    """Return the call for the value of a key in a table made by `encoded`. or_null: null for missing keys."""
     return Call(
         VALUE_OR_NULL if or_null else VALUE, (Literal(table, DataType.BYTES), Literal(data_type.value, DataType.STRING), key)
     )
 
 
 def found_in(keys: bytes, key: Expression) -> Call:
-    """Return whether a key is among those of `encoded_keys`."""
+    """Return the call for whether a key is among those of `encoded_keys`."""
     return Call(FOUND, (Literal(keys, DataType.BYTES), Literal(DataType.BOOLEAN.value, DataType.STRING), key))
 
 
 def encoded(keys: pa.Array, values: pa.Array) -> bytes:
-    """Return a table as a constant. keys: each once, no nulls; whole numbers or texts. values: fixed width or texts."""
+    """Return a table as a constant. keys: unique, no nulls; integers or texts. values: fixed width or texts."""
     return _written(pa.table({"key": keys, "value": values}))
 
 
 def encoded_keys(keys: pa.Array) -> bytes:
-    """Return keys as a constant: whole numbers or texts, no nulls; they may repeat."""
+    """Return keys as a constant: integers or texts, no nulls; they may repeat."""
     flags = flags_of(keys)
     return _written(pa.table({"key": keys})) if flags is None else encoded_flags(*flags)
 
 
 def encoded_flags(first: int, flags: Mask) -> bytes:
-    """Return keys as the same constant: `first` + i where flags[i] is set."""
+    """Return the keys `first` + i with flags[i] set, as a constant like that of `encoded_keys`."""
     return _written(pa.table({"flag": flags}).replace_schema_metadata({_FIRST: str(first)}))
 
 
 def flags_of(keys: pa.Array) -> tuple[int, Mask] | None:
-    """Return whole numbers as flags, and the number that the first flag is of; None where these would be too many."""
+    """Return integers as flags, and the number of the first flag; None if there would be too many."""
     if not pa.types.is_integer(keys.type):
         return None
     numbers = keys.to_numpy().astype(np.int64, copy=False)
@@ -76,7 +76,7 @@ def _written(table: pa.Table) -> bytes:
 
 
 class _Table:
-    """Keys with their values, and one more value, for keys that are not there."""
+    """Keys with their values, and an extra value for missing keys."""
 
     def __init__(self, data: bytes, data_type: DataType) -> None:
         table = pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
@@ -101,11 +101,11 @@ class _Table:
                 self._keys, self._places = numbers[order], order.astype(np.int32)
 
     def values(self, places: "np.ndarray") -> EncodedVector:
-        """Return the values at places."""
+        """Return the values at positions."""
         return EncodedVector(self._codes[places], self._distinct, None, None if self.nulls is None else self.nulls[places])
 
     def places(self, values: "np.ndarray | pa.Array") -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
-        """Return for each value the place of its key; `num_keys` where there is none."""
+        """Return for each value the position of its key; `num_keys` if it is missing."""
         if self.num_keys == 0:
             return np.zeros(len(values), np.int32)
         if self._texts is not None:
@@ -120,7 +120,7 @@ class _Table:
 
 
 class _Keys:
-    """Keys of which only whether there is one matters."""
+    """A set of keys."""
 
     def __init__(self, data: bytes) -> None:
         table = pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
@@ -150,7 +150,7 @@ class _Keys:
 
 
 def _span(numbers: "np.ndarray") -> tuple[int, int]:
-    """Return the least of some numbers, and how many whole numbers there are from it to the greatest."""
+    """Return the least of some integers, and the size of the range up to the greatest."""
     if not len(numbers):
         return 0, 0
     first = int(numbers.min())
@@ -158,8 +158,8 @@ def _span(numbers: "np.ndarray") -> tuple[int, int]:
 
 
 def _looked_up(table: "np.ndarray", first: int, numbers: "np.ndarray", missing: np.generic) -> "np.ndarray":
-    """Return the entries of a table for numbers from `first` on."""
-    # what is below the first key wraps around, and is beyond the last
+    """Return the entries of a table that starts at the number `first`; `missing` for numbers outside."""
+    # numbers below the first key wrap around to beyond the last
     offsets = (numbers - first).view(np.uint64)
     inside = offsets < len(table)
     found = np.asarray(take(table, offsets if inside.all() else np.where(inside, offsets, 0)))
@@ -186,7 +186,7 @@ def _found(call: Call, args: Sequence[Operand], num_rows: int) -> "tuple[_Table,
 
 
 def _value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The value of the row of a small table that has a key."""
+    """Return the value of the row of a small table with a key."""
     table, places, nulls = _found(call, args, num_rows)
     found = table.values(places)
     if nulls is not None:
@@ -195,7 +195,7 @@ def _value(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
 
 
 def _value_or_null(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The value of the row of a small table that has a key; null where there is none."""
+    """Return the value of the row of a small table with a key; null if there is none."""
     table, places, nulls = _found(call, args, num_rows)
     found = table.values(places)
     missing = places == table.num_keys
@@ -206,7 +206,7 @@ def _value_or_null(call: Call, args: Sequence[Operand], num_rows: int) -> Operan
 
 
 def _is_found(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """Whether a small table has a row with a key."""
+    """Return whether a small table has a row with a key."""
     data = call.args[0]
     assert isinstance(data, Literal)
     assert isinstance(data.value, bytes)

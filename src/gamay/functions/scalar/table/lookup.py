@@ -1,7 +1,7 @@
-"""lookUp('dimTable', 'column', 'key', x, …): a value of the row of a dimension table that has a key.
+"""lookUp('dimTable', 'column', 'key', x, …): a value of the row of a dimension table with a given key.
 
-What queries write names a table, which the broker finds (`gamay.broker.answer.lookups`): it puts the call in its place that
-says the type of the result, too, and servers compute that one, over the distinct values of x where x is encoded.
+The call in a query names a table, which the broker resolves (`gamay.broker.answer.lookups`): it replaces the call by one
+that includes the type of the result, which servers compute, over the distinct values of x if x is encoded.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from gamay.model.types import DataType
 
 NAME = "lookUp"
 NUM_CONSTANTS = 4
-"""How many arguments of LOOKUP stand before the key."""
+"""The number of arguments of LOOKUP before the key."""
 
-_ELSEWHERE = "a table is looked up by the broker of a query, in its clauses; it has no meaning elsewhere"
+_ELSEWHERE = "it is resolved by the broker in the clauses of a query and is not allowed elsewhere"
 
 
 def _constant(call: Call, position: int) -> str:
@@ -33,18 +33,18 @@ def _constant(call: Call, position: int) -> str:
 def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     for argument, (_, multi_value) in zip(call.args[NUM_CONSTANTS:], types[NUM_CONSTANTS:], strict=True):
         if multi_value:
-            raise wrong(NAME, f"a key is one value; {to_text(argument)} holds several")
+            raise wrong(NAME, f"a key must be a single value; {to_text(argument)} is multi-value")
     multi = call.args[3]
     return DataType(_constant(call, 2)), isinstance(multi, Literal) and multi.value is True
 
 
 def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The column's value in the row of the key, its default null value where there is none; null for a key that is null."""
+    """Return the column's value in the row of the key, its default null value if there is none; null for a null key."""
     table, keys = dimension_table(_constant(call, 0)), args[NUM_CONSTANTS:]
     data_type, multi_value = _result_type(call, [(arg.type, False) for arg in args])
     column = table.column(_constant(call, 1))
     if (column.type, column.offsets is not None) != (data_type, multi_value) or len(keys) != table.num_keys:
-        raise wrong(NAME, f"table '{table.name}' has just been changed; ask again")
+        raise wrong(NAME, f"table '{table.name}' was changed meanwhile; retry the query")
     if any(isinstance(key, Scalar) and key.value is None for key in keys):
         return Scalar(None, data_type)
     if all(isinstance(key, Scalar) for key in keys):
@@ -73,7 +73,7 @@ def _refuse(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _refuse_to_compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The value of a column in the row of a dimension table that has a key: `lookUp('table', 'column', 'key', x)`."""
+    """The value of a column in the row of a dimension table with a given key: `lookUp('table', 'column', 'key', x)`."""
     raise wrong(NAME, _ELSEWHERE)
 
 

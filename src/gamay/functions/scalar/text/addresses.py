@@ -1,6 +1,6 @@
 """IP addresses and networks as text: `10.1.2.3`, `2001:db8::1`, `10.0.0.0/8`.
 
-Text that is none is an error; only isIPv4String and isIPv6String answer false.
+Invalid text is an error, except in isIPv4String and isIPv6String, which return false.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ _PRIVATE = tuple(
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """Return the network of `10.1.2.3/8` (its host bits do not count) or of one address."""
+    """Return the network of `10.1.2.3/8` (host bits are ignored) or of one address."""
     return ipaddress.ip_network(text.strip(), strict=False)
 
 
@@ -39,7 +39,7 @@ def _is_inside(network: Any, other: Any) -> bool:
 
 @by_value("isSubnetOf", params=(STRING, STRING), returns=BOOLEAN)
 def is_subnet_of(network: str, address: str) -> bool:
-    """Whether an address, or a whole network, lies in a network."""
+    """Whether an address, or a whole network, is within a network."""
     return _is_inside(_network(network), _network(address))
 
 
@@ -78,7 +78,7 @@ def ip_family(address: str) -> int:
 
 @by_value("ipMaskLen", params=(STRING,), returns=INT)
 def ip_mask_len(network: str) -> int:
-    """The bits of a network's mask; all for a single address."""
+    """The length of a network's prefix in bits; all bits for a single address."""
     return _network(network).prefixlen
 
 

@@ -1,4 +1,4 @@
-"""Single characters of a text: their codes, replacing them, and Unicode's normal forms."""
+"""Single characters of a text: their codes and replacement, and Unicode's normal forms."""
 
 import re
 import string
@@ -41,33 +41,35 @@ def chr_of(code: int) -> str:
 
 @by_value("unistr", params=(STRING, STRING), returns=STRING, optional=1)
 def unistr(text: str, escape: str = "\\") -> str:
-    """Put characters in the place of their codes, `\\0041` or `\\+01F600`; another character may stand for the backslash.
+    """The text with codes replaced by their characters, `\\0041` or `\\+01F600`; another escape character may be given.
 
-    What `U&'…' UESCAPE '…'` means (ISO 9075-2, 5.3).
+    This is `U&'…' UESCAPE '…'` of SQL (ISO 9075-2, 5.3).
     """
     if len(escape) != 1 or escape in "+'\"" or escape in string.hexdigits or escape.isspace():
-        raise ValueError(f"'{escape}' cannot stand before codes; one character that is no digit of them, + or quote can")
+        raise ValueError(
+            f"'{escape}' is not an escape character; it must be one character, but no hexadecimal digit, +, quote or blank"
+        )
     sign = re.escape(escape)
     found = re.sub(rf"{sign}(?:({sign})|\+([0-9a-fA-F]{{6}})|([0-9a-fA-F]{{4}})|)", _character, text)
     try:
-        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # codes of halves, as in JSON, come in pairs
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le")  # surrogates, as in JSON, must come in pairs
     except UnicodeDecodeError:
-        raise ValueError("it has the code of half a character without the other half") from None
+        raise ValueError("it has a surrogate without its counterpart") from None
 
 
 def _character(found: re.Match[str]) -> str:
     escape, six, four = found.groups()
     if escape is None and six is None and four is None:
-        raise ValueError(f"{found[0]} is followed by 4 hexadecimal digits, by + and 6 of them, or by itself")
+        raise ValueError(f"{found[0]} must be followed by 4 hexadecimal digits, by + and 6 of them, or by itself")
     code = int(six or four or "0", 16)
     if code > 0x10FFFF:
-        raise ValueError(f"there is no character of the code {six}")
+        raise ValueError(f"there is no character with the code {six}")
     return str(escape or chr(code))
 
 
 @by_value("space", params=(INT,), returns=STRING)
 def space(count: int) -> str:
-    """So many blanks."""
+    """A text of `count` blanks."""
     if count > MAX_CHARACTERS:
         raise ValueError(f"the result is longer than {MAX_CHARACTERS} characters")
     return " " * count
@@ -75,7 +77,7 @@ def space(count: int) -> str:
 
 @by_value("translate", params=(STRING, STRING, STRING), returns=STRING)
 def translate(text: str, source: str, target: str) -> str:
-    """Replace characters one by one; those without a counterpart vanish."""
+    """Replace characters one by one; those without a counterpart are removed."""
     table: dict[int, str] = {}
     for i, character in enumerate(source):
         table.setdefault(ord(character), target[i : i + 1])
@@ -84,7 +86,7 @@ def translate(text: str, source: str, target: str) -> str:
 
 @by_value("overlay", params=(STRING, STRING, INT, INT), returns=STRING, optional=1)
 def overlay(text: str, by: str, start: int, count: int | None = None) -> str:
-    """Put `by` in the place of `count` characters (as many as it has) from `start`, which counts from 1."""
+    """Replace `count` characters (by default, the length of `by`) from `start`, which counts from 1, by `by`."""
     begin = min(max(start - 1, 0), len(text))
     end = min(begin + max(len(by) if count is None else count, 0), len(text))
     return text[:begin] + by + text[end:]
@@ -106,7 +108,7 @@ def normalize(text: Any, form: str = "NFC") -> Any:
 
 @scalar("firstLine", params=(each(STRING),), returns=STRING)
 def first_line(text: Any) -> Any:
-    """What stands before the first line feed or carriage return."""
+    """The text before the first line feed or carriage return."""
     return pc.replace_substring_regex(text, r"(?s)[\r\n].*", "")
 
 

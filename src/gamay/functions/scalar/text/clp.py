@@ -1,10 +1,10 @@
-r"""clpDecode and clpMatch: log messages that CLP has taken apart into a log type and its variables.
+r"""clpDecode and clpMatch: log messages that CLP has split into a log type and its variables.
 
-A log type is the message with a mark in place of each variable: U+0011 an integer, U+0012 an entry of the dictionary
-variables, U+0013 a decimal fraction; a backslash before a character keeps it. Integers and fractions are encoded variables,
-64 bits each. Those of a fraction are, from the highest: the sign, an unused bit, 54 bits of digits, the number of digits
-less 1 in 4 bits, and in 4 more how many digits follow the point, less 1. (The format is that of CLP's intermediate
-representation with 8-byte variables.)
+A log type is the message with a placeholder for each variable: U+0011 an integer, U+0012 an entry of the dictionary
+variables, U+0013 a decimal fraction; a backslash escapes a character. Integers and fractions are encoded variables, 64
+bits each. A fraction has, from the highest bit: the sign, an unused bit, 54 bits of digits, in 4 bits the number of
+digits less 1, and in 4 bits the number of decimal places less 1. (The format is that of CLP's intermediate representation
+with 8-byte variables.)
 
 In a query `clpDecode(x)` and `clpMatch(x, 'wildcard')` read `x_logtype`, `x_dictionaryVars` and `x_encodedVars`.
 """
@@ -37,10 +37,10 @@ _DIGITS_MAX = 16
 
 
 def encode(message: str) -> tuple[str, list[str], list[int]]:
-    r"""Return log type, dictionary variables and encoded variables of a message, of which `decode` makes it again.
+    r"""Return log type, dictionary variables and encoded variables of a message; the inverse of `decode`.
 
-    A variable is a run of ASCII letters, digits and `+-._\` that has a digit, or has a letter and stands behind `=`, or is a
-    hexadecimal number of two digits or more.
+    A variable is a run of ASCII letters, digits and `+-._\` that has a digit, or has a letter and follows `=`, or is a
+    hexadecimal number of at least two digits.
     """
     dictionary: list[str] = []
     encoded: list[int] = []
@@ -73,7 +73,7 @@ def _encoded_fraction(token: str) -> int | None:
 
 
 def _pieces(log_type: str) -> list[tuple[str, str]]:
-    """Return the parts of a log type, (mark, '') for a variable or ('', text)."""
+    """Return the parts of a log type: (placeholder, '') for a variable or ('', text)."""
     parts: list[tuple[str, str]] = []
     for kept, mark, text in _PIECES.findall(log_type):
         if mark:
@@ -86,7 +86,7 @@ def _pieces(log_type: str) -> list[tuple[str, str]]:
 
 
 def _fraction(encoded: int) -> str:
-    """Return a decimal fraction as it was written."""
+    """Return a decimal fraction as originally written."""
     behind = (encoded & 0xF) + 1
     count = ((encoded >> 4) & 0xF) + 1
     digits = str((encoded >> 8) & _DIGITS_MASK).zfill(max(count, behind))
@@ -94,13 +94,13 @@ def _fraction(encoded: int) -> str:
 
 
 def _variables(vector: Vector, rows: Any, number: int) -> Any:
-    """Return variable `number` of each of some rows, which all have so many."""
+    """Return variable `number` of some rows, which all have that many."""
     assert vector.offsets is not None
     return take(vector.values, vector.offsets[rows].astype(np.int64) + number)
 
 
 def _messages(log_type: str, rows: Any, dictionary: Vector, encoded: Vector) -> Any:
-    """Return the messages of rows of one log type; all of them have the variables that it needs."""
+    """Return the messages of rows of one log type, which all have the variables that it needs."""
     columns: list[Any] = []
     next_dictionary = next_encoded = 0
     for mark, text in _pieces(log_type):
@@ -148,7 +148,7 @@ _COLUMNS = (each(STRING), lists(STRING), lists(LONG))
 
 @scalar("clpDecode", params=(*_COLUMNS, const(STRING)), returns=STRING, optional=1)
 def clp_decode(log_types: Any, dictionary: Vector, encoded: Vector, *default: str) -> Vector:
-    """The message; where it cannot be put together, the last argument or else null."""
+    """The message; if it cannot be decoded, the last argument or else null."""
     messages, broken = decode(log_types, dictionary, encoded)
     if not broken.any():
         return Vector(STRING, messages)
@@ -157,7 +157,7 @@ def clp_decode(log_types: Any, dictionary: Vector, encoded: Vector, *default: st
 
 
 def _wildcard(pattern: str) -> str:
-    """Return the regular expression of a wildcard: `*` is any run, `?` one character, a backslash takes both as they are."""
+    """Translate a wildcard to a regular expression: `*` is any run, `?` one character, a backslash escapes both."""
     parts: Sequence[tuple[str, str]] = re.findall(r"(?s)\\(.)|(.)", pattern)
     meanings = {"*": ".*", "?": "."}
     return "(?s)^" + "".join(re.escape(kept) if kept else meanings.get(char, re.escape(char)) for kept, char in parts) + "$"
@@ -165,6 +165,6 @@ def _wildcard(pattern: str) -> str:
 
 @scalar("clpMatch", params=(*_COLUMNS, fixed(STRING)), returns=BOOLEAN)
 def clp_match(log_types: Any, dictionary: Vector, encoded: Vector, wildcard: str) -> Any:
-    """Whether a whole message fits a wildcard, in which `*` is any run of characters and `?` one; case matters."""
+    """Whether a whole message matches a wildcard, in which `*` is any run of characters and `?` one; case-sensitive."""
     messages, broken = decode(log_types, dictionary, encoded)
     return re2.found(messages, _wildcard(wildcard)) & ~broken

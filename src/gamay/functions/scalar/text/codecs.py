@@ -1,6 +1,6 @@
-"""Texts, bytes and numbers in each other's clothes: character sets, base64, hexadecimal.
+"""Conversions between texts, bytes and numbers: character sets, base64, hexadecimal.
 
-As in Java, characters that a set does not have become `?`, and bytes that are no character become U+FFFD.
+As in Java, characters that a character set lacks become `?`, and invalid bytes become U+FFFD.
 """
 
 import base64
@@ -18,7 +18,7 @@ from gamay.model.types import DataType
 
 STRING, BYTES, LONG, BIG_DECIMAL = DataType.STRING, DataType.BYTES, DataType.LONG, DataType.BIG_DECIMAL
 
-# Java's names in upper case, and Python's; Java writes UTF-16 with a byte order mark, and big-endian
+# Java's names in upper case, to Python's; Java writes UTF-16 with a byte order mark, and big-endian
 _CHARSETS = {
     "UTF-8": "utf-8",
     "UTF8": "utf-8",
@@ -48,7 +48,7 @@ _BIG_ENDIAN_MARK = b"\xfe\xff"
 def _charset(name: str, charset: str) -> str:
     codec = _CHARSETS.get(charset.strip().upper())
     if codec is None:
-        raise wrong(name, f"'{charset}' is no character set that is known here; known are {', '.join(_CHARSETS)}")
+        raise wrong(name, f"'{charset}' is not a supported character set; supported are {', '.join(_CHARSETS)}")
     return codec
 
 
@@ -113,13 +113,13 @@ def from_base64(text: str) -> bytes:
 
 @by_value("base64Encode", params=(BYTES,), returns=BYTES)
 def base64_encode(value: bytes) -> bytes:
-    """Bytes to the bytes of their base64 text."""
+    """The base64 text of bytes, as bytes."""
     return base64.b64encode(value)
 
 
 @by_value("base64Decode", params=(BYTES,), returns=BYTES)
 def base64_decode(value: bytes) -> bytes:
-    """The bytes of a base64 text to those that it stands for."""
+    """The bytes that a base64 text, given as bytes, encodes."""
     return base64_bytes(value)
 
 
@@ -138,7 +138,7 @@ def hex_to_bytes(text: Any) -> Any:
 
 @by_value("hexDecimalToLong", params=(STRING,), returns=LONG)
 def hex_to_long(text: str) -> int:
-    """Sixteen digits may have the highest bit set: `ffffffffffffffff` is -1, as `longToHexDecimal` writes it."""
+    """Sixteen digits may have the highest bit set: `ffffffffffffffff` is -1, the inverse of `longToHexDecimal`."""
     digits = text.strip().lower().removeprefix("0x")
     if _HEXADECIMAL.fullmatch(digits) is None:
         raise ValueError("it is not a hexadecimal number")
@@ -150,7 +150,7 @@ def hex_to_long(text: str) -> int:
 
 @by_value("longToHexDecimal", params=(LONG,), returns=STRING)
 def long_to_hex(number: int) -> str:
-    """Negative numbers as their two's complement of 64 bits."""
+    """The hexadecimal text; negative numbers as their two's complement of 64 bits."""
     return format(number & (2**64 - 1), "x")
 
 

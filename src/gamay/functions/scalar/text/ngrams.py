@@ -1,4 +1,4 @@
-"""Pieces of a text as lists: what it begins with, what it ends with, and its n-grams."""
+"""Parts of a text as lists: its prefixes, its suffixes, and its n-grams."""
 
 from itertools import pairwise
 from typing import Any
@@ -19,12 +19,12 @@ _MAX_LENGTH = 1000
 
 def _length(name: str, length: int) -> int:
     if not 0 <= length <= _MAX_LENGTH:
-        raise wrong(name, f"{length} is no length from 0 to {_MAX_LENGTH}")
+        raise wrong(name, f"the length must be from 0 to {_MAX_LENGTH}, not {length}")
     return length
 
 
 def _length_of(name: str) -> Param:
-    """A parameter that is a length."""
+    """Return a parameter that is a length."""
     return const(INT, lambda length: _length(name, length))
 
 
@@ -38,14 +38,14 @@ def _endings(text: str, longest: int, after: str = "") -> list[str]:
 
 @scalar("prefixes", params=(_TEXT, _length_of("prefixes")), returns=STRING, multi_value=True)
 def prefixes(text: Any, max_length: int) -> Vector:
-    """What the text begins with, from one character up to `max_length`."""
+    """The prefixes of the text, from one character up to `max_length`."""
     _length("prefixes", max_length)
     return lists_by_distinct(text, lambda value: _beginnings(value, max_length), STRING)
 
 
 @scalar("suffixes", params=(_TEXT, _length_of("suffixes")), returns=STRING, multi_value=True)
 def suffixes(text: Any, max_length: int) -> Vector:
-    """What the text ends with, from one character up to `max_length`."""
+    """The suffixes of the text, from one character up to `max_length`."""
     _length("suffixes", max_length)
     return lists_by_distinct(text, lambda value: _endings(value, max_length), STRING)
 
@@ -88,7 +88,7 @@ def _ngrams(text: str, shortest: int, longest: int) -> list[str]:
     multi_value=True,
 )
 def unique_ngrams(text: Any, length: int, max_length: int | None = None) -> Vector:
-    """The different pieces of `length` characters (up to `max_length`), in order of appearance, shorter ones first."""
+    """The distinct substrings of `length` characters (up to `max_length`), in order of appearance, shorter ones first."""
     _length("uniqueNgrams", length)
     longest = length if max_length is None else _length("uniqueNgrams", max_length)
     return lists_by_distinct(text, lambda value: _ngrams(value, length, longest), STRING)
@@ -102,7 +102,7 @@ def unique_ngrams(text: Any, length: int, max_length: int | None = None) -> Vect
     multi_value=True,
 )
 def unique_ngrams_of_lists(values: Vector, length: int, max_length: int | None = None) -> Vector:
-    """The different n-grams of all texts of a row."""
+    """The distinct n-grams of all texts of a row."""
     _length("uniqueNgramsMV", length)
     longest = length if max_length is None else _length("uniqueNgramsMV", max_length)
     texts = values.values.to_pylist()

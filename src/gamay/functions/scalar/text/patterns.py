@@ -1,6 +1,6 @@
 """LIKE and regular expressions in Java's syntax.
 
-Patterns run in Arrow (RE2) on whole columns where RE2 knows what they use, else once for each distinct value
+Patterns run in Arrow (RE2) on whole columns if RE2 supports them, else once for each distinct value
 (`gamay.functions.regex`). `\\d`, `\\w`, `\\s` and case mean ASCII, as in Java.
 """
 
@@ -42,9 +42,9 @@ from gamay.model.types import DataType
 
 STRING, INT, BOOLEAN = DataType.STRING, DataType.INT, DataType.BOOLEAN
 _ASCII_MAX = 127
-# fewer texts are matched at once
+# up to this many texts are matched without a pre-filter
 _FEW = 16
-# texts for each one that contains what a pattern needs, from which it pays to take these out
+# the least ratio of texts to those that pass the pre-filter at which selecting these pays
 _RARE = 3
 
 
@@ -53,16 +53,16 @@ _RARE = 3
 
 @remembered()
 def needed_parts(pattern: str) -> "LikeParts | None":
-    """Return what every match of a Java pattern contains as it is, one after the other; None without any.
+    """Return the literal texts that every match of a Java pattern contains, in this order; None without any.
 
-    To look for that is much cheaper than to match the pattern, and most texts lack it.
+    Searching for these is much cheaper than matching the pattern, and most texts lack them.
     """
     parts = needed_runs(pattern)
     return LikeParts.of(parts, False, False, ignore_case=False) if parts else None
 
 
 def needed_runs(pattern: str) -> list[str]:
-    """Return the texts, none of them empty, that every match of a Java pattern contains one after the other."""
+    """Return the non-empty literal texts that every match of a Java pattern contains, in this order."""
     runs = [""]
     for operator, argument in compiled(pattern).tree:
         if operator is LITERAL:
@@ -73,7 +73,7 @@ def needed_runs(pattern: str) -> list[str]:
 
 
 def like_runs(pattern: str) -> list[str]:
-    """Return the texts, none of them empty, that every match of a LIKE pattern contains one after the other, in any case."""
+    """Return the non-empty literal texts that every match of a LIKE pattern contains, in this order, ignoring case."""
     runs = [""]
     chars = iter(pattern)
     for char in chars:
@@ -88,7 +88,7 @@ def like_runs(pattern: str) -> list[str]:
 
 
 def find(values: Values, pattern: str, ignore_case: bool = False) -> Any:
-    """Tell which texts contain a match: bool [n]."""
+    """Return which texts contain a match: bool [n]."""
     translated = re2_condition(pattern, ignore_case)
     needed = None if ignore_case or translated is None else needed_parts(pattern)
     if translated is not None and needed is not None and len(values) > _FEW:
@@ -138,7 +138,7 @@ def like_pattern(pattern: str) -> str:
 
 @by_value("likePattern", params=(STRING, STRING), returns=STRING)
 def with_backslashes(pattern: str, escape: str) -> str:
-    r"""`LIKE 'pattern' ESCAPE 'c'` of SQL: the pattern with a backslash where the given one has the character `c`.
+    r"""Return the pattern of `LIKE 'pattern' ESCAPE 'c'` with a backslash for each escape character `c`.
 
     >>> with_backslashes("10!%_!!", "!")
     '10\%_!'
@@ -152,7 +152,7 @@ def with_backslashes(pattern: str, escape: str) -> str:
     for char in chars:
         follows = next(chars, None) if char == escape else char
         if follows is None or (char == escape and follows not in ("%", "_", escape)):
-            raise wrong("LIKE", f"in the pattern '{pattern}' the character '{escape}' escapes %, _ and itself only")
+            raise wrong("LIKE", f"in the pattern '{pattern}' the character '{escape}' may escape %, _ and itself only")
         parts.append(f"\\{follows}" if follows == "\\" or (char == escape and follows != escape) else follows)
     return "".join(parts)
 
@@ -162,13 +162,13 @@ def _quoted(char: str) -> str:
 
 
 def like(values: Values, pattern: str) -> Any:
-    """Tell which texts match a LIKE pattern, whatever their case: bool [n]."""
+    """Return which texts match a LIKE pattern, ignoring case: bool [n]."""
     plain = like_parts(pattern)
     if plain is None or len(values) == 0:
         return _fits(values, pattern)
     found = plain.holds(values)
     if binary_buffers(values)[1].max(initial=0) > _ASCII_MAX:
-        # beyond ASCII there are other letters that are k or s in another case
+        # non-ASCII letters may be k or s in another case
         rest = np.flatnonzero(~found)
         found[rest] = _fits(take(values, rest), pattern)
     return found
@@ -177,13 +177,13 @@ def like(values: Values, pattern: str) -> Any:
 def _fits(values: Values, pattern: str) -> Any:
     try:
         return re2.found(values, like_pattern(pattern))
-    except pa.ArrowInvalid:  # RE2 has no room for it
+    except pa.ArrowInvalid:  # RE2 rejects it as too large
         raise wrong("LIKE", f"the pattern of {len(pattern)} characters is too large") from None
 
 
 @remembered()
 def like_parts(pattern: str) -> LikeParts | None:
-    """Return the parts of a pattern of ASCII text and %; None for others."""
+    """Return the parts of a pattern of ASCII text and % only; None for other patterns."""
     if not pattern.isascii() or "_" in pattern or "\\" in pattern or "%" not in pattern:
         return None
     texts = pattern.lower().split("%")
@@ -195,7 +195,7 @@ def like_parts(pattern: str) -> LikeParts | None:
 
 
 def _check_pattern(call: Call) -> None:
-    """Raise QueryError when the second argument is a constant that is no pattern."""
+    """Raise QueryError if the second argument is an invalid constant pattern."""
     pattern = call.args[1]
     if isinstance(pattern, Literal) and isinstance(pattern.value, str):
         compiled(pattern.value)
@@ -224,7 +224,7 @@ def _matching(name: str, match: Callable[[Values, Sequence[Any]], Any], min_args
         return _each_pattern(vector, patterns)
 
     def _each_pattern(vector: Any, patterns: list[Operand]) -> Any:
-        """The pattern is a column: match once for each distinct one."""
+        """Match once for each distinct pattern of a column."""
         column = to_vector(convert(patterns[0], STRING), len(vector))
         codes, entries = distinct(column)
         result = np.zeros(len(codes), np.bool_)
@@ -278,7 +278,7 @@ for _names, _match, _most in (
 
 
 def _of_pattern(returns: DataType) -> Callable[[Call, Sequence[ValueType]], ValueType]:
-    """Return the rule for a function whose second argument is a pattern; one that is no pattern is refused."""
+    """Return the type rule of a function whose second argument is a pattern, which checks a constant one."""
 
     def rule(call: Call, types: Sequence[ValueType]) -> ValueType:
         _check_pattern(call)
@@ -298,12 +298,12 @@ _TEXT, _CONST_TEXT, _CONST_INT = each(STRING), const(STRING), const(INT)
     optional=2,
 )
 def regexp_extract(text: Any, pattern: str, group: int = 0, default: str = "") -> Any:
-    """The first match, or a group of it; the default where there is none."""
+    """The first match, or a group of it; the default if there is none."""
     expression = compiled(pattern)
     if not 0 <= group <= expression.groups:
         return by_distinct(text, lambda value: default, STRING)
     whole = re2_matches(pattern, False, group)
-    if whole is not None and (group == 0 or default == ""):  # a group that takes no part in a match is empty for RE2
+    if whole is not None and (group == 0 or default == ""):  # RE2 returns '' for a group that did not participate
         return by_dictionary(text, lambda values: pc.fill_null(captured(values, whole, group), default))
 
     def extract(value: str) -> str:
@@ -344,7 +344,7 @@ def _replace_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     optional=3,
 )
 def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence: int = -1, options: str = "c") -> Any:
-    """Replace all matches (`$1` is a group then), or the nth from 0; what lies before `start` stays."""
+    """Replace all matches (`$1` in `by` is a group then), or the nth from 0; text before `start` is unchanged."""
     ignore_case = _ignores_case("regexpReplace", options)
     expression = compiled(pattern, ignore_case)
     start = _start(start)
@@ -385,9 +385,9 @@ def regexp_replace(text: Any, pattern: str, by: str, start: int = 0, occurrence:
 
 
 def _replacement(by: str, expression: JavaPattern) -> list[str | int]:
-    """Read Java's replacement syntax into texts and numbers of groups: `$1`, `${name}`; a backslash quotes a character.
+    """Parse Java's replacement syntax to texts and group numbers: `$1`, `${name}`; a backslash escapes a character.
 
-    A number takes as many digits as there is such a group. Raises QueryError for a group that the pattern does not have.
+    A number extends over as many digits as form an existing group. Raises QueryError for a group that the pattern lacks.
     """
     parts: list[str | int] = []
     for escaped, digits, name, plain in re.findall(r"\\(.)|\$(\d+)|\$\{(\w+)\}|([^\\$]+|[\\$])", by, re.DOTALL):
@@ -404,7 +404,7 @@ def _replacement(by: str, expression: JavaPattern) -> list[str | int]:
 
 @scalar("regexpSubstr", "regexpSubstrVar", params=(_TEXT, _CONST_TEXT), returns=_of_pattern(STRING))
 def regexp_substr(text: Any, pattern: str) -> Any:
-    """The first match, null where there is none."""
+    """The first match, null if there is none."""
     search = compiled(pattern).search
     whole = re2_matches(pattern, False)
     if whole is not None:
@@ -418,7 +418,7 @@ def regexp_substr(text: Any, pattern: str) -> Any:
 
 @scalar("regexpCount", "regexpCountVar", params=(_TEXT, _CONST_TEXT), returns=_of_pattern(INT))
 def regexp_count(text: Any, pattern: str) -> Any:
-    """How many matches there are, none overlapping another."""
+    """The number of non-overlapping matches."""
     expression = compiled(pattern)
     counted = re2_counted(pattern)
     if counted is not None:

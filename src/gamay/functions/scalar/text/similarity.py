@@ -1,4 +1,4 @@
-"""How alike two texts are, by their characters or by their sound."""
+"""Similarity of two texts, by their characters or by their sound."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -17,7 +17,7 @@ _PAIR_S = 2.4e-11
 
 @by_value("strcmp", params=(STRING, STRING), returns=INT)
 def strcmp(left: str, right: str) -> int:
-    """As Java compares: the difference of the first characters that differ, else of the lengths."""
+    """Java's comparison: the difference of the first differing characters, else of the lengths."""
     for a, b in zip(left, right, strict=False):
         if a != b:
             return ord(a) - ord(b)
@@ -26,7 +26,7 @@ def strcmp(left: str, right: str) -> int:
 
 @by_value("hammingDistance", params=(STRING, STRING), returns=INT)
 def hamming_distance(left: str, right: str) -> int:
-    """In how many places the characters differ; -1 for different lengths."""
+    """The number of positions at which the characters differ; -1 for different lengths."""
     if len(left) != len(right):
         return -1
     return sum(a != b for a, b in zip(left, right, strict=True))
@@ -34,9 +34,9 @@ def hamming_distance(left: str, right: str) -> int:
 
 @by_value("levenshteinDistance", params=(STRING, STRING), returns=INT)
 def levenshtein_distance(left: str, right: str) -> int:
-    """How many characters must be inserted, deleted or replaced to get from one to the other.
+    """The number of insertions, deletions and replacements of characters that turn one text into the other.
 
-    Raises ValueError for texts so long that comparing them would hold this process up: it takes 0.1 s for the longest.
+    Raises ValueError for texts so long that comparing them would block this process: the longest allowed take 0.1 s.
     """
     pairs = len(left) * len(right)
     if pairs > _PAIRS_MAX:
@@ -55,9 +55,9 @@ _SOUNDS = {
 
 @by_value("soundex", params=(STRING,), returns=STRING)
 def soundex(text: str) -> str:
-    """American Soundex of the letters A to Z: `Robert` and `Rupert` are R163. `0000` where there is no such letter.
+    """American Soundex of the letters A to Z: `Robert` and `Rupert` are R163. `0000` without such letters.
 
-    Letters of one sound that follow each other, or stand around an H or W, count once (National Archives and Records
+    Adjacent letters of one sound, also around an H or W, count once (National Archives and Records
     Administration, "The Soundex Indexing System").
     """
     letters = [letter for letter in text.upper() if "A" <= letter <= "Z"]
@@ -70,6 +70,6 @@ def soundex(text: str) -> str:
 
 @by_value("difference", params=(STRING, STRING), returns=INT)
 def difference(left: str, right: str) -> int:
-    """How many of the four places of their Soundex are the same."""
+    """The number of positions at which their Soundex codes agree."""
     code: Callable[[str], str] = soundex
     return sum(a == b for a, b in zip(code(left), code(right), strict=True))

@@ -1,4 +1,4 @@
-"""Functions of text. Positions count characters (code points); `length` counts UTF-16 units, as clients of Java expect."""
+"""Functions of text. Positions count characters (code points); `length` counts UTF-16 units, as Java's clients expect."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ _BLANKS = "".join(map(chr, range(33)))  # what Java's trim removes
 _TEXT = each(STRING)
 _WORD = re.compile(r"\S+")
 MAX_CHARACTERS = 1 << 20
-"""The longest text that a function makes of a shorter one."""
-# texts that grow by replacing are only measured where a replacement has more characters
+"""The maximum length of a text that functions create."""
+# the growth of texts by replacing is computed only if a replacement has more characters than this
 _WIDE = 64
 
 
@@ -37,12 +37,12 @@ def upper(text: Any) -> Any:
 
 @scalar("lower", params=(_TEXT,), returns=STRING)
 def lower(text: Any) -> Any:
-    """All characters in lower case; a sigma at the end of a word as such."""
+    """All characters in lower case; a sigma at the end of a word becomes the final one."""
     return _cased(text, pc.ascii_lower, str.lower)
 
 
 def _cased(text: Any, ascii_case: Callable[[Any], Any], full_case: Callable[[str], str]) -> Any:
-    """Change the case of texts as Java does: by the full mapping of Unicode, which Arrow does not have."""
+    """Change the case of texts as Java does: by Unicode's full case mapping, which Arrow lacks."""
     is_ascii = pc.string_is_ascii(text)
     if pc.all(is_ascii, min_count=0).as_py():
         return ascii_case(text)
@@ -60,7 +60,9 @@ _TRIMS = {"BOTH": pc.utf8_trim, "LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rt
 def _trim_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     side = call.args[0].value if len(types) == 3 and isinstance(call.args[0], Literal) else "BOTH"
     if len(types) == 3 and (not isinstance(call.args[0], Literal) or str(side).upper() not in _TRIMS):
-        raise wrong("trim", "the first of three arguments is 'BOTH', 'LEADING' or 'TRAILING', as in trim('BOTH', ' ', x)")
+        raise wrong(
+            "trim", "the first of three arguments must be 'BOTH', 'LEADING' or 'TRAILING', as in trim('BOTH', ' ', x)"
+        )
     return STRING, False
 
 
@@ -82,13 +84,13 @@ def rtrim(text: Any, characters: str = _BLANKS) -> Any:
 
 @scalar("initCap", params=(_TEXT,), returns=STRING)
 def init_cap(text: Any) -> Any:
-    """The first character of each word in upper case, the others in lower; blanks end a word."""
+    """The first character of each word in upper case, the others in lower case; words are separated by whitespace."""
     return by_distinct(text, lambda value: _WORD.sub(_capitalized, value), STRING)
 
 
 def _capitalized(word: re.Match[str]) -> str:
     first = word[0][0].upper()
-    return (first if len(first) == 1 else word[0][0]) + word[0][1:].lower()  # as Java: one character stays one
+    return (first if len(first) == 1 else word[0][0]) + word[0][1:].lower()  # as in Java, one character remains one
 
 
 # -- lengths
@@ -123,13 +125,13 @@ def length(text: Any) -> Any:
 
 @scalar("substr", params=(_TEXT, const(INT), const(INT)), returns=STRING, optional=1)
 def substr(text: Any, begin: int, end: int = -1) -> Any:
-    """From 0, up to but without `end`; -1 is the end of the text, a negative begin counts from there."""
+    """The characters [begin, end), counted from 0; an end of -1 is that of the text, a negative begin counts from there."""
     return pc.utf8_slice_codeunits(text, begin, None if end == -1 else end)
 
 
 @scalar("substring", params=(_TEXT, const(INT), const(INT)), returns=STRING, optional=1)
 def substring(text: Any, begin: int, count: int | None = None) -> Any:
-    """From 1, `count` characters."""
+    """The `count` characters from `begin`, counted from 1."""
     start = begin - 1
     stop = None if count is None else max(start + count, 0)
     return pc.utf8_slice_codeunits(text, max(start, 0), stop)
@@ -147,7 +149,7 @@ def right(text: Any, count: int) -> Any:
 
 @scalar("strpos", params=(_TEXT, const(STRING), const(INT)), returns=INT, optional=1)
 def strpos(text: Any, find: str, occurrence: int = 1) -> Any:
-    """Position from 0 of the nth occurrence, which may overlap the one before; -1 if there is none."""
+    """The position from 0 of the nth occurrence, which may overlap the previous one; -1 if there is none."""
     if occurrence == 1 and pc.all(pc.string_is_ascii(text), min_count=0).as_py():
         return pc.find_substring(text, find)  # counts bytes
     return by_distinct(text, lambda value: _nth(value, find, occurrence), INT)
@@ -172,7 +174,7 @@ def position(find: str, text: str) -> int:
 
 @by_value("strrpos", params=(STRING, STRING, INT), returns=INT, optional=1)
 def strrpos(text: str, find: str, start: int | None = None) -> int:
-    """Position of the last occurrence that begins at `start` or before; -1 if there is none."""
+    """The position of the last occurrence that begins at or before `start`; -1 if there is none."""
     if start is None:
         return text.rfind(find)
     return -1 if start < 0 else text.rfind(find, 0, start + len(find))
@@ -208,7 +210,7 @@ def contains(text: Any, part: str) -> Any:
 
 @scalar("concat", params=(_TEXT, _TEXT, _TEXT), returns=STRING, optional=1)
 def concat(first: Any, second: Any, separator: Any = "") -> Any:
-    """`concat(a, b, separator)`; the operator || is the form of two arguments."""
+    """`concat(a, b, separator)`; the operator || is the form with two arguments."""
     return pc.binary_join_element_wise(first, second, separator)
 
 
@@ -226,9 +228,9 @@ def replace(text: Any, find: str, by: str) -> Any:
 
 
 def check_growth(name: str, texts: Any, count: Callable[[Any], Any], width: int) -> None:
-    """Raise QueryError where so many characters in place of each match may make a text too long.
+    """Raise QueryError if replacing each match by `width` characters may make a text too long.
 
-    count: returns the number of matches in each text, which is asked for only where it matters.
+    count: returns the number of matches in each text; called only if needed.
     """
     if width > _WIDE and len(texts):
         longest, most = (pc.max(numbers).as_py() or 0 for numbers in (pc.utf8_length(texts), count(texts)))
@@ -241,7 +243,7 @@ def remove(text: Any, find: str) -> Any:
 
 
 def checked_size(name: str, size: int) -> int:
-    """Return the characters that a text will have. Raises QueryError for too many."""
+    """Return the size of a text. Raises QueryError if it is too large."""
     if size > MAX_CHARACTERS:
         raise QueryError(
             ErrorCode.QUERY_EXECUTION, f"Function '{name}': the result is longer than {MAX_CHARACTERS} characters"
@@ -256,19 +258,19 @@ def _padding(name: str, text: str, size: int, pad: str) -> str:
 
 @scalar("lpad", params=(_TEXT, const(INT, lambda size: checked_size("lpad", size)), const(STRING)), returns=STRING)
 def lpad(text: Any, size: int, pad: str) -> Any:
-    """A longer text stays as it is; an empty pad is a blank."""
+    """A longer text is unchanged; an empty pad is a blank."""
     return by_distinct(text, lambda value: _padding("lpad", value, size, pad) + value, STRING)
 
 
 @scalar("rpad", params=(_TEXT, const(INT, lambda size: checked_size("rpad", size)), const(STRING)), returns=STRING)
 def rpad(text: Any, size: int, pad: str) -> Any:
-    """A longer text stays as it is; an empty pad is a blank."""
+    """A longer text is unchanged; an empty pad is a blank."""
     return by_distinct(text, lambda value: value + _padding("rpad", value, size, pad), STRING)
 
 
 @scalar("repeat", params=(_TEXT, ANY, each(INT)), returns=STRING, optional=1)
 def repeat(text: Any, second: Vector, count: Any = None) -> Any:
-    """`repeat(x, n)` or `repeat(x, separator, n)`; a count below 1 gives the empty text."""
+    """`repeat(x, n)` or `repeat(x, separator, n)`; a count below 1 yields the empty text."""
     if count is None:
         counts, separator = convert_values(second.values, second.type, INT), None
     else:
@@ -279,7 +281,7 @@ def repeat(text: Any, second: Vector, count: Any = None) -> Any:
     times = pa.array(counts)
     if separator is None:
         return pc.binary_repeat(text, times)
-    # a separator before each piece, and the first one cut off again
+    # a separator before each piece; the first one is cut off again
     pieces = pc.binary_repeat(pc.binary_join_element_wise(separator, text, ""), times).to_pylist()
     lengths = pc.utf8_length(separator).to_pylist()
     return pa.array([piece[length:] for piece, length in zip(pieces, lengths, strict=True)], pa.string())
@@ -289,10 +291,10 @@ def repeat(text: Any, second: Vector, count: Any = None) -> Any:
 
 
 def pieces_of(text: str, delimiter: str, limit: int = 0) -> list[str]:
-    """Split at a whole delimiter as StringUtils.splitByWholeSeparator of Apache Commons does.
+    """Split at a whole delimiter as Apache Commons' StringUtils.splitByWholeSeparator does.
 
-    Empty pieces vanish, but a delimiter at the end leaves one empty last piece. With a limit above 0 the last of so many
-    pieces is all the rest. An empty delimiter splits at blanks.
+    Empty pieces are dropped, but a delimiter at the end leaves one empty last piece. With a limit above 0, the last of
+    that many pieces is the rest of the text. An empty delimiter splits at whitespace.
     """
     if not delimiter:
         return text.split(None, limit - 1 if limit > 0 else -1)
@@ -311,7 +313,7 @@ def pieces_of(text: str, delimiter: str, limit: int = 0) -> list[str]:
 
 @scalar("split", "stringToArray", params=(_TEXT, const(STRING), const(INT)), returns=STRING, optional=1, multi_value=True)
 def split(text: Any, delimiter: str, limit: int = -1) -> Vector:
-    """The pieces between delimiters that are not empty; with a limit the last one is all the rest."""
+    """The non-empty pieces between delimiters; with a limit, the last one is the rest of the text."""
     return lists_by_distinct(text, lambda value: pieces_of(value, delimiter, limit), STRING)
 
 
@@ -332,7 +334,7 @@ def lists_by_distinct(values: Values, function: Callable[[Any], list[Any] | None
 def split_part(text: Any, delimiter: str, position: int, last: int | None = None) -> Any:
     """`splitPart(x, delimiter, i)` or `splitPart(x, delimiter, limit, i)`: the piece from 0, negative from the end.
 
-    A position that no piece has gives the text `null`.
+    A position without a piece yields the text `null`.
     """
     limit, index = (0, position) if last is None else (position, last)
 
@@ -345,9 +347,9 @@ def split_part(text: Any, delimiter: str, position: int, last: int | None = None
 
 @by_value("substringIndex", params=(STRING, STRING, INT), returns=STRING)
 def substring_index(text: str, delimiter: str, count: int) -> str:
-    """What lies left of the nth delimiter, or right of the nth from the end."""
+    """The text left of the nth delimiter, or right of the nth from the end."""
     if count == 0 or not delimiter:
         return ""
     if count > 0:
         return delimiter.join(text.split(delimiter)[:count])
-    return delimiter.join(text.rsplit(delimiter)[count:])  # found from the end, which matters where two overlap
+    return delimiter.join(text.rsplit(delimiter)[count:])  # searched from the end, which matters if two overlap

@@ -19,7 +19,7 @@ STRING, BOOLEAN = DataType.STRING, DataType.BOOLEAN
 
 
 def search_of(call: Call) -> tuple[SearchQuery, SearchOptions]:
-    """Return what a call of TEXT_MATCH searches, and how. Raises QueryError where it cannot be."""
+    """Return the query and options of a call of TEXT_MATCH. Raises QueryError if they are invalid."""
     check_count(NAME, len(call.args), 2, 4 if call.name == TEXT_MATCH else 3)
     for position, argument in enumerate(call.args[1:], 2):
         if not isinstance(argument, Literal) or not isinstance(argument.value, str):
@@ -31,7 +31,7 @@ def search_of(call: Call) -> tuple[SearchQuery, SearchOptions]:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a condition searches, and how. text: what it searches in."""
+    """The query and options of a text search. text: the searched expression."""
 
     text: Expression
     query: SearchQuery
@@ -39,7 +39,7 @@ class Searched:
 
 
 def searched(condition: Expression) -> Searched | None:
-    """Return what a call of TEXT_MATCH, or of a word or phrase of it, searches; None for other expressions."""
+    """Return the search of a call of TEXT_MATCH, or of a word or phrase of it; None for other expressions."""
     if not isinstance(condition, Call) or condition.name not in (NAME.lower(), TEXT_MATCH, TEXT_PART):
         return None
     query, options = _part_of(condition) if condition.name == TEXT_PART else search_of(condition)
@@ -52,7 +52,7 @@ def _column(call: Call) -> str:
 
 
 def check_text(data_type: DataType) -> None:
-    """Raise QueryError for a type that is no text."""
+    """Raise QueryError for a type that is not text."""
     if not data_type.is_text and data_type is not DataType.UNKNOWN:
         raise wrong(NAME, f"argument 1 must be text, not {data_type.value}; write CAST(x AS VARCHAR)")
 
@@ -62,14 +62,15 @@ def _match_type(call: Call, types: Sequence[ValueType]) -> ValueType:
     data_type, multi_value = types[0]
     if multi_value:
         raise wrong(
-            NAME, "a multi-value column is searched by a condition of WHERE or FILTER, alone or joined by AND, OR and NOT"
+            NAME,
+            "a multi-value column can only be searched by a condition in WHERE or FILTER, alone or joined by AND, OR, NOT",
         )
     check_text(data_type)
     return BOOLEAN, False
 
 
 def text_match(text: Values, query: str, options: str = "", *, settings: str = "", column: str = "") -> Mask:
-    """Whether a text matches a query of Lucene such as `'error AND (disk* OR "out of memory"~2) -test'`."""
+    """Whether a text matches a Lucene query such as `'error AND (disk* OR "out of memory"~2) -test'`."""
     found = search_options(options, settings)
     return matching(search_query(query, found, column), text, found.analysis)
 
@@ -87,7 +88,7 @@ def _register_match(body: Callable[..., Mask]) -> None:
         return Scalar(bool(flags[0]), BOOLEAN) if constant else Vector(BOOLEAN, flags, None, texts.nulls)
 
     register_scalar([NAME], ScalarFunction(NAME, 2, 3, _match_type, compute))
-    # brokers put the settings of the column behind the arguments
+    # brokers append the settings of the column to the arguments
     register_scalar([TEXT_MATCH], ScalarFunction(NAME, 4, 4, _match_type, compute))
 
 

@@ -1,7 +1,7 @@
-"""textScore: how well a text matches a query in Lucene's syntax, as a number by which rows are put in order.
+"""textScore: the relevance of a text for a query in Lucene's syntax, as a number to sort rows by.
 
 It depends on all texts of the segment, so that queries read it as a column of the segment (`gamay.query.view.scores`);
-where there is none it cannot be computed.
+elsewhere it cannot be computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,18 +21,18 @@ _ELSEWHERE = "it depends on all texts of a segment, so only queries of a table h
 
 
 def score_of(call: Call, text_type: ValueType) -> Searched:
-    """Return what a call of textScore searches. text_type: of its first argument. Raises QueryError where it cannot be."""
+    """Return the search of a call of textScore. text_type: of its first argument. Raises QueryError for an invalid call."""
     check_count(NAME, len(call.args), 2, 4 if call.name == TEXT_SCORE else 3)
     data_type, multi_value = text_type
     if not isinstance(call.args[0], Column):
-        raise wrong(NAME, "argument 1 must be a column, for what is rare depends on all its texts")
+        raise wrong(NAME, "argument 1 must be a column, because scores depend on all its texts")
     if not data_type.is_text and data_type is not DataType.UNKNOWN:
         raise wrong(NAME, f"argument 1 must be a column of texts, not of {data_type.value}")
     if multi_value:
         raise wrong(NAME, "a multi-value column has no scores; TEXT_MATCH searches it")
     try:
         query, options = search_of(Call(TEXT_MATCH if call.name == TEXT_SCORE else MATCH_NAME.lower(), call.args))
-    except QueryError as error:  # what is wrong with a query is the same for both; only the name is another
+    except QueryError as error:  # both functions report the same errors, except for the name
         raise QueryError(error.code, str(error).replace(MATCH_NAME, NAME, 1)) from None
     return Searched(call.args[0], query, options)
 
@@ -43,7 +43,7 @@ def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def text_score(text: str, query: str, options: str = "") -> NoReturn:
-    """How well the text of a row matches a query of textMatch, by BM25 as in Lucene: 0 where it does not match."""
+    """The relevance of a row's text for a query of textMatch, by BM25 as in Lucene: 0 if it does not match."""
     raise wrong(NAME, _ELSEWHERE)
 
 
@@ -54,7 +54,7 @@ def _register_score(body: Callable[..., NoReturn]) -> None:
     register_scalar(
         [NAME], ScalarFunction(NAME, 2, 3, _result_type, compute, is_deterministic=False, not_of_rows=_ELSEWHERE)
     )
-    # brokers put the settings of the column behind the arguments
+    # brokers append the settings of the column to the arguments
     register_scalar([TEXT_SCORE], ScalarFunction(NAME, 4, 4, _result_type, compute, is_deterministic=False))
 
 

@@ -1,9 +1,9 @@
-"""Parts of URLs, and URLs without some parts. URLs are read as java.net.URI reads them (RFC 2396).
+"""Parts of URLs, and URLs without some parts. URLs are parsed as by java.net.URI (RFC 2396).
 
-An invalid URL has no parts (null), and is returned as it is by functions that cut. Paths, query strings and fragments come
-with their %-escapes decoded; what remains after a cut is not touched. Which label of a host is the significant one follows a
-rule, not the list of public suffixes: it is the last but one, or the one before where that is `com`, `net`, `org`, `co`,
-`gov`, `edu` or `ac`, as in `example.co.uk`.
+An invalid URL has no parts (null), and functions that remove parts return it unchanged. Paths, query strings and
+fragments are returned with their %-escapes decoded; the remainder after removing parts is not decoded. The significant
+label of a host follows a rule, not the list of public suffixes: it is the last but one, or the one before if that is
+`com`, `net`, `org`, `co`, `gov`, `edu` or `ac`, as in `example.co.uk`.
 """
 
 import re
@@ -23,7 +23,7 @@ from gamay.model.types import DataType
 
 STRING, INT = DataType.STRING, DataType.INT
 
-# RFC 2396, appendix B; then what java.net.URI takes in each part: escapes, and characters beyond ASCII that are no blanks
+# RFC 2396, appendix B; then what java.net.URI accepts in each part: escapes, and non-ASCII characters other than blanks
 _SPLIT = re.compile(r"(?:([^:/?#]+):)?(//([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*", re.ASCII)
 _LEGAL = re.compile(r"(?:[A-Za-z0-9_.!~*'();:@&=+$,/?\[\]-]|%[0-9A-Fa-f]{2}|(?=[^\x00-\xA0])\S)*")
@@ -40,7 +40,7 @@ _SECOND_LEVEL = frozenset(("com", "net", "org", "co", "gov", "edu", "ac"))
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """The parts of a URL as written; None where it has no such part. `host` is None for an authority that is no host."""
+    """The parts of a URL as written; None for missing ones. `host` is None for an authority that is not a host."""
 
     scheme: str | None
     authority: str | None
@@ -52,9 +52,9 @@ class Url:
 
 
 def parse_url(text: str) -> Url | None:
-    """Return the parts of a URL, or None when it is none."""
+    """Return the parts of a URL, or None if it is invalid."""
     match = _SPLIT.fullmatch(text)
-    assert match is not None  # the expression takes any text
+    assert match is not None  # the expression matches any text
     scheme, _, authority, path, query, fragment = match.groups()
     if scheme is not None and not _SCHEME.fullmatch(scheme):
         return None
@@ -73,7 +73,7 @@ def parse_url(text: str) -> Url | None:
 
 
 def _server(authority: str) -> tuple[str | None, int]:
-    """Return the host and the port (-1 without one) of an authority; (None, -1) where it is of another kind."""
+    """Return the host and the port (-1 without one) of an authority; (None, -1) if it is of another kind."""
     match = _HOST_PORT.fullmatch(authority)
     if match is None:
         return None, -1
@@ -105,7 +105,7 @@ def _without_www(host: str) -> str:
 
 
 def _significant_from(host: str) -> list[str]:
-    """Return the labels of a host from the significant one on; none for addresses and hosts of one label."""
+    """Return the labels of a host from the significant one on; empty for addresses and hosts of one label."""
     labels = host.rstrip(".").split(".")
     if len(labels) < 2 or host.startswith("[") or labels[-1].isdigit():
         return []
@@ -125,7 +125,7 @@ _part("urlFirstSignificantSubdomain", doc="The significant label of the host: `e
     lambda url: None if url.host is None else "".join(_significant_from(url.host)[:1])
 )
 _part("urlPath", doc="The path, decoded.")(lambda url: _decoded(url.path))
-_part("urlPathWithQuery", doc="The path and the query string, as they are written.")(
+_part("urlPathWithQuery", doc="The path and the query string, as written.")(
     lambda url: None if url.path is None else url.path + ("" if url.query is None else f"?{url.query}")
 )
 _part("urlQueryString", doc="The query string without its question mark, decoded.")(lambda url: _decoded(url.query))
@@ -144,7 +144,7 @@ def url_query_string_and_fragment(url: str) -> str | None:
 
 @by_value("urlPort", params=(STRING,), returns=INT)
 def url_port(url: str) -> int:
-    """The port, -1 where none is written."""
+    """The port, -1 if none is given."""
     parsed = parse_url(url)
     return -1 if parsed is None else parsed.port
 
@@ -159,7 +159,7 @@ def _parameters(url: str) -> list[str] | None:
 
 @by_value("extractURLParameter", params=(STRING, STRING), returns=STRING)
 def extract_url_parameter(url: str, name: str) -> str | None:
-    """The value of the first parameter of that name, decoded; empty where there is none."""
+    """The value of the first parameter of that name, decoded; empty if there is none."""
     parameters = _parameters(url)
     if parameters is None:
         return None
@@ -169,7 +169,7 @@ def extract_url_parameter(url: str, name: str) -> str | None:
 
 @scalar("extractURLParameters", params=(each(STRING),), returns=STRING, multi_value=True)
 def extract_url_parameters(text: Any) -> Vector:
-    """The parameters as they are written, `name=value` each."""
+    """The parameters as written, `name=value` each."""
     return lists_by_distinct(text, _parameters, STRING)
 
 
@@ -188,7 +188,7 @@ def extract_url_parameter_names(text: Any) -> Vector:
 
 
 def _steps(text: str, start: int) -> list[str]:
-    """Cut a text behind each run of `/`, `?` and `#` from `start` on, and at its end."""
+    """Return the prefixes of a text that end after each run of `/`, `?` and `#` from `start` on, and the whole text."""
     ends = [match.end() for match in re.compile(r"[/?#]+").finditer(text, start)]
     return [text[:end] for end in dict.fromkeys([*ends, len(text)])]
 
@@ -221,7 +221,7 @@ def url_path_hierarchy(text: Any) -> Vector:
     return lists_by_distinct(text, steps, STRING)
 
 
-# -- cutting
+# -- removing parts
 
 
 def _cut_to_significant(url: str, keep_www: bool) -> str:
@@ -241,12 +241,12 @@ def cut_to_first_significant_subdomain(url: str) -> str:
 
 @by_value("cutToFirstSignificantSubdomainWithWWW", params=(STRING,), returns=STRING)
 def cut_to_first_significant_subdomain_with_www(url: str) -> str:
-    """Likewise, but `www.` stays where it stands in front of that."""
+    """As `cutToFirstSignificantSubdomain`, but `www.` is kept if it directly precedes that."""
     return _cut_to_significant(url, keep_www=True)
 
 
 def _cut(name: str, pattern: str, doc: str) -> None:
-    """Register a function that keeps only the first group of what the pattern finds."""
+    """Register a function that replaces what the pattern matches by its first group."""
     expression = re.compile(pattern, re.DOTALL | re.IGNORECASE)
 
     def cut(url: str) -> str:
@@ -295,23 +295,23 @@ def cut_url_parameters(text: Any, names: Vector) -> Any:
 
 @by_value("encodeUrl", "urlEncodeFormComponent", params=(STRING,), returns=STRING)
 def encode_url(text: str) -> str:
-    """Form encoding: a blank is a plus."""
+    """Form encoding: a blank becomes a plus."""
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 @by_value("decodeUrl", "urlDecodeFormComponent", params=(STRING,), returns=STRING)
 def decode_url(text: str) -> str:
-    """Decode form encoding; escapes that are no UTF-8 become U+FFFD, what is no escape stays."""
+    """Decode form encoding; escapes that are not UTF-8 become U+FFFD, invalid escapes are unchanged."""
     return unquote_plus(text)
 
 
 @by_value("urlEncode", params=(STRING,), returns=STRING)
 def url_encode(text: str) -> str:
-    """Escape all but letters, digits and `-_.~`: a blank is %20."""
+    """Escape all but letters, digits and `-_.~`: a blank becomes %20."""
     return quote(text, safe="")
 
 
 @by_value("urlDecode", params=(STRING,), returns=STRING)
 def url_decode(text: str) -> str:
-    """Decode escapes; a plus stays. Escapes that are no UTF-8 become U+FFFD."""
+    """Decode escapes; a plus is unchanged. Escapes that are not UTF-8 become U+FFFD."""
     return unquote(text)

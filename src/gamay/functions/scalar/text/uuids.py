@@ -1,4 +1,4 @@
-"""UUIDs: as text, as 16 bytes, their version and time, and new ones. Arguments are STRING, BYTES of 16, or UUID."""
+"""UUIDs: as text, as 16 bytes, their version and time, and generation. Arguments are STRING, BYTES of 16, or UUID."""
 
 import os
 import uuid
@@ -31,19 +31,19 @@ _GREGORIAN_TO_EPOCH_MS = 12_219_292_800_000
 
 
 def parse_uuid(value: str | bytes) -> uuid.UUID:
-    """Return the UUID of its canonical text (any case) or its 16 bytes; raises ValueError."""
+    """Parse a UUID from its canonical text (any case) or its 16 bytes; raises ValueError."""
     if isinstance(value, bytes):
         if len(value) != 16:
             raise ValueError(f"a UUID has 16 bytes, not {len(value)}")
         return uuid.UUID(bytes=value)
     parsed = uuid.UUID(value) if len(value) == _TEXT_LENGTH else None
     if parsed is None or str(parsed) != value.lower():
-        raise ValueError(f"'{value}' is no UUID such as 6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+        raise ValueError(f"'{value}' is not a UUID such as 6ba7b810-9dad-11d1-80b4-00c04fd430c8")
     return parsed
 
 
 def _of_uuid(name: str, returns: DataType) -> ResultRule:
-    """Return the rule of a function of a UUID, which is no number."""
+    """Return the type rule of a function of a UUID, which must not be a number."""
 
     def rule(call: Call, types: Sequence[ValueType]) -> ValueType:
         data_type, _ = types[0]
@@ -55,7 +55,7 @@ def _of_uuid(name: str, returns: DataType) -> ResultRule:
 
 
 def _register(*names: str, returns: DataType) -> Callable[[Callable[[uuid.UUID], Any]], None]:
-    """Register a function of a UUID; what is none is an error."""
+    """Register a function of a UUID; invalid UUIDs are errors."""
 
     def decorate(function: Callable[[uuid.UUID], Any]) -> None:
         def body(vector: Vector) -> Vector:
@@ -74,19 +74,19 @@ _register("uuidToBytes", returns=BYTES)(lambda value: value.bytes)
 
 @_register("uuidVersion", returns=INT)
 def uuid_version(value: uuid.UUID) -> int:
-    """The version, four bits of the UUID whatever its variant."""
+    """The version: four bits of the UUID, regardless of its variant."""
     return value.bytes[6] >> 4
 
 
 @_register("uuidTimestamp", returns=LONG)
 def uuid_timestamp(value: uuid.UUID) -> int:
-    """The milliseconds since 1970 in a UUID of version 1 or 7; others have no time."""
+    """The milliseconds since 1970 in a UUID of version 1 or 7; others are an error."""
     version = value.bytes[6] >> 4
     if version == 7:
         return value.int >> 80
     if version == 1:
         return value.time // 10_000 - _GREGORIAN_TO_EPOCH_MS
-    raise ValueError(f"a UUID of version {version} has no time; those of version 1 and 7 have")
+    raise ValueError(f"a UUID of version {version} has no time, only those of version 1 and 7")
 
 
 def _is_uuid(value: str | bytes) -> bool:
@@ -104,7 +104,7 @@ def is_uuid(vector: Vector) -> Any:
 
 @scalar("toUUIDBytes", params=(ANY,), returns=_of_uuid("toUUIDBytes", BYTES))
 def to_uuid_bytes(vector: Vector) -> Vector:
-    """The 16 bytes, null for what is no UUID."""
+    """The 16 bytes, null for an invalid UUID."""
     codes, entries = distinct(vector)
     found = [parse_uuid(v).bytes if _is_uuid(v) else None for v in entries.values.to_pylist()]
     missing = np.array([value is None for value in found], np.bool_)
@@ -112,11 +112,11 @@ def to_uuid_bytes(vector: Vector) -> Vector:
     return Vector(BYTES, values, None, missing[codes] if missing.any() else None)
 
 
-# -- new ones
+# -- generation
 
 
 def random_uuids(random: bytes) -> list[bytes]:
-    """Return UUIDs of version 4 made of random bytes, 16 for each."""
+    """Return UUIDs of version 4, made of 16 random bytes each."""
     words = np.frombuffer(random, np.uint8).reshape(-1, 16).copy()
     words[:, 6] = (words[:, 6] & 0x0F) | 0x40
     words[:, 8] = (words[:, 8] & 0x3F) | 0x80
@@ -124,7 +124,7 @@ def random_uuids(random: bytes) -> list[bytes]:
 
 
 def timed_uuids(now_ms: int, random: bytes) -> list[bytes]:
-    """Return UUIDs of version 7 (RFC 9562): the time in 48 bits, then random ones; 16 bytes of `random` for each."""
+    """Return UUIDs of version 7 (RFC 9562): 48 bits of time, then random bits; `random` has 16 bytes for each."""
     words = np.frombuffer(random, np.uint8).reshape(-1, 16).copy()
     words[:, :6] = np.frombuffer(now_ms.to_bytes(6, "big"), np.uint8)
     words[:, 6] = (words[:, 6] & 0x0F) | 0x70

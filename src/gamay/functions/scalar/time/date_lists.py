@@ -1,6 +1,6 @@
-"""The functions of times for lists of times: `yearMV(x)` is the list of the years of the times in the list x.
+"""The time functions for lists of times: `yearMV(x)` is the list of the years of the times in the list x.
 
-One argument is a list, any one; the others are those of the function without `MV`, the same for all values of a row.
+Exactly one argument, at any position, is a list; the others are those of the function without `MV`, for all its values.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _NAMES = (
     *("year", "quarter", "month", "monthOfYear", "week", "weekOfYear", "yearOfWeek", "yow", "dayOfYear", "doy"),
     *("dayOfMonth", "day", "dayOfWeek", "dow", "hour", "minute", "second", "millisecond"),
 )
-_DIFFERENCES = ("timestampDiff", "dateDiff")  # in Pinot, the list is the third argument of …MVReverse
+_DIFFERENCES = ("timestampDiff", "dateDiff")  # in Pinot, …MVReverse has the list as its third argument
 
 
 def _flat(operand: Operand) -> Operand:
@@ -37,7 +37,7 @@ def _flat(operand: Operand) -> Operand:
 
 
 def _by_entry(function: ScalarFunction, call: Call, args: Sequence[Operand], position: int) -> Vector | None:
-    """Compute for each dictionary entry of a list whose other arguments are constants; None when that does not fit."""
+    """Compute for each dictionary entry of a list if the other arguments are constants; None if that is not possible."""
     listed = args[position]
     if not isinstance(listed, EncodedVector) or len(listed.dictionary) > len(listed.ids):
         return None

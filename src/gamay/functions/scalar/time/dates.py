@@ -1,7 +1,7 @@
-"""Functions of points in time: fields, truncation, calendar arithmetic. Times are epoch milliseconds, the zone is UTC.
+"""Functions of times: fields, truncation, calendar arithmetic. Times are epoch milliseconds, the zone is UTC by default.
 
-A time that does not fit 64 bits is the first or last one that does, as with Java's TimeUnit: the smallest LONG, which stands
-for a missing value, remains that.
+A time that does not fit 64 bits becomes the nearest one that does, as with Java's TimeUnit: the smallest LONG, which
+represents a missing value, is unchanged.
 """
 
 import math
@@ -54,7 +54,7 @@ def months_of(local: Millis) -> Millis:
 
 
 def _by_day(local: Millis, compute: Callable[[Millis], Millis]) -> Millis:
-    """Return what is computed of the days of times, of each day once where there are more times than days."""
+    """Apply a function to the days of times, to each day once if there are more times than days."""
     days = days_of(local)
     if not days.size or (span := int(days.max()) - (first := int(days.min())) + 1) > days.size:
         return compute(days)
@@ -66,12 +66,12 @@ def _months_of_days(days: Millis) -> Millis:
 
 
 def start_of_month(months: Millis) -> Millis:
-    """Return the milliseconds at which months since 1970-01 begin."""
+    """Return the start, in milliseconds, of months counted since 1970-01."""
     return whole.scale(_first_day(months), _DAY_MS)
 
 
 def _first_day(months: Millis) -> Millis:
-    """Return the days since 1970-01-01 on which months since 1970-01 begin."""
+    """Return the first day, counted since 1970-01-01, of months counted since 1970-01."""
     return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
 
 
@@ -86,7 +86,7 @@ def _iso_week(local: Millis) -> tuple[Millis, Millis]:
 
 
 def truncate_local(local: Millis, unit: str) -> Millis:
-    """Return the starts of the units that local times lie in."""
+    """Return the starts of the units that contain local times."""
     if unit in _MONTHS:
         size = _MONTHS[unit]
         return _by_day(local, lambda days: start_of_month(np.floor_divide(_months_of_days(days), size) * size))
@@ -98,11 +98,11 @@ def truncate_local(local: Millis, unit: str) -> Millis:
 
 
 def unit_named(function: str, name: str) -> str:
-    """Return the unit of time of that name, in any case; raises QueryError."""
+    """Return the canonical name of a time unit; raises QueryError."""
     unit = name.strip().upper()
     if unit not in UNIT_MS and unit not in _MONTHS:
         units = [u.lower() for u in (*UNIT_MS, *_MONTHS)]
-        raise wrong(function, f"'{name}' is no unit of time; use one of {', '.join(units)}.{nearest(name, units)}")
+        raise wrong(function, f"'{name}' is not a unit of time; use one of {', '.join(units)}.{nearest(name, units)}")
     return unit
 
 
@@ -118,7 +118,7 @@ def _day_of_year(local: Millis) -> Millis:
 
 
 def _written(write: Callable[[Any, Any], None], local: Millis) -> Any:
-    """Return what a kernel writes for local times: int32."""
+    """Return the output of a kernel for local times: int32."""
     out = np.empty(local.shape, np.int32)
     write(local.astype(np.int64, copy=False), out)
     return out
@@ -162,7 +162,7 @@ def _extract_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 def _extracted(call: Call) -> str:
     field = call.args[0].value if isinstance(call.args[0], Literal) else None
     if not isinstance(field, str) or field.upper() not in _EXTRACTABLE:
-        raise wrong("extract", f"{field!r} is no field; use one of {', '.join(_EXTRACTABLE)}")
+        raise wrong("extract", f"{field!r} is not a field; use one of {', '.join(_EXTRACTABLE)}")
     return _EXTRACTED.get(field.upper(), field.lower())
 
 
@@ -195,20 +195,20 @@ def java_unit(function: str, name: str) -> int:
     nanos = _UNIT_NANOS.get(name.strip().upper())
     if nanos is None:
         raise wrong(
-            function, f"'{name}' is no unit of time; use one of {', '.join(_UNIT_NANOS)}.{nearest(name, _UNIT_NANOS)}"
+            function, f"'{name}' is not a unit of time; use one of {', '.join(_UNIT_NANOS)}.{nearest(name, _UNIT_NANOS)}"
         )
     return nanos
 
 
 def rescale(values: Any, source_nanos: int, target_nanos: int) -> Any:
-    """Count in another unit, whole ones towards zero."""
+    """Convert to another unit, truncated towards zero."""
     ratio = Fraction(source_nanos, target_nanos)
     scaled = whole.scale(values, ratio.numerator)
     return scaled if ratio.denominator == 1 else whole.towards_zero(scaled, ratio.denominator)
 
 
 def whole_months(start: Any, end: Any) -> Any:
-    """Return how many months fit between two times: as many, but negative, when `end` is earlier."""
+    """Return the number of whole months between two times, negative if `end` is earlier."""
     start, end = np.broadcast_arrays(np.atleast_1d(start), np.atleast_1d(end))
     first, last = np.minimum(start, end), np.maximum(start, end)
     months = months_of(last) - months_of(first)
@@ -233,14 +233,14 @@ def _java_unit_of(function: str) -> Callable[[str], int]:
     optional=3,
 )
 def date_trunc(unit: str, values: Any, in_unit: str = "MILLISECONDS", zone: str = "UTC", out_unit: str = "") -> Any:
-    """The start of the unit (weeks begin on Monday) that a time lies in, in the zone; in `out_unit`, else `in_unit`."""
+    """The start of the unit (weeks begin on Monday) that contains a time, in the zone; in `out_unit`, else `in_unit`."""
     source = java_unit("dateTrunc", in_unit)
     target = java_unit("dateTrunc", out_unit or in_unit)
     millis = rescale(np.atleast_1d(values), source, 1_000_000)
     kind = unit_named("dateTrunc", unit)
     local = to_local(millis, zone)
     if kind in ("MILLISECOND", "SECOND", "MINUTE", "HOUR"):
-        # not through local time, which says the same of two hours when the offset changes
+        # not through local time, in which two hours are the same when the offset changes
         start = whole.no_later(millis - np.mod(local, UNIT_MS[kind]), millis)
     else:
         start = truncate_local(local, kind)
@@ -250,7 +250,7 @@ def date_trunc(unit: str, values: Any, in_unit: str = "MILLISECONDS", zone: str 
     return rescale(start, 1_000_000, target)
 
 
-_MOST_MONTHS = 12 * 600_000_000  # more than 64 bits of milliseconds have
+_MOST_MONTHS = 12 * 600_000_000  # more than 64 bits of milliseconds hold
 
 
 def _add_units(unit: str, count: Any, times: Any) -> Any:
@@ -271,7 +271,7 @@ def _add_units(unit: str, count: Any, times: Any) -> Any:
     returns=LONG,
 )
 def timestamp_add(unit: str, count: Any, times: Any) -> Any:
-    """Months and years keep the day where the month has it, else take its last."""
+    """Months and years keep the day if the month has it, else take the month's last day."""
     return _add_units(unit_named("timestampAdd", unit), np.atleast_1d(count), np.atleast_1d(times))
 
 
@@ -282,7 +282,7 @@ def timestamp_add(unit: str, count: Any, times: Any) -> Any:
     returns=LONG,
 )
 def timestamp_diff(unit: str, start: Any, end: Any) -> Any:
-    """Whole units from `start` to `end`, negative when `end` is earlier."""
+    """The whole units from `start` to `end`, negative if `end` is earlier."""
     kind = unit_named("timestampDiff", unit)
     if kind in UNIT_MS:
         return whole.towards_zero(whole.subtract(end, start), UNIT_MS[kind])
@@ -296,13 +296,13 @@ def _width_ms(width: str) -> int:
         return size
     size = duration_ms(width) if _DURATION.fullmatch(width.strip()) else 0
     if size <= 0:
-        raise wrong("dateBin", f"'{width}' is no width such as 1d, 4h30m or PT15M")
+        raise wrong("dateBin", f"'{width}' is not a width such as 1d, 4h30m or PT15M")
     return size
 
 
 @scalar("dateBin", params=(const(STRING, _width_ms), each(TIMESTAMP), each(TIMESTAMP)), returns=TIMESTAMP)
 def date_bin(width: str, times: Any, origin: Any) -> Any:
-    """The origin plus whole widths (`1d`, `4h30m`, `PT15M`), towards the origin."""
+    """The origin plus whole widths (`1d`, `4h30m`, `PT15M`), rounded towards the origin."""
     size = _width_ms(width)
     return origin + whole.towards_zero(whole.subtract(times, origin), size) * size
 
@@ -322,13 +322,13 @@ _DURATION = re.compile(
 
 
 def duration_ms(text: str) -> int:
-    """Return the milliseconds of an ISO-8601 duration in days, hours, minutes and seconds, as java.time.Duration reads it.
+    """Return the milliseconds of an ISO-8601 duration in days, hours, minutes and seconds, as java.time.Duration parses it.
 
     Raises QueryError for anything else: years and months have no fixed length.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None or not any(match.groups()[1:]) or text.strip()[-1:] in "tT":
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{text}' is no duration; write for example P1D or PT1H30M")
+        raise QueryError(ErrorCode.QUERY_VALIDATION, f"'{text}' is not a duration; write for example P1D or PT1H30M")
     sign, days, hours, minutes, seconds = match.groups()
     total = int(days or 0) * _DAY_MS + int(hours or 0) * UNIT_MS["HOUR"] + int(minutes or 0) * UNIT_MS["MINUTE"]
     total += math.floor(Decimal((seconds or "0").replace(",", ".")) * 1000)
@@ -337,7 +337,7 @@ def duration_ms(text: str) -> int:
 
 @scalar("ago", params=(const(STRING, duration_ms),), returns=LONG)
 def ago(duration: str) -> int:
-    """Now less an ISO-8601 duration: `ago('PT1H30M')`."""
+    """The current time minus an ISO-8601 duration: `ago('PT1H30M')`."""
     return min(max(SYSTEM_CLOCK.now_ms() - duration_ms(duration), whole.LEAST), whole.MOST)
 
 

@@ -1,4 +1,4 @@
-"""Times between units and formats: epoch counts, patterns, and the conversions of date-time columns."""
+"""Conversion of times between units and formats: epoch counts, patterns, and the formats of date-time columns."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def _checked(size: Any) -> Any:
 
 
 def _register_unit(name: str, size: int) -> None:
-    """`toEpochX(ms)`, `fromEpochX(v)`, and their Rounded and Bucket forms with a count of units."""
+    """Register `toEpochX(ms)`, `fromEpochX(v)`, and their Rounded and Bucket forms with a number of units."""
     count, counts = each(LONG), (each(LONG), each(LONG))
     scalar(f"toEpoch{name}", params=(each(TIMESTAMP),), returns=LONG)(lambda ms: whole.towards_zero(ms, size))
     scalar(f"fromEpoch{name}", params=(count,), returns=LONG)(lambda v: whole.scale(v, size))
@@ -92,7 +92,7 @@ def _zone(name: str) -> Any:
 
 
 def _guarded(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a ValueError of a function one of the query, with the name of the SQL function."""
+    """Return a function that reports a ValueError as a QueryError, with the name of the SQL function."""
 
     def run(value: Any) -> Any:
         try:
@@ -107,7 +107,7 @@ _PRINTED_UNITS = (("S", 1), ("s", 1000), ("m", 60_000), ("HkKha", 3_600_000))
 
 
 def printed_unit(pattern: JodaPattern) -> int:
-    """Return the milliseconds of local time within which a pattern prints the same; 1 when it prints each or the offset."""
+    """Return the milliseconds of local time within which a pattern's output is constant; 1 if it shows these."""
     letters = {token.letter for token in pattern.tokens}
     if letters & set("zZ"):
         return 1
@@ -116,11 +116,11 @@ def printed_unit(pattern: JodaPattern) -> int:
 
 @scalar("toDateTime", params=(each(TIMESTAMP), const(STRING, _pattern), const(STRING, _zone)), returns=STRING, optional=1)
 def to_date_time(times: Any, pattern: str, zone: str = "UTC") -> Any:
-    """Printed once for each distinct unit that the pattern shows."""
+    """The text of times in a pattern; formatted once for each distinct unit that the pattern shows."""
     compiled, info = _pattern(pattern), _zone(zone)
     millis = np.atleast_1d(times)
     size = printed_unit(compiled)
-    # the local times of an hour that occurs twice are the same, their offsets are not
+    # the local times of an hour that occurs twice are equal, their offsets are not
     units = millis if size == 1 else np.floor_divide(to_local(millis, zone), size)
     _, first, back = np.unique(units, return_index=True, return_inverse=True)
     return take(array_of([compiled.print_any(ms, info) for ms in millis[first].tolist()], STRING), back)
@@ -133,7 +133,7 @@ def to_date_time(times: Any, pattern: str, zone: str = "UTC") -> Any:
     optional=2,
 )
 def from_date_time(text: Any, pattern: str, zone: str = "UTC", default: int | None = None) -> Any:
-    """The default stands for text that does not fit the pattern, which is an error without one."""
+    """The time that text in a pattern denotes; the default for invalid text, which is an error without one."""
     compiled, info = _pattern(pattern), _zone(zone)
 
     def read(value: str) -> int:
@@ -149,7 +149,7 @@ def from_date_time(text: Any, pattern: str, zone: str = "UTC", default: int | No
 
 @scalar("toIso8601", params=(each(TIMESTAMP),), returns=STRING)
 def to_iso8601(times: Any) -> Any:
-    """In UTC, with milliseconds where there are any: `2022-01-01T00:00:00Z`."""
+    """The ISO-8601 text in UTC, with milliseconds if they are not 0: `2022-01-01T00:00:00Z`."""
     print_any = _pattern("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").print_any
     return by_distinct(np.atleast_1d(times), lambda time: print_any(time).replace(".000Z", "Z"), STRING)
 
@@ -176,7 +176,7 @@ _LARGE_UNITS = ("WEEKS", "MONTHS", "YEARS")
     returns=LONG,
 )
 def time_convert(values: Any, in_unit: str, out_unit: str) -> Any:
-    """Whole units since the epoch; the output also in WEEKS, MONTHS and YEARS."""
+    """The whole units since the epoch; the output may also be in WEEKS, MONTHS and YEARS."""
     source, target = java_unit("timeConvert", in_unit), out_unit.strip().upper()
     if target in ("MONTHS", "YEARS"):
         months = whole_months(0, rescale(np.atleast_1d(values), source, 1_000_000))
@@ -226,7 +226,7 @@ def _convert_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def to_millis(operand: Operand, source: DateTimeFormat, num_rows: int) -> Any:
-    """Return the points in time that a column of a format gives: int64 [num_rows]."""
+    """Return the times that a column of a format denotes: int64 [num_rows]."""
     if source.kind is DateTimeKind.EPOCH:
         values = to_vector(convert(operand, LONG), num_rows).values
         return rescale(values, source.size * source.unit.value, 1_000_000)
@@ -237,7 +237,7 @@ def to_millis(operand: Operand, source: DateTimeFormat, num_rows: int) -> Any:
 
 
 def printed(millis: Any, target: DateTimeFormat) -> Any:
-    """Return the text of points in time by the pattern of a format: Arrow strings."""
+    """Return times as text in the pattern of a format: Arrow strings."""
     pattern = target.pattern or joda_pattern(ISO_PATTERN)
     return by_distinct(millis, lambda ms: pattern.print_any(ms, target.time_zone), STRING)
 
@@ -246,9 +246,9 @@ _NEXT_LARGER = {"MILLISECOND": "SECOND", "SECOND": "MINUTE", "MINUTE": "HOUR", "
 
 
 def _bucketed(millis: Any, granularity: Granularity, zone: str | None) -> Any:
-    """Round down to whole granularities from the epoch; with a zone to n units within the next larger unit of local time.
+    """Round down to whole granularities from the epoch; with a zone, to n units within the next larger unit of local time.
 
-    Of an hour that occurs twice, its second time stays that, as with Joda.
+    The second occurrence of an hour that occurs twice is kept as such, as in Joda.
     """
     size_ms = max(granularity.size * granularity.unit.value // 1_000_000, 1)
     if zone is None:

@@ -1,4 +1,4 @@
-"""dateTimeConvertWindowHop: the windows that a time lies in, where windows overlap."""
+"""dateTimeConvertWindowHop: the windows that contain a time, where windows overlap."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,12 @@ _MOST_WINDOWS = 10_000
 
 
 def _sizes(call: Call) -> tuple[int, int]:
-    """Return the milliseconds between the starts of windows, and those of a window."""
+    """Return the milliseconds between the starts of windows, and the length of a window."""
     hop, width = (parse_granularity(constant_text(call, position)).millis for position in (3, 4))
     if hop < 1 or width < 1:
-        raise wrong(_NAME, "windows are whole milliseconds")
+        raise wrong(_NAME, "windows must be whole milliseconds")
     if width // hop > _MOST_WINDOWS:
-        raise wrong(_NAME, f"each time would lie in more than {_MOST_WINDOWS} windows; choose a larger hop")
+        raise wrong(_NAME, f"each time would be in more than {_MOST_WINDOWS} windows; choose a larger hop")
     return hop, width
 
 
@@ -39,7 +39,7 @@ def _result_type(call: Call, types: Sequence[ValueType]) -> ValueType:
 
 
 def _compute(call: Call, args: Sequence[Operand], num_rows: int) -> Operand:
-    """The starts of all windows that hold a time, the latest first; none where windows are shorter than hops."""
+    """Return the starts of all windows that contain a time, the latest first; none between windows shorter than the hop."""
     result, _ = _result_type(call, [(arg.type, False) for arg in args])
     if isinstance(args[0], Scalar) and args[0].value is None:
         return null_result(result, True, num_rows)

@@ -1,6 +1,6 @@
-"""How much of a point in time a function looks at: `year(ts)` is the same for all times of a year, `hour(ts)` of an hour.
+"""The time unit that a function depends on: `year(ts)` is constant within a year, `hour(ts)` within an hour.
 
-Such a call may read the times cut to that unit, or to one that divides it. Units are those of UTC.
+Such a call may read times truncated to that unit, or to a unit that divides it. Units are those of UTC.
 """
 
 from collections.abc import Callable
@@ -41,10 +41,10 @@ _UNIT_OF_COUNT = {f"toepoch{unit.lower()}s{form}": unit for unit in _FIXED for f
 
 @dataclass(frozen=True, slots=True)
 class UnitRead:
-    """What a call looks at: the times of the column that is its argument number `position`, as far as `unit`.
+    """The dependence of a call on the times of the column that is its argument number `position`, up to `unit`.
 
-    since_epoch: only if none is before 1970, for it counts whole units towards zero. is_start: it is the unit's start, as
-    milliseconds.
+    since_epoch: valid only if no time is before 1970, since the call truncates towards zero. is_start: the result is the
+    start of the unit, in milliseconds.
     """
 
     position: int
@@ -54,19 +54,19 @@ class UnitRead:
 
 
 def start_of_unit(unit: str, times: Expression) -> Expression:
-    """Return the starts of the units that times lie in, as a TIMESTAMP."""
+    """Return the starts of the units that contain times, as a TIMESTAMP."""
     return Call("totimestamp", (Call("datetrunc", (Literal(unit, DataType.STRING), times)),))
 
 
 def dividing(unit: str) -> tuple[str, ...]:
-    """Return the units whose starts tell in which `unit` a time lies: the unit itself, then ever finer ones."""
+    """Return the units whose starts determine the `unit` of a time: the unit itself, then ever finer ones."""
     return (*_FINER[unit], *_FIXED) if unit in _FINER else _FIXED[_FIXED.index(unit) :] if unit in _FIXED else (unit,)
 
 
 def unit_read(call: Call) -> UnitRead | None:
-    """Return how much a call looks at of the times of a column that is its argument; None where that is not known.
+    """Return the time unit that a call of a column depends on; None if that is unknown.
 
-    The call is one that was bound: its constants are what the function takes.
+    The call must be bound, so that its constants are valid.
     """
     read = _READS.get(call.name)
     if read is not None:
@@ -121,7 +121,7 @@ def _is_millis(fmt: DateTimeFormat) -> bool:
 
 
 def _largest_dividing(granularity: Granularity) -> str | None:
-    """Return the largest unit of which a granularity has a whole number."""
+    """Return the largest unit that divides a granularity."""
     nanos = granularity.size * granularity.unit.value
     return next((unit for unit in _FIXED if nanos % (UNIT_MS[unit] * 1_000_000) == 0), None)
 

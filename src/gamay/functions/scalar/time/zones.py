@@ -1,4 +1,4 @@
-"""Local time of a zone and back, for whole arrays of epoch milliseconds."""
+"""Conversion to the local time of a zone and back, for whole arrays of epoch milliseconds."""
 
 from datetime import UTC, timedelta, tzinfo
 from functools import lru_cache
@@ -14,13 +14,13 @@ Millis: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _MIN_MS, _MAX_MS = -62_135_510_400_000, 253_402_214_400_000  # years 1 to 9999, less a day for the offset
 _DAY_MS = 86_400_000
-# Where the changes of offset are tabulated, 1970 to 2100; other times are looked up second by second.
+# the range in which changes of offset are tabulated, 1970 to 2100; other times are looked up one by one, by second
 _TABLE_FROM_MS, _TABLE_TO_MS = 0, 4_102_444_800_000
 _STEP_MS = 2 * _DAY_MS
 
 
 def is_utc(zone: str) -> bool:
-    """Whether local time is UTC; raises QueryError for a zone that does not exist."""
+    """Whether local time is UTC; raises QueryError for an unknown zone."""
     return _zone(zone) is UTC
 
 
@@ -55,7 +55,7 @@ def _changes(zone: str) -> tuple[Millis, Millis]:
 
 
 def offsets(millis: Millis, zone: str) -> Millis:
-    """Return how many milliseconds local time is ahead of UTC at each point in time."""
+    """Return by how many milliseconds local time is ahead of UTC at each time."""
     info = _zone(zone)
     if info is UTC:
         return np.zeros(len(millis), np.int64)
@@ -74,11 +74,11 @@ def to_local(millis: Millis, zone: str) -> Millis:
 
 
 def to_utc(local: Millis, zone: str) -> Millis:
-    """Return the points in time of local times; one that occurs twice is the earlier, one that is skipped moves forward."""
+    """Return the times of local times; of one that occurs twice the earlier, one that is skipped is moved forward."""
     if is_utc(zone):
         return local
     before, after = offsets(whole.subtract(local, _DAY_MS), zone), offsets(whole.add(local, _DAY_MS), zone)
-    # the offset before a change applies up to the change: in an overlap that gives the earlier, in a gap the later time
+    # the offset before a change applies up to the change: that yields the earlier time in an overlap, the later in a gap
     early, late = whole.subtract(local, before), whole.subtract(local, after)
     early_fits = offsets(early, zone) == before
     late_fits = offsets(late, zone) == after
