@@ -1,4 +1,4 @@
-"""The settings of `PurgeTask` and `ConvertToRawIndexTask`, read and judged."""
+"""The settings of `PurgeTask` and `ConvertToRawIndexTask`, parsed and validated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from gamay.model.types import FieldRole
 
 @dataclass(frozen=True, slots=True)
 class PurgeSettings:
-    """`PurgeTask`. threshold_ms: a segment that was purged later than so long ago is left alone.
+    """`PurgeTask`. threshold_ms: a segment that was purged within this time is skipped.
 
-    column: of the rows to be removed, from all segments; their values are `values`, or the lines of a file. None where
-    purgers say which.
+    column: determines the rows to be removed from all segments: those whose values are `values`, or the lines of a file.
+    None if purgers decide.
     """
 
     threshold_ms: int
@@ -27,7 +27,7 @@ class PurgeSettings:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "PurgeSettings":
-        """Raises InvalidConfigError."""
+        """Parse the settings. Raises InvalidConfigError."""
         settings = TaskSettings(PURGE, given)
         column, uri = settings.given.get("purgeColumn"), settings.given.get("purgeValuesURI")
         where = f"task.taskTypeConfigsMap.{PURGE}"
@@ -55,9 +55,9 @@ def _values(text: str) -> tuple[str, ...]:
 
 
 def columns_to_convert(given: Mapping[str, str], config: TableConfig, schema: Schema) -> tuple[str, ...]:
-    """Return the columns that `ConvertToRawIndexTask` stores without dictionary: those that are named, else all metrics.
+    """Return the columns that `ConvertToRawIndexTask` stores without dictionary: those named, else all metrics.
 
-    Raises InvalidConfigError for a column that the table config has a dictionary for: servers would build it again.
+    Raises InvalidConfigError for a column with a dictionary in the table config: servers would build it again.
     """
     where = f"task.taskTypeConfigsMap.{CONVERT_TO_RAW}.columnsToConvert"
     named = [name.strip() for name in given.get("columnsToConvert", "").split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""How a date-time column writes its times: the two syntaxes of `format`, and of `granularity`."""
+"""The formats of date-time columns: the two syntaxes of `format`, and of `granularity`."""
 
 import math
 import re
@@ -28,30 +28,30 @@ _SANE_TO_MS = 3_187_296_000_000  # 2071-01-01T00:00Z
 
 
 def sane_time(millis: int) -> bool:
-    """Whether a time lies in 1971 to 2071: times outside are taken for mistakes of unit or format."""
+    """Whether a time is in 1971 to 2071: others are assumed to result from a wrong unit or format."""
     return _SANE_FROM_MS <= millis <= _SANE_TO_MS
 
 
 class DateTimeKind(Enum):
-    """What a date-time value is."""
+    """The kind of a date-time value."""
 
     EPOCH = "EPOCH"  # a count of units since 1970
-    SIMPLE_DATE_FORMAT = "SIMPLE_DATE_FORMAT"  # text by a pattern
-    TIMESTAMP = "TIMESTAMP"  # milliseconds since 1970, written as text outside
+    SIMPLE_DATE_FORMAT = "SIMPLE_DATE_FORMAT"  # text in a pattern
+    TIMESTAMP = "TIMESTAMP"  # milliseconds since 1970, shown as text
 
 
 _ZONE_SUFFIX = re.compile(r"\s*tz\(\s*(.+?)\s*\)\s*$", re.IGNORECASE)
 ISO_PATTERN = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
-"""How SIMPLE_DATE_FORMAT without a pattern prints."""
+"""The output pattern of SIMPLE_DATE_FORMAT without a pattern."""
 _TIME_ORDER = "yMdHmsS"
 
 
 @dataclass(frozen=True)
 class DateTimeFormat:
-    """A parsed `format`. `unit` and `size` matter to EPOCH only, `pattern` and `time_zone` to SIMPLE_DATE_FORMAT only.
+    """A parsed `format`. `unit` and `size` apply to EPOCH only, `pattern` and `time_zone` to SIMPLE_DATE_FORMAT only.
 
-    pattern: None reads ISO 8601. text: as the user wrote it, or made up; two formats are equal when they
-    mean the same.
+    pattern: None for ISO 8601. text: as the user wrote it, or generated; two formats are equal if they have the same
+    meaning.
     """
 
     kind: DateTimeKind
@@ -74,12 +74,12 @@ class DateTimeFormat:
 
     @classmethod
     def parse(cls, text: str) -> "DateTimeFormat":
-        """Read either syntax: `1:DAYS:EPOCH` (begins with a digit) or `EPOCH|DAYS|1`; raises InvalidConfigError."""
+        """Parse either syntax: `1:DAYS:EPOCH` (begins with a digit) or `EPOCH|DAYS|1`; raises InvalidConfigError."""
         return _parse_format(text)
 
     @property
     def sorts_like_time(self) -> bool:
-        """Whether the pattern's letters go from the longest unit to the shortest, so that text order is time order."""
+        """Whether the pattern's letters go from the longest unit to the shortest, so that its texts sort like times."""
         if self.pattern is None:
             return True
         ranks = [_TIME_ORDER.index(t.letter) for t in self.pattern.tokens if t.letter and t.letter in _TIME_ORDER]
@@ -88,7 +88,7 @@ class DateTimeFormat:
     def to_millis(self, value: float | str) -> int:
         """Return epoch milliseconds of a column value, a number or text; raises ValueError."""
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # 20130131.0 is 20130131 to a pattern, too
+            value = int(value)  # 20130131.0 equals 20130131 for a pattern, too
         if self.kind is DateTimeKind.EPOCH:
             try:
                 return self.unit.to_millis(_count(value) * self.size)
@@ -103,7 +103,7 @@ class DateTimeFormat:
         return _parse_iso(str(value), self.time_zone)
 
     def from_millis(self, millis: int) -> int | str:
-        """Return the column value of a point in time, rounded down to the unit.
+        """Return the column value of a time, rounded down to the unit.
 
         EPOCH: int. SIMPLE_DATE_FORMAT: text (an INT or LONG column holds it as a number). TIMESTAMP: int, the milliseconds.
         """
@@ -118,7 +118,7 @@ TIMESTAMP_FORMAT = DateTimeFormat(DateTimeKind.TIMESTAMP, text="TIMESTAMP")
 
 
 def _count(value: float | str) -> int:
-    """Return a whole number, rounding down what has a fraction or an exponent; raises ValueError, OverflowError."""
+    """Return a whole number, rounding down numbers with a fraction or an exponent; raises ValueError, OverflowError."""
     if isinstance(value, str):
         if "_" in value:
             raise ValueError("only Python reads 1_000 as a number")
@@ -129,7 +129,7 @@ def _count(value: float | str) -> int:
     return math.floor(value)
 
 
-# forms of dates that Python does not read: a year, a month, a day of a year; perhaps a time behind it
+# forms of dates that Python does not parse: a year, a month, a day of a year; perhaps followed by a time
 _ISO_PERIOD = re.compile(r"(\d{4})(?:-(?:(?P<month>\d\d)|(?P<day>\d{3})))?(?P<time>T.*)?", re.ASCII)
 
 
@@ -171,7 +171,7 @@ def _parse_format(text: str) -> DateTimeFormat:
     if colon:
         pattern, zone = _split_zone(parts[3] if len(parts) > 3 else "")
     else:
-        # a pattern may contain the separator only in quotes, which nobody does; more than three parts is a slip
+        # a pattern may contain the separator only in quotes, which is unlikely; more than three parts are a mistake
         if len(parts) > 3:
             raise _bad_format(text, "at most a pattern and a zone may follow SIMPLE_DATE_FORMAT")
         pattern, zone = [*parts, "", ""][1:3]
@@ -208,7 +208,7 @@ def _bad_format(text: str, reason: str) -> InvalidConfigError:
 
 @dataclass(frozen=True)
 class Granularity:
-    """The bucket in which times are meant to be looked at; `text` is as the user wrote it."""
+    """The bucket that times are meant to be grouped by; `text` is as the user wrote it."""
 
     size: int
     unit: TimeUnit
@@ -220,7 +220,7 @@ class Granularity:
 
     @classmethod
     def parse(cls, text: str) -> "Granularity":
-        """Read `15:MINUTES`, `MINUTES|15` or `MINUTES`; raises InvalidConfigError."""
+        """Parse `15:MINUTES`, `MINUTES|15` or `MINUTES`; raises InvalidConfigError."""
         stripped = text.strip()
         if ":" in stripped:
             size, _, unit = stripped.partition(":")

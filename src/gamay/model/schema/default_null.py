@@ -1,4 +1,4 @@
-"""What a column holds where a value is missing: the defaults by role and type, and their JSON form."""
+"""Default null values: the stored values of missing ones, by role and type, and their JSON form."""
 
 import json
 import math
@@ -44,7 +44,7 @@ METRIC_TYPES = tuple(_METRIC)  # the types that a metric can have
 
 
 def default_null_value(data_type: DataType, role: FieldRole) -> NullValue:
-    """Return the default null value of a column of that type and role, in its Python form.
+    """Return the default null value of a column of a type and role, in its Python form.
 
     INT, LONG, TIMESTAMP (milliseconds): int. FLOAT, DOUBLE: float. BIG_DECIMAL: Decimal. BOOLEAN: bool. STRING, JSON,
     MAP: str. BYTES, UUID: bytes.
@@ -56,7 +56,7 @@ def default_null_value(data_type: DataType, role: FieldRole) -> NullValue:
 
 
 def null_value_from_json(value: Any, data_type: DataType) -> NullValue:
-    """Return the Python form of a `defaultNullValue`; raises ValueError that says what would be right."""
+    """Return the Python form of a `defaultNullValue`; raises ValueError that says what is expected."""
     if data_type.is_text and isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         return value if data_type is not DataType.MAP else _object(value)
@@ -64,16 +64,16 @@ def null_value_from_json(value: Any, data_type: DataType) -> NullValue:
         raise ValueError(f"a list or object cannot be a default of type {data_type.value}")
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if data_type.is_numeric and "_" in text:
-        raise ValueError(f"'{text}' is not a number")  # Python alone allows 1_000
+        raise ValueError(f"'{text}' is not a number")  # only Python allows 1_000
     return _READERS[data_type](text)
 
 
 def null_value_to_json(value: NullValue, data_type: DataType) -> Any:
-    """Return the JSON form: what `null_value_from_json` reads back to the same value."""
+    """Return the JSON form, which `null_value_from_json` parses to the same value."""
     if isinstance(value, bytes):
         return str(uuid.UUID(bytes=value)) if data_type is DataType.UUID else value.hex()
     if isinstance(value, Decimal):
-        return f"{value:f}"  # as text, because JSON readers turn numbers into doubles
+        return f"{value:f}"  # as text, because JSON parsers turn numbers into doubles
     if isinstance(value, float) and math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if data_type is DataType.TIMESTAMP and isinstance(value, int):
@@ -122,7 +122,7 @@ def _flag(text: str) -> bool:
 
 
 def _object(text: str) -> str:
-    """Return the text of a JSON object in the one form that maps are stored in."""
+    """Return the text of a JSON object in the canonical form that maps are stored in."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -134,7 +134,7 @@ def _object(text: str) -> str:
 
 def _timestamp(text: str) -> int:
     value = parse_timestamp(text)
-    format_timestamp(value)  # outside the years that can be written back it cannot be kept
+    format_timestamp(value)  # raises outside the years that can be written back
     return value
 
 

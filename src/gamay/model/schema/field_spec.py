@@ -35,12 +35,12 @@ from gamay.model.schema.default_null import (
 from gamay.model.types import DataType, FieldRole
 
 DEFAULT_MAX_LENGTH = 512
-BY_TYPE: Any = None  # an argument left to the default of the column's type and role
+BY_TYPE: Any = None  # an argument for the default of the column's type and role
 UNSUPPORTED_TYPES = ("LIST", "STRUCT", "OPEN_STRUCT")
 
 
 class MaxLengthExceedStrategy(Enum):
-    """What happens to a STRING, JSON or BYTES value that is longer than the column's maximum."""
+    """The handling of STRING, JSON or BYTES values that are longer than the column's maximum."""
 
     TRIM_LENGTH = "TRIM_LENGTH"
     ERROR = "ERROR"
@@ -49,21 +49,21 @@ class MaxLengthExceedStrategy(Enum):
 
 
 def default_strategy(data_type: DataType) -> MaxLengthExceedStrategy:
-    """Return what a column of that type does with values that are too long when its spec says nothing."""
+    """Return how a column of a type handles values that are too long, unless its spec says otherwise."""
     return MaxLengthExceedStrategy.TRIM_LENGTH if data_type is DataType.STRING else MaxLengthExceedStrategy.NO_ACTION
 
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """A column: name, type, role, and what is stored in place of a missing or overlong value.
+    """A column: name, type, role, and the stored value of missing or overlong ones.
 
-    default_null_value: Python form as in `default_null.default_null_value`; BY_TYPE takes the default of the role and type.
-    max_length: characters (STRING, JSON) or bytes (BYTES) at most; other types ignore it.
-    max_length_exceed_strategy: BY_TYPE takes the default of the type.
+    default_null_value: Python form as in `default_null.default_null_value`; BY_TYPE for the default of the role and type.
+    max_length: the maximum of characters (STRING, JSON) or bytes (BYTES); other types ignore it.
+    max_length_exceed_strategy: BY_TYPE for the default of the type.
     format, granularity: date-time columns only; a TIMESTAMP column's format is always `TIMESTAMP`.
-    date_time_type: what the first date-time columns said of themselves: PRIMARY, SECONDARY or DERIVED; it changes nothing.
-    transform_function: text of an expression that computes the column (older place; see `ingestion.transforms`).
-    child_fields: of a MAP, the specs of its `key` and its `value`.
+    date_time_type: PRIMARY, SECONDARY or DERIVED, as in the first date-time columns; without effect.
+    transform_function: the text of an expression that computes the column (older place; see `ingestion.transforms`).
+    child_fields: for a MAP, the specs of its `key` and its `value`.
     """
 
     name: str
@@ -92,7 +92,7 @@ class FieldSpec:
         if self.default_null_value is BY_TYPE:
             object.__setattr__(self, "default_null_value", default_null_value(self.data_type, self.role))
         elif isinstance(self.default_null_value, float):
-            object.__setattr__(self, "default_null_value", self.default_null_value + 0.0)  # there is one zero
+            object.__setattr__(self, "default_null_value", self.default_null_value + 0.0)  # normalises -0.0
         if self.max_length_exceed_strategy is BY_TYPE:
             object.__setattr__(self, "max_length_exceed_strategy", default_strategy(self.data_type))
         if self.role is FieldRole.DATE_TIME and self.data_type is DataType.TIMESTAMP and self.format is None:
@@ -100,11 +100,11 @@ class FieldSpec:
 
     @property
     def is_virtual(self) -> bool:
-        """Whether the column is made up at query time and never stored."""
+        """Whether the column is computed at query time and never stored."""
         return bool(self.virtual_column_provider)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spec in Pinot's form: what equals the default is left out, except the type and the name."""
+        """Return the spec in Pinot's form: defaults are omitted, except type and name."""
         written: dict[str, Any] = {"name": self.name, "dataType": self.data_type.value, "fieldType": self.role.value}
         optional: dict[str, tuple[Any, bool]] = {
             "singleValueField": (False, not self.single_value),
@@ -164,7 +164,7 @@ DATA_TYPE: Shape[DataType] = Shape(
 
 @dataclass(frozen=True)
 class SpecKeys:
-    """The keys of every field spec, before the type has given the others their meaning."""
+    """The keys of every field spec, before they are interpreted by type."""
 
     name: str = key("name", TEXT, REQUIRED)
     data_type: DataType = key("dataType", DATA_TYPE, REQUIRED)
@@ -205,13 +205,13 @@ def field_spec_shape(role: FieldRole) -> Shape[FieldSpec]:
 
 
 def check_list(field_type: str | None, role: FieldRole, at: At) -> None:
-    """Raise BadValueError for a spec that says of itself that it is none of the role whose list it stands in."""
+    """Raise BadValueError for a spec whose own role is not that of the list that contains it."""
     if field_type not in (None, role.value):
         raise at.child("fieldType").says(f"{field_type} stands in the list of {role.value} columns; move it to its own list")
 
 
 def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
-    """Return the Python form of the `defaultNullValue` at that place, BY_TYPE when it is absent, or empty and no text."""
+    """Return the Python form of the `defaultNullValue` at a position, BY_TYPE if it is absent, or empty and not text."""
     if value is None or (value == "" and data_type not in _TAKES_EMPTY):
         return BY_TYPE  # type: ignore[no-any-return]
     try:
@@ -221,7 +221,7 @@ def read_null_value(value: Any, data_type: DataType, at: At) -> NullValue:
 
 
 def to_field_spec(raw: Any, role: FieldRole, at: At, child_fields: Mapping[str, FieldSpec] | None = None) -> FieldSpec:
-    """Return the column of keys that were read; raises BadValueError for a default or a format that it cannot have."""
+    """Return the column of parsed keys; raises BadValueError for an invalid default or format."""
     is_date_time = isinstance(raw, _DateTimeSpecKeys)
     return FieldSpec(
         name=raw.name,

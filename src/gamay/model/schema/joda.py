@@ -1,7 +1,7 @@
-"""Date-time patterns such as `yyyy-MM-dd'T'HH:mm:ss.SSSZ`, as Joda-Time reads and prints them, in English.
+"""Date-time patterns such as `yyyy-MM-dd'T'HH:mm:ss.SSSZ`, parsed and formatted as by Joda-Time, in English.
 
-A run of one letter is a field, its length the least number of digits printed (three or more letters: a name).
-Reading takes as many digits as the field can have, or exactly the run's length in front of another number.
+A run of one letter is a field, its length the minimum number of digits printed (three or more letters: a name).
+Parsing takes as many digits as the field can have, or exactly the run's length before another number.
 
 | letter | field                              | letter | field                                       |
 | ------ | ---------------------------------- | ------ | ------------------------------------------- |
@@ -14,8 +14,8 @@ Reading takes as many digits as the field can have, or exactly the run's length 
 | E      | Mon; `EEEE` Monday                 | Z      | +0130; `ZZ` +01:30; `ZZZ` America/Chicago   |
 | z      | zone abbreviation (`zzzz` likewise)| 'text' | the text itself; '' is one quote            |
 
-What the text does not say is the start of 1970 (of 2000 when it gives a month or day but no year); a local time that
-the zone skips moves forward by the gap, one that occurs twice is the earlier. Years are 1 to 9999.
+Fields that the text lacks are those of the start of 1970 (of 2000 if it has a month or day but no year); a local time
+that the zone skips moves forward by the gap, of one that occurs twice the earlier is used. Years are 1 to 9999.
 """
 
 import re
@@ -45,9 +45,9 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _FIRST_MS, _LAST_MS = -62_135_510_400_000, 253_402_214_400_000  # years 1 to 9999, less a day for the offset
 _CYCLE_MS = 146_097 * 86_400_000  # 400 years
 _PATTERN_MAX = 1_000
-_YEAR_PIVOT = 1970  # `yy` means the year from here to 99 years later; fixed, so that the same text never changes its meaning
+_YEAR_PIVOT = 1970  # `yy` is the year within 99 years from here; fixed, so that the meaning of a text never changes
 
-# abbreviations that say a fixed offset wherever they are used, as far as Joda knows them
+# abbreviations of fixed offsets, as far as Joda knows them
 _ABBREVIATIONS = {
     "UTC": 0, "GMT": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
 }  # fmt: skip
@@ -96,13 +96,13 @@ class Token:
 
     @property
     def is_number(self) -> bool:
-        """Whether it prints digits, so that a number in front of it must know where to stop."""
+        """Whether it prints digits, so that a number before it has a fixed length."""
         return self.letter in _NUMBERS or (self.letter in ("y", "Y", "x", "S")) or (self.letter == "M" and self.length < 3)
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A token ready for reading: the expression of its text, and what the text means."""
+    """A token prepared for parsing: the regular expression of its text, and the function of its value."""
 
     token: Token
     regex: str
@@ -117,7 +117,7 @@ class JodaPattern:
     """A compiled pattern: `parse` and `print` between text and epoch milliseconds."""
 
     def __init__(self, pattern: str) -> None:
-        """Compile; raises InvalidConfigError naming the pattern and the position of what is wrong in it."""
+        """Compile; raises InvalidConfigError naming the pattern and the position of the error."""
         self.pattern = pattern
         if not pattern:
             raise InvalidConfigError("the date pattern is empty; write for example yyyy-MM-dd")
@@ -132,7 +132,7 @@ class JodaPattern:
         return f"JodaPattern({self.pattern!r})"
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        return joda_pattern, (self.pattern,)  # the compiled parts do not travel
+        return joda_pattern, (self.pattern,)  # the compiled parts are not pickled
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JodaPattern) and other.pattern == self.pattern
@@ -141,7 +141,7 @@ class JodaPattern:
         return hash(self.pattern)
 
     def parse(self, text: str, zone: tzinfo = UTC) -> int:
-        """Return the epoch milliseconds that `text` says; `zone` applies unless the text names its own.
+        """Return the epoch milliseconds of a text; `zone` applies unless the text names its own.
 
         Raises ValueError naming the text, the pattern and the position.
         """
@@ -163,7 +163,7 @@ class JodaPattern:
             raise ValueError(f"'{text}' by the pattern '{self.pattern}' is no point in time: {error}") from None
 
     def print(self, millis: int, zone: tzinfo = UTC) -> str:
-        """Return the text of a point in time as seen in `zone`; raises ValueError outside the years 1 to 9999."""
+        """Return the text of a time in `zone`; raises ValueError outside the years 1 to 9999."""
         try:
             local = (EPOCH + timedelta(milliseconds=millis)).astimezone(zone)
         except OverflowError:
@@ -171,10 +171,10 @@ class JodaPattern:
         return "".join(_print(token, local, 0) for token in self.tokens)
 
     def print_any(self, millis: int, zone: tzinfo = UTC) -> str:
-        """Return the text of any point in time of 64 bits, though `parse` does not read all of them back."""
+        """Return the text of any 64-bit time, although `parse` does not accept all of these texts."""
         if _FIRST_MS <= millis <= _LAST_MS:
             return self.print(millis, zone)
-        # the calendar repeats itself every 400 years, weekdays included; the offset is that of the last year that is known
+        # the calendar repeats every 400 years, weekdays included; the offset is that of the last known year
         known = EPOCH + timedelta(milliseconds=min(max(millis, _FIRST_MS), _LAST_MS))
         offset = known.astimezone(zone).utcoffset() or timedelta(0)
         cycles, within = divmod(millis + offset // timedelta(milliseconds=1), _CYCLE_MS)
@@ -244,7 +244,7 @@ def _quoted(pattern: str, start: int) -> tuple[str, int]:
 
 
 def _field(token: Token, before_number: bool) -> _Field:
-    """Return the reading side of a token. Digits, and names, once taken are not given back: reading never goes back."""
+    """Return the parsing side of a token. Digits and names are matched possessively: parsing does not backtrack."""
     letter, length = token.letter, token.length
     if not letter:
         return _Field(token, re.escape(token.text), "", str)
@@ -284,7 +284,7 @@ def _number(name: str, lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def _any_name(names: tuple[str, ...]) -> str:
-    """Return the expression of every full name or its first three letters, longest first."""
+    """Return the regular expression of every full name or its first three letters, longest first."""
     return f"(?>{'|'.join([*names, *(name[:3] for name in names)])})"
 
 
@@ -343,7 +343,7 @@ def _day(fields: Fields, get: Callable[[str, int], int]) -> date:
         ("day", day.day),
         ("day_of_week", day.isoweekday()),
     ):
-        # a year beside week fields is commonly, and harmlessly, written as `yyyy` where `xxxx` is meant
+        # a year beside week fields is commonly, and harmlessly, written as `yyyy` instead of `xxxx`
         if get(name, actual) != actual and not (name == "year" and "week" in fields):
             raise ValueError(f"{day} does not have the {name.replace('_', ' ')} {get(name, actual)}")
     return day
@@ -363,7 +363,7 @@ def _hour(fields: Fields, get: Callable[[str, int], int]) -> int:
 
 
 def _print(token: Token, local: datetime, more_years: int) -> str:
-    """Print a field; `more_years` are added to those of `local`."""
+    """Format a field; `more_years` are added to the year of `local`."""
     letter, length = token.letter, token.length
     if not letter:
         return token.text

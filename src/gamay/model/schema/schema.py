@@ -39,7 +39,7 @@ __all__ = [
 
 _PROVIDER = "gamay"
 
-# on every segment, computed when asked for; `SELECT *` hides them
+# on every segment, computed on demand; `SELECT *` hides them
 BUILT_IN_COLUMNS: Mapping[str, FieldSpec] = {
     name: FieldSpec(name, data_type, single_value=single_value, virtual_column_provider=_PROVIDER)
     for name, data_type, single_value in (
@@ -60,8 +60,8 @@ BUILT_IN_COLUMNS: Mapping[str, FieldSpec] = {
 class Schema:
     """A named list of columns: dimensions, metrics, date-times, then maps, each in the order of declaration.
 
-    time_field: the older `timeFieldSpec` that one of the date-time columns was declared by, None when there is none.
-    Construction does not judge; `validation.validate_schema` does.
+    time_field: the older `timeFieldSpec` that declared one of the date-time columns, None if there is none. Construction
+    does not validate; `validation.validate_schema` does.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, document: Any) -> Parsed["Schema"]:
-        """Read schema JSON (a dict); raises InvalidConfigError with every problem of form in it."""
+        """Parse schema JSON (a dict); raises InvalidConfigError with all formal problems."""
         name = document.get("schemaName") if isinstance(document, dict) else None
         parsed = read_document(SchemaKeys, document, f"schema '{name}'" if name else "the schema")
         return Parsed(_to_schema(parsed.value), parsed.unrecognized, parsed.suggestions)
@@ -182,7 +182,7 @@ def _read_time_field(value: Any, at: At) -> tuple[TimeFieldSpec, FieldSpec | Non
 
 
 def _with_incoming(value: Any) -> Any:
-    """Return a time field that names its column itself, as the first ones did, in the form of those that came after."""
+    """Convert a time field that names its column itself, as in the first version, to the later form."""
     if not isinstance(value, dict) or "name" not in value or "incomingGranularitySpec" in value:
         return value
     own = {name: setting for name, setting in value.items() if name in _OF_COLUMN}

@@ -1,4 +1,4 @@
-"""The older `timeFieldSpec`: a time column as it comes in, and as it is stored."""
+"""The older `timeFieldSpec`: a time column in its incoming and its stored form."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ class GranularitySpec:
 
     @property
     def quoted(self) -> str:
-        """The column as it stands in an expression, where a bare name may be a word of SQL."""
+        """The column's name in an expression, where a bare name may be an SQL keyword."""
         return quoted(self.name)
 
 
 @dataclass(frozen=True)
 class TimeFieldSpec:
-    """The older time column; `to_field` gives the date-time column that it stands for."""
+    """The older time column; `to_field` returns the equivalent date-time column."""
 
     incoming: GranularitySpec = key("incomingGranularitySpec", section(GranularitySpec), REQUIRED)
     outgoing_given: GranularitySpec | None = key("outgoingGranularitySpec", section(GranularitySpec))
@@ -55,11 +55,11 @@ class TimeFieldSpec:
 
     @property
     def outgoing(self) -> GranularitySpec:
-        """The form that is stored."""
+        """The stored form."""
         return self.outgoing_given or self.incoming
 
     def to_field(self, at: At) -> FieldSpec:
-        """Return the date-time column; raises BadValueError when incoming cannot be converted to outgoing."""
+        """Return the date-time column; raises BadValueError if incoming cannot be converted to outgoing."""
         out = self.outgoing
         try:
             date_format = DateTimeFormat.parse(f"{out.size}:{out.time_unit.name}:{out.time_format}")
@@ -77,7 +77,7 @@ class TimeFieldSpec:
         )
 
     def _conversion(self, at: At) -> str | None:
-        """Return the expression that makes the outgoing value from the incoming column."""
+        """Return the expression that computes the outgoing value from the incoming column."""
         incoming, out = self.incoming, self.outgoing
         if incoming == out:
             return None

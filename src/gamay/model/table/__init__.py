@@ -1,1 +1,1 @@
-"""What is declared about one table beyond its columns. Start at `table_config`."""
+"""The declarations about one table beyond its columns. Start at `table_config`."""

@@ -21,14 +21,14 @@ from gamay.model.parse import (
     section,
 )
 
-ENABLEMENT = choice("ENABLE", "DISABLE", "DEFAULT")  # DEFAULT: as the instance says
+ENABLEMENT = choice("ENABLE", "DISABLE", "DEFAULT")  # DEFAULT: that of the instance
 
 
 @dataclass(frozen=True)
 class BatchIngestionConfig:
     """`batchIngestionConfig`: how files become segments.
 
-    A `segmentIngestionType` that is not given is APPEND, of a dimension table REFRESH.
+    The default of `segmentIngestionType` is APPEND, for dimension tables REFRESH.
     """
 
     segment_ingestion_type: str | None = key("segmentIngestionType", choice("APPEND", "REFRESH"))
@@ -39,7 +39,7 @@ class BatchIngestionConfig:
 
 @dataclass(frozen=True)
 class StreamIngestionConfig:
-    """`streamIngestionConfig`: one map of stream properties for each topic, and how consumption behaves."""
+    """`streamIngestionConfig`: one map of stream properties for each topic, and settings of consumption."""
 
     stream_config_maps: tuple[Mapping[str, str], ...] = key("streamConfigMaps", list_of(TEXT_MAP), ())
     column_major_segment_builder_enabled: bool = key("columnMajorSegmentBuilderEnabled", FLAG, True)
@@ -59,7 +59,7 @@ class StreamIngestionConfig:
 
 @dataclass(frozen=True)
 class SourceFieldConfig:
-    """The type in which an input field arrives, where its file does not say."""
+    """The type of an input field, if its file does not declare it."""
 
     name: str = key("name", TEXT, REQUIRED)
     data_type: str = key("dataType", TEXT, REQUIRED)
@@ -75,7 +75,7 @@ class FilterConfig:
 
 @dataclass(frozen=True)
 class EnrichmentConfig:
-    """Columns made from others before the transforms."""
+    """Columns derived from others before the transforms."""
 
     enricher_type: str = key("enricherType", TEXT, REQUIRED)
     properties: Any = key("properties", VERBATIM)
@@ -84,7 +84,7 @@ class EnrichmentConfig:
 
 @dataclass(frozen=True)
 class TransformConfig:
-    """A column and the expression that fills it where the input has no value."""
+    """A column and the expression that computes it if the input has no value."""
 
     column_name: str = key("columnName", TEXT, REQUIRED)
     transform_function: str = key("transformFunction", TEXT, REQUIRED)
@@ -104,7 +104,7 @@ class ComplexTypeConfig:
 
 @dataclass(frozen=True)
 class AggregationConfig:
-    """A metric rolled up while a segment consumes."""
+    """A metric that is aggregated while a segment consumes."""
 
     column_name: str = key("columnName", TEXT, REQUIRED)
     aggregation_function: str = key("aggregationFunction", TEXT, REQUIRED)

@@ -1,4 +1,4 @@
-"""How rows of segments that exist become fewer: the vocabulary of tasks that merge, and how a metric's values become one."""
+"""How tasks merge rows of existing segments: the types of merging, and the functions that merge a metric's values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ _NUMBERS = (DataType.INT, DataType.LONG, DataType.FLOAT, DataType.DOUBLE)
 
 
 class MergeType(Enum):
-    """What becomes of rows that are alike."""
+    """How similar rows are merged."""
 
-    CONCAT = "CONCAT"  # all rows stay
+    CONCAT = "CONCAT"  # all rows are kept
     ROLLUP = "ROLLUP"  # rows with equal dimensions and times become one, whose metrics are aggregated
-    DEDUP = "DEDUP"  # of rows that are equal in every column one stays
+    DEDUP = "DEDUP"  # of rows that are equal in every column, one is kept
 
 
 class MergeFunction(Enum):
-    """How the values of a metric become one. Of the last eight a value is a serialised sketch."""
+    """A function that merges the values of a metric. Those of the last eight are serialised sketches."""
 
     SUM = "SUM"
     MIN = "MIN"
@@ -42,7 +42,7 @@ class MergeFunction(Enum):
         return self in _SKETCHES
 
     def takes(self, data_type: DataType) -> bool:
-        """Whether the values of a metric of this type become one so."""
+        """Whether metrics of a type can be merged by this function."""
         if self in (MergeFunction.FIRST_WITH_TIME, MergeFunction.LAST_WITH_TIME):
             return True
         if self.is_sketch:
@@ -56,7 +56,7 @@ _SKETCHES = frozenset(
         MergeFunction.CPC, MergeFunction.KLL, MergeFunction.T_DIGEST,
     }
 )  # fmt: skip
-# The results that queries may want of a sketch are merged alike.
+# raw results of a sketch are merged like the sketch
 _ALIASES = {
     "DISTINCTCOUNTRAWHLL": MergeFunction.HLL,
     "DISTINCTCOUNTRAWHLLPLUS": MergeFunction.HLL_PLUS,
@@ -80,14 +80,14 @@ _PARAMETERS: Mapping[MergeFunction, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class MetricMerge:
-    """How one metric is aggregated. parameters: of the sketch that comes out, by their names in configs."""
+    """How one metric is aggregated. parameters: of the resulting sketch, by their names in configs."""
 
     function: MergeFunction = MergeFunction.SUM
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, name: str, parameters: Mapping[str, str]) -> "MetricMerge":
-        """Read the name of a function, in any spelling, and its parameters. Raises InvalidConfigError."""
+        """Parse the name of a function, in any spelling, and its parameters. Raises InvalidConfigError."""
         names = [function.value for function in MergeFunction]
         plain = name.replace("_", "").strip().upper()
         function = _ALIASES.get(plain) or next((known for known in MergeFunction if known.value == plain), None)

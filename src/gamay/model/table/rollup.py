@@ -18,7 +18,7 @@ _SCALE_MAX = 1000
 
 
 class RollupFunction(Enum):
-    """How a row's value joins that of the row with the same dimensions."""
+    """A function that aggregates a row's value into that of the row with equal dimensions."""
 
     SUM = "SUM"
     MIN = "MIN"
@@ -35,7 +35,7 @@ class RollupFunction(Enum):
 
     @property
     def metric_types(self) -> tuple[DataType, ...]:
-        """The types that a metric which it keeps up may have."""
+        """The valid types of a metric with this function."""
         if self.is_sketch:
             return (DataType.BYTES,)
         return (DataType.BIG_DECIMAL, DataType.BYTES) if self is RollupFunction.SUM_PRECISION else _NUMBERS
@@ -63,10 +63,10 @@ _PARAMETERS: Mapping[RollupFunction, tuple[_Parameter, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """One metric.
+    """The aggregation of one metric.
 
-    source: the input column whose values are aggregated; None for COUNT, which counts rows. parameters: those that were
-    given, in the order of the call: `log2m`; `p`, `sp`; `precision`, `scale`.
+    source: the input column whose values are aggregated; None for COUNT, which counts rows. parameters: those given, in
+    the order of the call: `log2m`; `p`, `sp`; `precision`, `scale`.
     """
 
     metric: str
@@ -76,7 +76,7 @@ class Rollup:
 
 
 def parse_rollup(metric: str, text: str) -> Rollup:
-    """Read an `aggregationFunction` such as `SUM(price)`; raises InvalidConfigError."""
+    """Parse an `aggregationFunction` such as `SUM(price)`; raises InvalidConfigError."""
     what = f"the aggregationFunction '{text}' of '{metric}'"
     found = _CALL.fullmatch(text)
     names = [function.value for function in RollupFunction]
@@ -116,7 +116,7 @@ def _parameters(function: RollupFunction, given: list[str], what: str) -> tuple[
 
 
 def rollups_of(schema: Schema, config: TableConfig) -> tuple[Rollup, ...]:
-    """Return how each metric is aggregated, none for a table that keeps every row; raises InvalidConfigError."""
+    """Return how each metric is aggregated, empty for a table that keeps every row; raises InvalidConfigError."""
     if config.ingestion.aggregations:
         return tuple(parse_rollup(a.column_name, a.aggregation_function) for a in config.ingestion.aggregations)
     if not config.indexing.aggregate_metrics:
@@ -126,9 +126,9 @@ def rollups_of(schema: Schema, config: TableConfig) -> tuple[Rollup, ...]:
 
 
 def rollup_problems(schema: Schema, config: TableConfig) -> Iterator[str]:
-    """Yield a sentence for everything that keeps rows with equal dimensions from being merged.
+    """Yield a sentence for each reason why rows with equal dimensions cannot be merged.
 
-    A function that cannot be read has no sentence here: `parse_rollup` says it.
+    An invalid function has no sentence here: `parse_rollup` reports it.
     """
     functions = _functions_of_metrics(schema, config)
     for spec in schema.stored_fields:

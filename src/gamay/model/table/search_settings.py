@@ -1,4 +1,4 @@
-"""What the text and vector index configs of a table's columns say about the meaning of queries, with an index or without."""
+"""Settings of text and vector index configs that affect the meaning of queries, with or without an index."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from gamay.model.table.text_index import text_indexes
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """By column, where something else than the usual is meant: text: settings as JSON; distance: one of DISTANCES."""
+    """Settings by column, where they are not the defaults: text: as JSON; distance: one of DISTANCES."""
 
     text: Mapping[str, str] = field(default_factory=dict)
     distance: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""Which secondary indexes a table config declares, in its older and its newer form.
+"""The secondary indexes that a table config declares, in its older and its newer form.
 
-A secondary index is derived from the columns of a segment and lies beside them (`gamay.segment.secondary`). What is among a
-column's own buffers, such as the inverted and the range index and the bloom filter, is folded by `column_index`.
+A secondary index is derived from the columns of a segment and stored beside them (`gamay.segment.secondary`). Indexes
+among a column's own buffers, such as the inverted and the range index and the bloom filter, are handled by
+`column_index`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,9 +21,9 @@ from gamay.model.table.table_config import TableConfig
 from gamay.model.table.text_index import build_settings, text_indexes
 
 SECONDARY_KINDS = tuple(SECONDARY_TYPES)
-"""The kinds that are built, as `fieldConfigList.indexes`, EXPLAIN and the option `skipIndexes` spell them."""
+"""The kinds that are built, spelled as in `fieldConfigList.indexes`, EXPLAIN and the option `skipIndexes`."""
 
-# kinds whose settings have a form that is checked, below
+# kinds whose settings have a validated form, below
 _OF_OWN_FORM = ("text", "json", "h3", "vector", *KINDS_OF_TABLES)
 _WITHOUT_SETTINGS = ("fst", "ifst")
 H3_PROPERTIES = ("resolutions", "latitudeColumn")
@@ -30,7 +31,7 @@ H3_PROPERTIES = ("resolutions", "latitudeColumn")
 
 @dataclass(frozen=True)
 class IndexDeclaration:
-    """A secondary index that a table wants. settings: those of its kind that its files depend on, of JSON types only."""
+    """A secondary index that a table declares. settings: those of its kind that its files depend on, as JSON types."""
 
     kind: str
     columns: tuple[str, ...]
@@ -40,7 +41,7 @@ class IndexDeclaration:
 def declared_indexes(config: TableConfig, schema: Schema) -> tuple[IndexDeclaration, ...]:
     """Return the secondary indexes of a table: in the order of the schema, then text and compound inverted indexes.
 
-    Those that were stored and have no meaning are left out.
+    Invalid ones in stored configs are skipped.
     """
     of_columns = (
         declaration
@@ -70,7 +71,7 @@ def _of_column(indexing: IndexingConfig, declared: FieldConfig | None, column: s
 
 
 def _plain_settings(declared: FieldConfig, kind: str) -> Mapping[str, Any]:
-    """Return the settings of a kind that has no form of its own: as they are written, for `build` to judge."""
+    """Return the settings of a kind without its own form: as declared, for `build` to validate."""
     if kind in _WITHOUT_SETTINGS:
         return {}
     settings = declared.indexes.get(kind)
@@ -78,7 +79,7 @@ def _plain_settings(declared: FieldConfig, kind: str) -> Mapping[str, Any]:
 
 
 def is_declared(declared: FieldConfig, kind: str) -> bool:
-    """Tell whether a column has an index, in the older or the newer form."""
+    """Whether a column has an index, in the older or the newer form."""
     settings = declared.indexes.get(kind)
     if settings is None:
         return kind.upper() in declared.all_index_types
@@ -86,7 +87,7 @@ def is_declared(declared: FieldConfig, kind: str) -> bool:
 
 
 def h3_config(declared: FieldConfig) -> H3Config:
-    """Return the settings of a column's H3 index, in either form; raises InvalidConfigError for properties that are none."""
+    """Return the settings of a column's H3 index, in either form; raises InvalidConfigError for invalid properties."""
     if declared.indexes.h3 is not None:
         return declared.indexes.h3
     given = {name: text for name, text in declared.properties.items() if name in H3_PROPERTIES}
@@ -96,7 +97,7 @@ def h3_config(declared: FieldConfig) -> H3Config:
 def json_index(indexing: IndexingConfig, declared: FieldConfig | None, column: str) -> JsonIndexConfig | None:
     """Return the settings of a column's JSON index, wherever they are declared; None without the index.
 
-    Raises InvalidConfigError for `properties` that are no such settings.
+    Raises InvalidConfigError for invalid `properties`.
     """
     own = None if declared is None else declared.indexes.json
     if own is None:
@@ -110,7 +111,7 @@ def json_index(indexing: IndexingConfig, declared: FieldConfig | None, column: s
 
 
 def vector_config(declared: FieldConfig | None) -> VectorConfig | None:
-    """Return the vector index that a column has, in either form; None without one. Raises InvalidConfigError."""
+    """Return the vector index of a column, in either form; None without one. Raises InvalidConfigError."""
     if declared is None or not is_declared(declared, "vector"):
         return None
     return declared.indexes.vector or VectorConfig.of_properties(declared.properties)

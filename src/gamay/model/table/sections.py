@@ -19,14 +19,14 @@ from gamay.model.parse import (
 )
 
 DEFAULT_TENANT = "DefaultTenant"
-"""Whose brokers and servers a table has that names none."""
+"""The tenant of tables that name none."""
 BALANCED_STRATEGY, REPLICA_GROUP_STRATEGY = "BalanceNumSegmentAssignmentStrategy", "ReplicaGroupSegmentAssignmentStrategy"
-"""What the older `segmentAssignmentStrategy` may say."""
+"""The valid values of the older `segmentAssignmentStrategy`."""
 ROUTING_TABLE_BUILDERS = (
     "DefaultOffline", "DefaultRealtime", "BalancedRandom", "LargeCluster", "KafkaLowLevel", "KafkaHighLevel",
     "PartitionAwareOffline", "PartitionAwareRealtime",
 )  # fmt: skip
-"""What the older `routingTableBuilderName` may say; the first five are how tables without it are routed."""
+"""The valid values of the older `routingTableBuilderName`; the first five are equivalent to its absence."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CompletionConfig:
 
 @dataclass(frozen=True)
 class ReplicaGroupStrategyConfig:
-    """The older way to ask for replica groups, with `segmentAssignmentStrategy` ReplicaGroupSegmentAssignmentStrategy.
+    """The older form of replica groups, with `segmentAssignmentStrategy` ReplicaGroupSegmentAssignmentStrategy.
 
     num_instances_per_partition: in each replica group; without a partition_column, the size of a replica group.
     """
@@ -49,7 +49,7 @@ class ReplicaGroupStrategyConfig:
 
 @dataclass(frozen=True)
 class SegmentsConfig:
-    """`segmentsConfig`: time column, replicas, retention. Units and periods are kept as text; validation judges them."""
+    """`segmentsConfig`: time column, replicas, retention. Units and periods are kept as text, which validation checks."""
 
     time_column_name: str | None = key("timeColumnName", TEXT)
     time_type: str | None = key("timeType", TEXT)
@@ -76,13 +76,13 @@ class SegmentsConfig:
 
     @property
     def asks_for_replica_groups(self) -> bool:
-        """Whether segments are assigned by `replicaGroupStrategyConfig`, as OFFLINE tables can ask for."""
+        """Whether segments are assigned by `replicaGroupStrategyConfig`, which OFFLINE tables support."""
         return (self.segment_assignment_strategy or "").lower() == REPLICA_GROUP_STRATEGY.lower()
 
 
 @dataclass(frozen=True)
 class TagOverrideConfig:
-    """Server tags for consuming and completed segments, when they differ from the tenant's."""
+    """Server tags for consuming and completed segments, if they differ from the tenant's."""
 
     realtime_consuming: str | None = key("realtimeConsuming", TEXT)
     realtime_completed: str | None = key("realtimeCompleted", TEXT)
@@ -90,7 +90,7 @@ class TagOverrideConfig:
 
 @dataclass(frozen=True)
 class TenantsConfig:
-    """`tenants`: who serves the table."""
+    """`tenants`: the tenants of the table's brokers and servers."""
 
     broker: str = key("broker", TEXT, DEFAULT_TENANT)
     server: str = key("server", TEXT, DEFAULT_TENANT)
@@ -101,7 +101,7 @@ class TenantsConfig:
 class RoutingConfig:
     """`routing`: how a broker chooses segments and servers.
 
-    segment_pruner_types: by what segments are pruned; None leaves every way open, an empty list none.
+    segment_pruner_types: the criteria of segment pruning; None allows all, an empty list none.
     """
 
     routing_table_builder_name: str | None = key("routingTableBuilderName", TEXT)
@@ -114,7 +114,7 @@ class RoutingConfig:
 
 @dataclass(frozen=True)
 class QueryConfig:
-    """`query`: limits of the table's queries; None leaves the limit to the cluster."""
+    """`query`: limits of the table's queries; None for the cluster's limit."""
 
     timeout_ms: int | None = key("timeoutMs", INTEGER)
     disable_groovy: bool | None = key("disableGroovy", FLAG)
@@ -165,7 +165,7 @@ class TaskConfig:
 
 @dataclass(frozen=True)
 class TierConfig:
-    """One storage tier: which segments live where."""
+    """One storage tier: which segments are stored where."""
 
     name: str = key("name", TEXT, REQUIRED)
     segment_selector_type: str = key("segmentSelectorType", choice("time", "fixed"), REQUIRED)
@@ -206,7 +206,7 @@ class DimensionTableConfig:
 
 @dataclass(frozen=True)
 class TagPoolConfig:
-    """Which instances may be chosen."""
+    """The instances that may be selected."""
 
     tag: str = key("tag", TEXT, REQUIRED)
     pool_based: bool = key("poolBased", FLAG, False)
@@ -216,7 +216,7 @@ class TagPoolConfig:
 
 @dataclass(frozen=True)
 class ReplicaGroupPartitionConfig:
-    """How the chosen instances are divided; 0 means as many as there are."""
+    """How the selected instances are divided; 0 means as many as exist."""
 
     replica_group_based: bool = key("replicaGroupBased", FLAG, False)
     num_instances: int = key("numInstances", INTEGER, 0)
@@ -230,14 +230,14 @@ class ReplicaGroupPartitionConfig:
 
 @dataclass(frozen=True)
 class ConstraintConfig:
-    """Further conditions on the choice of instances."""
+    """Further conditions on the selection of instances."""
 
     constraints: tuple[str, ...] = key("constraints", list_of(TEXT), ())
 
 
 @dataclass(frozen=True)
 class InstanceAssignmentConfig:
-    """How instances are chosen for the segments of one kind (OFFLINE, CONSUMING, COMPLETED, or a tier)."""
+    """How instances are selected for segments of one kind (OFFLINE, CONSUMING, COMPLETED, or a tier)."""
 
     tag_pool: TagPoolConfig = key("tagPoolConfig", section(TagPoolConfig), REQUIRED)
     replica_group_partition: ReplicaGroupPartitionConfig = key(
@@ -259,7 +259,7 @@ class InstanceAssignmentConfig:
 
 @dataclass(frozen=True)
 class SegmentAssignmentConfig:
-    """How segments are placed on the chosen instances."""
+    """How segments are assigned to the selected instances."""
 
     strategy: str | None = key(
         "segmentAssignmentStrategy",

@@ -1,4 +1,4 @@
-"""Configs and schemas as the metadata store has them: read once, not whenever a segment of the table changes."""
+"""Configs and schemas in the metadata store: cached, as they are needed whenever a segment of the table changes."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,7 +13,7 @@ _KEPT = 512
 
 
 def stored_table_config(document: Mapping[str, Any]) -> TableConfig:
-    """Return the config that a stored document says, the same object for the same document.
+    """Return the config of a stored document, the same object for the same document.
 
     Raises InvalidConfigError as `TableConfig.from_json` does.
     """
@@ -21,7 +21,7 @@ def stored_table_config(document: Mapping[str, Any]) -> TableConfig:
 
 
 def stored_schema(document: Mapping[str, Any]) -> Schema:
-    """Return the schema that a stored document says, the same object for the same document.
+    """Return the schema of a stored document, the same object for the same document.
 
     Raises InvalidConfigError as `Schema.from_json` does.
     """

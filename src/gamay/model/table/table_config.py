@@ -1,4 +1,4 @@
-"""What is declared about one table, beyond its columns."""
+"""The declarations about one table, beyond its columns."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -80,9 +80,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableConfig:
-    """A table config; its parts are named after what they are about, their JSON keys stand beside them.
+    """A table config; its parts are named by their subject, with their JSON keys beside them.
 
-    Reading judges form only; `validation.validate_table_config` judges sense.
+    Parsing checks the form only; `validation.validate_table_config` checks the meaning.
     """
 
     typed_name: str = key("tableName", TEXT, REQUIRED)
@@ -117,7 +117,7 @@ class TableConfig:
 
     @classmethod
     def from_json(cls, document: Any) -> Parsed["TableConfig"]:
-        """Read table config JSON (a dict); raises InvalidConfigError with every problem of form in it."""
+        """Parse table config JSON (a dict); raises InvalidConfigError with all formal problems."""
         name = document.get("tableName") if isinstance(document, dict) else None
         what = f"the table config of '{name}'" if name else "the table config"
         parsed = read_document(cls, document, what)
@@ -130,7 +130,7 @@ class TableConfig:
 
     @classmethod
     def offline(cls, name: str, **parts: Any) -> "TableConfig":
-        """Return the plainest config of an OFFLINE table: one replica, everything else by default or from `parts`."""
+        """Return the minimal config of an OFFLINE table: one replica, everything else by default or from `parts`."""
         plain = cls(
             typed_name=typed_table_name(name, TableType.OFFLINE),
             table_type=TableType.OFFLINE,
@@ -146,7 +146,7 @@ class TableConfig:
 
     @property
     def effective_assignment(self) -> Mapping[str, InstanceAssignmentConfig]:
-        """`instanceAssignmentConfigMap`, or what the older `replicaGroupStrategyConfig` of an OFFLINE table asks for."""
+        """`instanceAssignmentConfigMap`, or the equivalent of the older `replicaGroupStrategyConfig` of an OFFLINE table."""
         groups, segments = self.segments.replica_group_strategy, self.segments
         if groups is None or not segments.asks_for_replica_groups or self.table_type is not TableType.OFFLINE:
             return self.instance_assignment
@@ -169,17 +169,17 @@ class TableConfig:
 
     @property
     def active_upsert(self) -> UpsertConfig | None:
-        """`upsertConfig`, None where its mode is NONE."""
+        """`upsertConfig`, None if its mode is NONE."""
         return None if self.upsert is None or self.upsert.mode == "NONE" else self.upsert
 
     @property
     def active_dedup(self) -> DedupConfig | None:
-        """`dedupConfig`, None where it is switched off."""
+        """`dedupConfig`, None if it is disabled."""
         return None if self.dedup is None or not self.dedup.dedup_enabled else self.dedup
 
     @property
     def has_keys(self) -> bool:
-        """Whether rows are told apart by their primary keys: they replace each other, or repeated ones are dropped."""
+        """Whether rows are distinguished by primary keys: they replace each other, or duplicates are dropped."""
         return self.active_upsert is not None or self.active_dedup is not None
 
     @property
@@ -194,19 +194,20 @@ class TableConfig:
 
     @property
     def sorted_column(self) -> str | None:
-        """The column by which consuming segments are sorted when they are committed: the first one listed."""
+        """The column that consuming segments are sorted by when they are committed: the first one listed."""
         return self.indexing.sorted_columns[0] if self.indexing.sorted_columns else None
 
     @property
     def replication(self) -> int:
-        """How many replicas each segment has; of a REALTIME table the older `replicasPerPartition` wins."""
+        """The number of replicas of each segment; for a REALTIME table the older `replicasPerPartition` takes precedence."""
         older = self.segments.replicas_per_partition if self.table_type is TableType.REALTIME else None
         return older or self.segments.replication or 1
 
     @property
     def replaces_all(self) -> bool:
-        """Whether a push replaces all rows (REFRESH), rather than adding some (APPEND); `batchIngestionConfig` says it, or
-        the older `segmentPushType`. Of a dimension table it does unless they say otherwise.
+        """Whether a push replaces all rows (REFRESH) instead of adding some (APPEND).
+
+        `batchIngestionConfig` or the older `segmentPushType` decide; the default is REFRESH for dimension tables only.
         """
         batch = self.ingestion.batch
         kind = self.segments.segment_push_type if batch is None else batch.segment_ingestion_type
@@ -214,15 +215,15 @@ class TableConfig:
 
     @property
     def compared_columns(self) -> tuple[str, ...]:
-        """The columns that tell which row of a key is the latest, or how long a key is remembered."""
+        """The columns that determine which row of a key is the latest, or how long a key is remembered."""
         upsert, dedup = self.active_upsert, self.active_dedup
         named = () if upsert is None else upsert.comparison_columns or (upsert.comparison_column or self.time_column,)
         return tuple(filter(None, (*named, dedup and (dedup.dedup_time_column or self.time_column))))
 
     def keeps_bounds(self, schema: Schema, column: str) -> bool:
-        """Whether segments tell the least and the greatest value of the column, by `columnMinMaxValueGeneratorMode`.
+        """Whether segments store the least and the greatest value of the column, by `columnMinMaxValueGeneratorMode`.
 
-        Those of the time column and of `compared_columns` are always there: retention, time boundaries and TTLs need them.
+        Those of the time column and of `compared_columns` are always stored: retention, time boundaries and TTLs need them.
         """
         if column in (self.time_column, *self.compared_columns):
             return True
@@ -232,7 +233,7 @@ class TableConfig:
         return role in (FieldRole.TIME, FieldRole.DATE_TIME) if mode == "TIME" else mode != "NONE"
 
     def null_handling(self, schema: Schema, column: str) -> bool:
-        """Whether the column remembers which of its values were null."""
+        """Whether the column records which of its values were null."""
         if schema.enable_column_based_null_handling:
             return not schema.field(column).not_null
         return self.indexing.null_handling_enabled
@@ -242,7 +243,7 @@ class TableConfig:
         return next((f for f in self.field_configs if f.name == column), None)
 
     def column_index(self, schema: Schema, column: str) -> ColumnIndexConfig:
-        """Return everything that is declared about the column's encoding and indexes, in one piece."""
+        """Return all declarations about the column's encoding and indexes, merged."""
         return column_index(self.indexing, self.field_config(column), schema.field(column))
 
     def timestamp_columns(self, schema: Schema, spec: FieldSpec) -> list[TimestampColumn]:
