@@ -213,7 +213,7 @@ def test_wrong_settings_of_merge_rollup_are_refused(given: dict[str, str], parts
     ("given", "parts", "problem"),
     [
         ({"bucketTimePeriod": "x"}, {}, "not a period"),
-        ({"segmentNamePrefix": "a/b"}, {}, "segmentNamePrefix 'a/b' becomes a part"),
+        ({"segmentNamePrefix": "a/b"}, {}, "segmentNamePrefix 'a/b' becomes part"),
         ({"mergeType": "CONCAT", "collectorType": "CONCAT"}, {}, "set one of them"),
         ({}, {"tableType": "OFFLINE"}, "is set in the REALTIME table"),
     ],

@@ -61,8 +61,8 @@ def test_a_config_with_groovy_is_told_what_to_write_instead(api: Any, ingestion:
 
 EXPRESSIONS = {
     "textScore(name, 'a') > 1": "Function 'textScore': it depends on all texts of a segment",
-    "lookUp('t', 'c', 'k', name) = 'x'": "Function 'lookUp': a table is looked up by the broker of a query",
-    "sleep(5) = 0": "Function 'sleep': it is answered by the broker of a query",
+    "lookUp('t', 'c', 'k', name) = 'x'": "Function 'lookUp': it is resolved by the broker in the clauses of a query",
+    "sleep(5) = 0": "Function 'sleep': it is computed by the broker of a query",
     "VECTOR_SIMILARITY(v, ARRAY[1.0], 3)": "Function 'vectorSimilarity': it is allowed as a condition on a column in WHERE",
     "$docId > 5": "'$docId' cannot stand here, for it is of rows that are in a segment",
     "mapValue(name, 'k', 'v') = 'x'": "Function 'mapValue': arguments 1 and 3, keys and values, must be multi-value",

@@ -108,7 +108,7 @@ def test_the_vector_index_of_the_older_form_is_used_and_shown(tmp_path: Path) ->
     ("vector", "says"),
     [
         ({"vectorDistanceFunction": "L2"}, "vectorDimension 0; it must be the length of the vectors"),
-        ({"vectorDimension": 2}, "names no vectorDistanceFunction"),
+        ({"vectorDimension": 2}, "has no vectorDistanceFunction"),
         (
             {"vectorIndexType": "HSNW"},
             "'HSNW' of 'v' is not one of HNSW, IVF_FLAT, IVF_PQ, IVF_ON_DISK",
@@ -125,7 +125,7 @@ def test_the_vector_index_of_the_older_form_is_used_and_shown(tmp_path: Path) ->
 )
 def test_settings_of_vector_indexes_without_sense_are_refused(db: Database, vector: dict[str, object], says: str) -> None:
     given = {"vectorDimension": 2, "vectorDistanceFunction": "L2", **vector}
-    if says.startswith(("vectorDimension", "names")):
+    if says.startswith(("vectorDimension", "has no")):
         given = vector
     field = {"name": "v", "encodingType": "RAW", "indexes": {"vector": given}}
     with pytest.raises(InvalidConfigError, match=re.escape(says)):

@@ -17,7 +17,7 @@ CONVERT_TO_RAW = "ConvertToRawIndexTask"
 MERGE_ROLLUP = "MergeRollupTask"
 REALTIME_TO_OFFLINE = "RealtimeToOfflineSegmentsTask"
 INPUT_FILE = "input.data.file.uri"
-"""What tells the file that a segment was made of, among the custom entries of its record."""
+"""The key of a segment's input file in the custom entries of its record."""
 COMMON_KEYS = ("schedule", "tableMaxNumTasks", "minionInstanceTag", "allowDownloadFromServer", "push.mode")
 DEFAULT_TAG = "minion_untagged"
 
@@ -118,7 +118,7 @@ class TaskSettings:
 
     @property
     def schedule(self) -> CronSchedule | None:
-        """When the tasks are made, None without a schedule."""
+        """The schedule of the tasks, None without one."""
         text = self.given.get("schedule")
         try:
             return None if text is None else CronSchedule(text)
@@ -127,7 +127,7 @@ class TaskSettings:
 
     @property
     def tag(self) -> str:
-        """The tag of the minions that do these tasks."""
+        """The tag of the minions that run these tasks."""
         return self.given.get("minionInstanceTag", DEFAULT_TAG)
 
     def _refusal(self, key: str, accepted: str, hint: str = "") -> InvalidConfigError:
@@ -139,7 +139,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConsensusSettings:
-    """When what servers say of the valid rows is believed."""
+    """When servers' reports of valid rows are trusted."""
 
     mode: str
     validation: str
@@ -220,12 +220,12 @@ class MergeSettings:
 
 
 def declare_task_type(task_type: str, keys: Iterable[str]) -> None:
-    """Make a task type known, with the keys that it has besides the common ones. Called for each generator there is."""
+    """Register a task type, with its keys besides the common ones. Called for each generator."""
     _KEYS[task_type] = tuple(keys)
 
 
 def is_task_type(task_type: str) -> bool:
-    """Whether such tasks are done; the settings of others are kept in configs, and not acted on."""
+    """Whether such tasks are supported; settings of other types are kept in configs without effect."""
     return task_type in _KEYS
 
 

@@ -47,7 +47,7 @@ def time_zone(text: str) -> tzinfo:
 
 
 def zone_id(zone: tzinfo) -> str:
-    """Return the text that `time_zone` reads as that zone.
+    """Return the text that `time_zone` parses as that zone.
 
     >>> zone_id(time_zone("+05:30")), zone_id(time_zone("America/Chicago"))
     ('+05:30', 'America/Chicago')

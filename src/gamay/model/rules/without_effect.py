@@ -161,8 +161,8 @@ def _unused_beside_others(config: TableConfig) -> Iterator[str]:
         yield "tunerConfigs: the existing tuners take neither type nor properties; the settings are kept"
     if (frequency := segments.segment_push_frequency) and frequency.strip().upper() not in _FREQUENCIES:
         yield (
-            f"segmentsConfig.segmentPushFrequency: '{frequency}' is none of {', '.join(_FREQUENCIES)} and is treated as DAILY"
-            "; the setting is kept"
+            f"segmentsConfig.segmentPushFrequency: '{frequency}' is none of {', '.join(_FREQUENCIES)} and is treated as "
+            "DAILY; the setting is kept"
         )
     yield from _unused_retention(config)
     yield from _unused_pruners(config)

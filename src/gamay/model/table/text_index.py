@@ -14,7 +14,7 @@ TEXT_KEYS = frozenset(name for key in keys_of(TextConfig).values() for name in (
 
 
 def text_config(declared: FieldConfig | None) -> TextConfig | None:
-    """Return the text index of a column alone; None without one. Raises InvalidConfigError for properties of no meaning."""
+    """Return the text index of a column alone; None without one. Raises InvalidConfigError for invalid properties."""
     if declared is None:
         return None
     if declared.indexes.text is not None:
@@ -25,7 +25,7 @@ def text_config(declared: FieldConfig | None) -> TextConfig | None:
 
 
 def shared_text_config(shared: MultiColumnTextConfig, column: str) -> TextConfig:
-    """Return what the index of several columns is for one of them. Raises as `text_config`."""
+    """Return the settings that an index of several columns has for one of them. Raises as `text_config`."""
     given = {**shared.properties, **shared.per_column_properties.get(column, {})}
     return of_properties(given, f"multiColumnTextIndexConfig of column '{column}'")
 
@@ -36,7 +36,7 @@ def of_properties(properties: Mapping[str, Any], what: str) -> TextConfig:
 
 
 def text_indexes(config: TableConfig) -> Iterator[Mapping[str, TextConfig]]:
-    """Yield each text index of a table: its columns with what it is for each."""
+    """Yield each text index of a table: its columns with the settings for each."""
     for declared in config.field_configs:
         with suppress(InvalidConfigError):  # stored without validation
             found = text_config(declared)
@@ -49,6 +49,6 @@ def text_indexes(config: TableConfig) -> Iterator[Mapping[str, TextConfig]]:
 
 
 def build_settings(columns: Mapping[str, TextConfig]) -> Mapping[str, Any]:
-    """Return what the files of an index depend on; the other settings say how queries are meant."""
+    """Return the settings that the files of an index depend on; the others decide how queries are interpreted."""
     kept = [column for column, config in columns.items() if config.case_sensitive]
     return {"caseSensitive": kept} if kept else {}

@@ -8,7 +8,7 @@ from gamay.model.parse import Parsed
 from gamay.model.table.table_config import TableConfig
 
 CONSUMING = "consuming"
-"""Stands for segments that still consume; once they are completed, the table's own settings hold."""
+"""The tier of consuming segments; once completed, they have the table's own settings."""
 
 
 def overwritten_tiers(config: TableConfig) -> list[str]:
@@ -24,7 +24,7 @@ def unknown_tiers(config: TableConfig) -> list[str]:
 
 
 def overwritten(config: TableConfig, tier: str) -> TableConfig:
-    """Return the config that holds for segments of a tier: each key that is listed replaces the table's as a whole.
+    """Return the config for segments of a tier: each listed key replaces the table's as a whole.
 
     Raises InvalidConfigError for overwrites that are not of the form of what they replace.
     """

@@ -1,4 +1,4 @@
-"""What the tuners in a table config would change in it."""
+"""The changes that the tuners in a table config propose."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server decides about tables with primary keys where their configs leave it to the server."""
+"""A server's defaults for tables with primary keys whose configs leave the choice to the server."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

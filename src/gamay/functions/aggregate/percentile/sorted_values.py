@@ -253,7 +253,9 @@ def _bind_mode(call: Call, arg_types: Sequence[ValueType]) -> OfSorted:
     allowed = ("MIN", "MAX") if traits is _OF_LONGS else ("MIN", "MAX", "AVG")
     if not isinstance(reducer, str) or reducer.upper() not in allowed:
         ways = f"{', '.join(map(repr, allowed[:-1]))} or '{allowed[-1]}'"
-        raise QueryError(ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' resolves ties by {ways}, not {to_text(given)}")
+        raise QueryError(
+            ErrorCode.QUERY_VALIDATION, f"Aggregate '{call.name}' resolves ties by {ways}, not {to_text(given)}"
+        )
     return OfSorted(call.name, reducer.upper(), data_type, _mode(reducer.upper()), traits)
 
 
