@@ -118,7 +118,7 @@ def test_rows_that_cannot_be_written_are_an_error_of_the_query(tmp_path: Path, m
     store = a_store(ManualClock())
     keep(store, answer(1))
     monkeypatch.setattr(store, "_folder", tmp_path / "unmounted")
-    with pytest.raises(QueryError, match="cannot be kept for a cursor: No such file") as caught:
+    with pytest.raises(QueryError, match="cannot be stored for a cursor: No such file") as caught:
         keep(store, answer(1, "8"))
     assert caught.value.code is ErrorCode.QUERY_EXECUTION
     assert len(store.all_described(ANYONE)) == 1

@@ -292,7 +292,7 @@ def test_what_is_not_offered_is_told(world: World) -> None:
     ):
         answer = world.http.request(method, path)
         assert answer.status_code == 501
-        assert answer.json()["error"].startswith(f"{path} is not offered: there ")
+        assert answer.json()["error"].startswith(f"{path} is not supported: there ")
     assert world.http.get("/timeseries/api/v1/query").json() == {}
 
 

@@ -223,7 +223,7 @@ def test_files_are_inserted_by_sql(shared: Fed) -> None:
         (failed,) = api.query(sql)["exceptions"]
         assert (failed["errorCode"], said in failed["message"]) == (code, True), failed
     (got,) = api.broker.get("/query/sql", params={"sql": text}).json()["exceptions"]
-    assert got == {"errorCode": 150, "message": "SQLParsingError: INSERT is taken from POST requests alone"}
+    assert got == {"errorCode": 150, "message": "SQLParsingError: INSERT is accepted from POST requests only"}
     assert api.broker.post("/query/sql", json={"sql": text}, headers={"Origin": "http://other"}).status_code == 403
 
 

@@ -204,7 +204,7 @@ def test_null_keys_find_null(world: World) -> None:
     ("call", "message"),
     [
         ("lookUp('nowhere', 'name', 'id', place)", "Table 'nowhere' does not exist"),
-        ("lookUp('sales', 'n', 'n', place)", "'sales' is no dimension table; its config needs isDimTable"),
+        ("lookUp('sales', 'n', 'n', place)", "'sales' is not a dimension table; set isDimTable"),
         ("lookUp('places', 'nme', 'id', place)", "has no column 'nme'. Did you mean 'name'"),
         ("lookUp('places', 'name', 'people', place)", "the primary key of 'places' is \\(id\\), not \\(people\\)"),
         ("lookUp('prices', 'price', 'product', product)", "write lookUp\\('prices', 'price', 'product', x, 'size', y\\)"),
@@ -229,7 +229,7 @@ def test_groups_are_not_looked_up(world: World) -> None:
         "SELECT lookUp('places', 'name', 'id', place), COUNT(*) FROM sales GROUP BY ROLLUP(place, size)",
         "SELECT lookUp('places', 'name', 'id', 7), COUNT(*) FROM sales",
     ):
-        with pytest.raises(QueryError, match="put the call into GROUP BY, too"):
+        with pytest.raises(QueryError, match="add the same call to GROUP BY"):
             world.database.sql(rest)
     with pytest.raises(QueryError, match="neither in GROUP BY"):
         world.database.sql("SELECT lookUp('places', 'name', 'id', size), COUNT(*) FROM sales GROUP BY place")

@@ -56,7 +56,7 @@ def test_a_table_needs_the_servers_that_its_instance_assignment_names(api: Any) 
 )
 def test_a_config_with_groovy_is_told_what_to_write_instead(api: Any, ingestion: dict[str, Any]) -> None:
     api.controller.post("/schemas", json=SCHEMA)
-    assert "Groovy scripts are not run; write the function in SQL" in stored(api, ingestionConfig=ingestion)
+    assert "Groovy is not supported; write the expression in SQL" in stored(api, ingestionConfig=ingestion)
 
 
 EXPRESSIONS = {

@@ -150,7 +150,7 @@ def test_what_is_wrong_with_rows_that_are_kept_away_is_not_told(runner: QueryRun
     assert "'ü'" in text or "'a'" in text or "'b'" in text
     ((code, text),) = asked(runner, sql, OSLO).exceptions
     assert code == 200
-    assert "not told" in text
+    assert "withheld" in text
     assert "'" not in text
 
 
@@ -221,7 +221,7 @@ def test_values_are_not_looked_up_in_rows_that_are_kept_away(url: str) -> None:
     assert post(url, "oslo", sql=sql)["resultTable"]["rows"] == [["Ada", 1], ["null", 29]]
     refused = post(url, "lima", sql=sql)
     assert refused["code"] == 403
-    assert "may not look values up in table staff" in refused["error"]
+    assert "may not look up values in table staff" in refused["error"]
     assert post(url, "lima", sql="SELECT name FROM staff")["resultTable"]["rows"] == [["Ada"]]
 
 
@@ -230,14 +230,14 @@ def test_values_are_not_looked_up_in_rows_that_are_kept_away(url: str) -> None:
     [
         (
             "tables=trips\ntrips.rls=city IN ('Lima', 'Oslo')",
-            r"lima\.trips\.rls: 'city IN \('Lima'' is no condition .*commas",
+            r"lima\.trips\.rls: 'city IN \('Lima'' is not a condition .*commas",
         ),
-        ("tables=trips\ntrips.rls=n = 1 LIMIT 5", "is no condition of WHERE"),
-        ("tables=trips\ntrips.rls=n = 1 GROUP BY n", "is no condition of WHERE"),
-        ("tables=trips\ntrips.rls=sum(n) = 1", "is no condition of WHERE"),
-        ("tables=trips\ntrips.rls=n = 1; SET a = 1", "is no condition of WHERE"),
-        ("tables=trips\ntrips.rls=n = 1) OR (n = 2", "is no condition of WHERE"),
-        ("tables=trips\ntrips.rls=n = 1 OPTION(useStarTree=false)", "is no condition of WHERE"),
+        ("tables=trips\ntrips.rls=n = 1 LIMIT 5", "is not a condition of WHERE"),
+        ("tables=trips\ntrips.rls=n = 1 GROUP BY n", "is not a condition of WHERE"),
+        ("tables=trips\ntrips.rls=sum(n) = 1", "is not a condition of WHERE"),
+        ("tables=trips\ntrips.rls=n = 1; SET a = 1", "is not a condition of WHERE"),
+        ("tables=trips\ntrips.rls=n = 1) OR (n = 2", "is not a condition of WHERE"),
+        ("tables=trips\ntrips.rls=n = 1 OPTION(useStarTree=false)", "is not a condition of WHERE"),
         ("tables=trips\ntrips.rls=", "is empty"),
         ("tables=trips\npay.rls=n = 1", r"pay\.rls has no effect: the principal's `tables` must list the table"),
         ("trips.rls=n = 1", r"trips\.rls has no effect"),

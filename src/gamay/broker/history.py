@@ -1,4 +1,4 @@
-"""What a broker measures, and what of that it remembers."""
+"""The metrics of a broker, and those that it keeps a history of."""
 
 from collections.abc import Iterator
 
@@ -21,12 +21,12 @@ _SERIES = (
 
 
 def measure_broker(runner: QueryRunner) -> Iterator[Measured]:
-    """Yield what queries cost, what the routes tell, and which servers do not answer."""
+    """Yield the metrics of queries, routes and server health."""
     yield from runner.measure()
     yield from measure_routes(runner.routing, runner.now_ms)
     yield from measure_servers(lambda: runner.servers_down, runner.running.__len__)
 
 
 def broker_history(runner: QueryRunner, clock: Clock) -> MetricsHistory:
-    """Return the memory of a broker's numbers, still empty."""
+    """Return the metrics history of a broker, still empty."""
     return MetricsHistory([lambda: measure_broker(runner)], _SERIES, clock)

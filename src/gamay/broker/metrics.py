@@ -1,4 +1,4 @@
-"""What a broker measures."""
+"""The metrics of a broker."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -17,40 +17,40 @@ _NO_ANSWER = ErrorCode.SERVER_NOT_RESPONDING.code
 _TOO_MANY = ErrorCode.TOO_MANY_REQUESTS.code
 _UNAVAILABLE = ErrorCode.SEGMENTS_UNAVAILABLE.code
 
-# name of the counter, and what it is, by the field that counts
+# field that counts -> (name of the counter, help text)
 _COUNTERS = {
     "queries": ("queries", "Queries"),
-    "query_total_time_ms": ("queryTotalTimeMs", "Milliseconds that queries took in all"),
+    "query_total_time_ms": ("queryTotalTimeMs", "Total milliseconds of queries"),
     "documents_scanned": ("documentsScanned", "Rows that matched the filters"),
     "entries_scanned_in_filter": ("entriesScannedInFilter", "Values that filters read"),
-    "entries_scanned_post_filter": ("entriesScannedPostFilter", "Values that were read of matching rows"),
-    "query_exceptions": ("queryExceptions", "Queries with an error, or an answer that is not whole"),
-    "query_rejected_exceptions": ("queryRejectedExceptions", "Queries for which there was no room"),
+    "entries_scanned_post_filter": ("entriesScannedPostFilter", "Values read of matching rows"),
+    "query_exceptions": ("queryExceptions", "Queries with an error or a partial answer"),
+    "query_rejected_exceptions": ("queryRejectedExceptions", "Queries rejected for lack of capacity"),
     "query_quota_exceeded": ("queryQuotaExceeded", "Queries above a quota"),
     "request_send_exceptions": ("requestSendExceptions", "Queries that could not be sent to a server"),
     "response_fetch_exceptions": ("responseFetchExceptions", "Queries that a server did not answer"),
-    "queries_hung_up": ("queriesHungUp", "Queries whose client was gone before they were answered"),
-    "no_server_found_exceptions": ("noServerFoundExceptions", "Queries that missed segments which no server has"),
+    "queries_hung_up": ("queriesHungUp", "Queries whose client disconnected before the answer"),
+    "no_server_found_exceptions": ("noServerFoundExceptions", "Queries with segments that no server has"),
 }
 
 
-# the same for what the phases of queries took
+# likewise for the time of each phase
 _PHASES = {
-    "compilation_s": ("requestCompilation", "Milliseconds from texts to compiled queries"),
-    "authorization_s": ("authorization", "Milliseconds of finding out whether who asks may"),
+    "compilation_s": ("requestCompilation", "Milliseconds of compiling queries"),
+    "authorization_s": ("authorization", "Milliseconds of checking access rights"),
     "routing_s": ("queryRouting", "Milliseconds of binding queries and choosing segments and servers"),
-    "scatter_gather_s": ("scatterGather", "Milliseconds from asking servers to the last of their results"),
+    "scatter_gather_s": ("scatterGather", "Milliseconds from sending requests to servers until the last result"),
     "reduce_s": ("reduce", "Milliseconds of merging results"),
     "execution_s": (
         "queryExecution",
-        "Milliseconds from texts to answers; small queries of known shapes have no other phase",
+        "Milliseconds from the text of a query to its answer; queries on the fast path have no other phase",
     ),
 }
 
 
 @dataclass(slots=True)
 class Phases:
-    """What the phases of a query, or of all queries of a table, took; seconds."""
+    """Durations of the phases of a query, or of all queries of a table; seconds."""
 
     compilation_s: float = 0.0
     authorization_s: float = 0.0
@@ -60,7 +60,7 @@ class Phases:
     execution_s: float = 0.0
 
     def add(self, other: "Phases") -> None:
-        """Add what the parts of a query's execution took."""
+        """Add the phases of a query, all but its total execution time."""
         self.compilation_s += other.compilation_s
         self.authorization_s += other.authorization_s
         self.routing_s += other.routing_s
@@ -70,7 +70,7 @@ class Phases:
 
 @dataclass(slots=True)
 class _Counts:
-    """Of one table."""
+    """Counters of one table."""
 
     queries: int = 0
     query_total_time_ms: int = 0
@@ -90,15 +90,15 @@ class _Counts:
 
 
 class QueryCounters:
-    """Counts queries by table. Two threads that count at once may lose one: metrics are not accounts."""
+    """Counts queries by table. Concurrent updates may lose a count: the metrics are approximate."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """now_ms: the time of day."""
+        """now_ms: wall-clock time."""
         self._now_ms = now_ms
         self._tables: dict[str, _Counts] = {}
 
     def count_hung_up(self, table: str | None) -> None:
-        """Count a query whose client is gone."""
+        """Count a query whose client disconnected."""
         self._of(table).queries_hung_up += 1
 
     def _of(self, table: str | None) -> _Counts:
@@ -108,7 +108,7 @@ class QueryCounters:
         return counts
 
     def count(self, table: str | None, response: BrokerResponse, execution_s: float, phases: Phases | None = None) -> None:
-        """Count one answered query. table: typed name, None for a query that has none, or an unknown one."""
+        """Count one answered query. table: typed name, None for a query without a table or with an unknown one."""
         counts = self._of(table)
         counts.phases.execution_s += execution_s
         if phases is not None:
@@ -126,13 +126,13 @@ class QueryCounters:
             _count_errors(counts, {code for code, _ in response.exceptions})
 
     def keep(self, tables: Collection[str]) -> None:
-        """Drop the counts of all but these typed tables: the others are gone, or served elsewhere."""
+        """Drop the counts of all tables but these (typed names): the others were dropped, or are served elsewhere."""
         for table in [*self._tables]:
             if table != _NO_TABLE and table not in tables:
                 self._tables.pop(table, None)
 
     def measure(self) -> Iterator[Measured]:
-        """Yield the counters, the times of phases, and how long queries took."""
+        """Yield the counters, the durations of phases, and the latency histograms."""
         took: dict[str, Histogram] = {}
         by_name: dict[tuple[str, str], dict[str, float]] = {}
         for table, counts in list(self._tables.items()):
@@ -151,7 +151,7 @@ class QueryCounters:
             yield histogram.measured("pinot_broker_queryExecutionSeconds", text, {"table": table})
         for table, counts in list(self._tables.items()):
             if counts.freshness_lag_ms is not None:
-                text = "How old the last consumed row was that the last query could see"
+                text = "Age of the newest consumed row that the last query could read, in milliseconds"
                 yield Measured("pinot_broker_freshnessLagMs", counts.freshness_lag_ms, text, {"table": table})
 
 
@@ -165,30 +165,30 @@ def _count_errors(counts: _Counts, codes: set[int]) -> None:
 
 
 def measure_servers(down: Callable[[], frozenset[str]], num_running: Callable[[], int]) -> Iterator[Measured]:
-    """Yield how many servers do not answer, and how many queries run."""
-    yield Measured("pinot_broker_unhealthyServers", len(down()), "Servers that do not answer this broker now")
-    yield Measured("pinot_broker_queriesRunning", num_running(), "Queries under way")
+    """Yield the number of unresponsive servers and of running queries."""
+    yield Measured("pinot_broker_unhealthyServers", len(down()), "Servers that do not respond to this broker")
+    yield Measured("pinot_broker_queriesRunning", num_running(), "Running queries")
 
 
 def measure_routes(routing: RoutingTables, now_ms: Callable[[], int]) -> Iterator[Measured]:
-    """Yield what the routes of all tables tell."""
+    """Yield the metrics of the routes of all tables."""
     now = now_ms()
     yield from measure_store("broker", routing.store)
     for table, seconds in list(routing.update_s.items()):
-        text = "Milliseconds of working out which servers are asked for which segments"
+        text = "Milliseconds of building routing tables"
         yield Measured("pinot_broker_routingTableUpdateTime", seconds * 1000, text, {"table": table}, MetricKind.COUNTER)
     every = routing.routes()
     realtime = {raw_table_name(route.table) for route in every if not route.is_offline}
     for route in every:
         labels = {"table": route.table}
         gone = sum(missed_ms <= now for _, missed_ms in route.unavailable)
-        yield Measured("pinot_broker_unavailableSegments", gone, "Segments that no server can answer for", labels)
+        yield Measured("pinot_broker_unavailableSegments", gone, "Segments that no server can serve", labels)
         yield Measured("pinot_broker_routedSegments", len(route.segments), "Segments that queries may read", labels)
         fewest = 0 if gone else min(map(len, route.servers), default=route.config.replication)
         percent = 100 * fewest / max(1, route.config.replication)
-        text = "Servers that can be asked for the segment that fewest have, of the replicas there should be"
+        text = "Available replicas of the segment that has the fewest, in percent of the table's replication"
         yield Measured("pinot_broker_percentOfReplicas", percent, text, labels)
         boundary = route.boundary if route.is_offline and raw_table_name(route.table) in realtime else None
         if boundary is not None and boundary.difference_ms is not None:
-            text = "Milliseconds from where a hybrid table's OFFLINE half ends for queries to the end of its segments"
+            text = "Milliseconds between the time boundary of a hybrid table and the end time of its OFFLINE segments"
             yield Measured("pinot_broker_timeBoundaryDifference", boundary.difference_ms, text, labels)

@@ -211,7 +211,7 @@ def test_a_port_that_is_taken_is_not_shared(cluster: EmbeddedCluster, tmp_path: 
         FlightPort(port, "127.0.0.1")
     with pytest.raises(InUseError), ServedFolder(tmp_path / "data", port):
         pass
-    with pytest.raises(InvalidConfigError, match="beside HTTP"):
+    with pytest.raises(InvalidConfigError, match="which HTTP uses"):
         FlightPort(port, "127.0.0.1", others=[port])
     with pytest.raises(InvalidConfigError, match="a number from 1 to 65535"):
         FlightPort(70_000, "127.0.0.1")

@@ -68,7 +68,7 @@ def test_what_runs_is_answered_and_nothing_new_begins(cluster: EmbeddedCluster, 
     stopping.start()
     assert port._server is not None
     eventually(lambda: port._server._asking._is_leaving, lambda: "it does not leave")  # type: ignore[union-attr]
-    with pytest.raises(flight.FlightUnavailableError, match="The broker is leaving"):
+    with pytest.raises(flight.FlightUnavailableError, match="The broker is shutting down"):
         asked(cluster)
     query.goes_on.set()
     assert query.join() == [6.0]

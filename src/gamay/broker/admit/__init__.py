@@ -1,1 +1,1 @@
-"""Whether a query is let in, and with what: rates, length of its text, limits of memory and time."""
+"""Admission of queries: rates, length of the text, limits of memory and time."""

@@ -1,4 +1,5 @@
-"""What each query may use: from its options, else its table's config, else the cluster's settings, else the machine."""
+"""The resource limits of a query: from its options, else its table's config, else the cluster's settings, else the
+machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,9 @@ _OPTIONS = frozenset({MEMORY_OPTION, *_SCAN_OPTIONS, *_SIZE_OPTIONS})
 
 @dataclass(frozen=True, slots=True)
 class TableLimits:
-    """The limits of a table's queries; None leaves a limit to others. sizes: of a server's result, of all results.
+    """The limits of a table's queries; None defers to the next source. sizes: of one server's result, of all results.
 
-    groups: the query options that limit groups, where a query does not say otherwise.
+    groups: the query options that limit groups, for queries that do not set them.
     """
 
     memory_bytes: int | None = None
@@ -46,14 +47,14 @@ NO_LIMITS = TableLimits()
 
 
 def query_budget(process: ProcessBudget, options: Mapping[str, str], table: TableLimits) -> Budget:
-    """Return the budget of a query. process: what the broker's queries may hold together."""
+    """Return the budget of a query. process: the memory budget shared by the broker's queries."""
     if options and not _OPTIONS.isdisjoint(options):
         table = _narrowed(table, options)
     return Budget(table.memory_bytes or process.query_bytes, process, table.scan)
 
 
 def with_group_limits(query: Query, table: TableLimits, settings: Mapping[str, str]) -> Query:
-    """Return a query whose options have the limits on groups of its table, else those of the cluster's settings."""
+    """Return a query with its table's limits on groups, else those of the cluster's settings, as options."""
     if not table.groups and not settings:
         return query
     return replace(query, options={**settings, **table.groups, **query.options})
@@ -73,7 +74,7 @@ def _narrowed(table: TableLimits, options: Mapping[str, str]) -> TableLimits:
 
 
 def sizes_of(options: Mapping[str, str], table: TableLimits) -> tuple[int | None, int | None] | None:
-    """Return how large the result of one server, and those of all, may be; None where nothing limits them."""
+    """Return the maximum size of one server's result and of all results together; None without a limit."""
     server, query = table.sizes or (None, None)
     if options:
         server_option, query_option = _SIZE_OPTIONS
@@ -83,7 +84,7 @@ def sizes_of(options: Mapping[str, str], table: TableLimits) -> tuple[int | None
 
 
 def check_sizes(results: Sequence[ServerResult], sizes: tuple[int | None, int | None]) -> None:
-    """Raise QueryError 245 when the results of servers are larger than they may be."""
+    """Raise QueryError 245 if the results of the servers exceed their limits."""
     found = [held_bytes((result.rows, result.groups, result.sets)) for result in results]
     for name, limit, size in zip(_SIZE_OPTIONS, sizes, (max(found, default=0), sum(found)), strict=True):
         if limit is not None and size > limit:

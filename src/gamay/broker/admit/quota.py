@@ -1,8 +1,8 @@
-"""How many queries a second may be asked: of a table, of a database, by an application.
+"""Quotas of queries per second: of a table, of a database, of an application.
 
-A token bucket each: it fills at the rate of the quota, holds what comes together in a second (one token at least), and a
-query takes a token, or is refused. So an even stream at the quota always passes, after a pause a burst does, and over any
-stretch of time no more pass than the quota allows, and one burst.
+Each quota has a token bucket: it fills at the quota's rate, holds the tokens of one second (at least one), and a query takes
+a token or is rejected. A steady stream at the quota always passes, a burst passes after an idle period, and no interval
+admits more than the quota plus one burst.
 """
 
 import threading
@@ -14,11 +14,11 @@ from gamay.base.metrics import Measured
 from gamay.cluster.records.quotas import APPLICATION_SETTING, DATABASE_SETTING, RATE_LIMIT_DISABLED
 from gamay.model.table.table_name import database_of
 
-# so many applications have a bucket at the same time; those beyond begin with full ones
+# maximum number of buckets; beyond it all are dropped, and start full again
 _BUCKETS_MAX = 10_000
 
 APPLICATION_NAME = "applicationName"
-"""The option by which an application names itself."""
+"""The query option by which an application names itself."""
 
 _HIT_SECONDS = 60
 
@@ -34,7 +34,7 @@ class Limited(Protocol):
 
 
 class _Hits:
-    """How many queries asked for a token, second by second of the last minute, those that were refused included."""
+    """Number of requests for a token in each second of the last minute, rejected ones included."""
 
     def __init__(self) -> None:
         self._counts = [0] * _HIT_SECONDS
@@ -57,7 +57,7 @@ class _Hits:
 
 
 class TokenBucket:
-    """Lets `rate` pass a second; safe to use from several threads. Time is passed in, in seconds."""
+    """Admits `rate` requests a second; thread-safe. Times are arguments, in seconds."""
 
     def __init__(self, rate: float, now_s: float) -> None:
         self.rate = rate
@@ -67,20 +67,20 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def use(self, now_s: float) -> tuple[int, int]:
-        """Return how many asked in the last whole second, and in that of the last minute in which most did."""
+        """Return the number of requests in the last whole second, and in the busiest second of the last minute."""
         with self._lock:
             return self._hits.in_second(int(now_s) - 1), self._hits.most(now_s)
 
     @property
     def capacity(self) -> float:
-        """How many may pass at once after a pause."""
+        """Burst capacity: the number of requests admitted at once after an idle period."""
         return max(1.0, self.rate)
 
     def take(self, now_s: float) -> bool:
         """Take a token; return whether there was one."""
         with self._lock:
             self._hits.add(now_s)
-            # a query that came a moment before another may ask after it
+            # the clocks of concurrent queries may arrive here out of order
             waited_s = max(0.0, now_s - self._filled_s)
             self._filled_s = max(now_s, self._filled_s)
             self._tokens = min(self.capacity, self._tokens + waited_s * self.rate)
@@ -91,7 +91,7 @@ class TokenBucket:
             return True
 
     def set_rate(self, rate: float, now_s: float) -> None:
-        """Change the rate; what has been saved up so far stays, as far as the new capacity goes."""
+        """Change the rate; keep the tokens saved so far, up to the new capacity."""
         with self._lock:
             self._tokens = min(self._tokens + max(0.0, now_s - self._filled_s) * self.rate, max(1.0, rate))
             self._filled_s = max(now_s, self._filled_s)
@@ -99,7 +99,7 @@ class TokenBucket:
 
 
 class Rates:
-    """Queries a second by name: what a setting says of all names, and of single ones after a dot."""
+    """Queries per second by name: a setting for all names, and settings with a name after a dot that override it."""
 
     def __init__(self, settings: Mapping[str, str], setting: str) -> None:
         self._of_all = rate_of(settings.get(setting))
@@ -110,14 +110,14 @@ class Rates:
         return self._of_all is not None or bool(self._named)
 
     def of(self, name: str) -> float | None:
-        """Return the quota of a name; None is no quota."""
+        """Return the quota of a name; None without one."""
         return self._named.get(name, self._of_all)
 
 
 class Quotas:
-    """The quotas of one broker. is_enabled: whether they are looked at, which the broker's instance config can end.
+    """The quotas of one broker. is_enabled: whether they are enforced; the broker's instance config can disable that.
 
-    has_shared: whether there are any that several tables share.
+    has_shared: whether several tables share any quota.
     """
 
     def __init__(self, broker_id: str = "") -> None:
@@ -129,14 +129,14 @@ class Quotas:
         self.has_shared = False
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over the cluster's settings, and what `gamay.cluster.records.quotas` knows."""
+        """Apply the cluster's settings, and the quotas that `gamay.cluster.records.quotas` adds to them."""
         self.is_enabled = settings.get(f"{RATE_LIMIT_DISABLED}.{self._broker_id}") != "true"
         self.databases = Rates(settings, DATABASE_SETTING)
         self.applications = Rates(settings, APPLICATION_SETTING)
         self.has_shared = bool(self.databases) or bool(self.applications)
 
     def admit_application(self, options: Mapping[str, str], now_s: float) -> None:
-        """Let a query of an application pass, before anything else is looked at; raises QueryError 429 as `admit`."""
+        """Admit a query of an application, before any other check; raises QueryError 429 like `admit`."""
         if not (self.is_enabled and self.applications):
             return
         application = options.get(APPLICATION_NAME)
@@ -144,10 +144,10 @@ class Quotas:
             self._take("application", application, rate, APPLICATION_SETTING, now_s)
 
     def admit(self, routes: Sequence[Limited], now_s: float) -> None:
-        """Let a query pass; raises QueryError 429 when a quota is used up: its database's or a table's.
+        """Admit a query; raises QueryError 429 when the quota of its database or of a table is exhausted.
 
-        routes: of the typed tables that it asks, each with a quota of its own: both halves of a hybrid table, none without
-        a table.
+        routes: of the typed tables that it reads, each with its own quota: both halves of a hybrid table; empty for a query
+        without a table.
         """
         if not self.is_enabled:
             return
@@ -160,14 +160,14 @@ class Quotas:
                 self._take("table", route.table, rate, "quota.maxQueriesPerSecond", now_s)
 
     def measure(self, now_s: float) -> Iterator[Measured]:
-        """Yield how much of the quotas of tables, databases and applications is used. now_s: of the clock of `admit`."""
-        exempt = "1 when this broker heeds no quota"
+        """Yield the utilization of the quotas of tables, databases and applications. now_s: of the clock of `admit`."""
+        exempt = "1 when this broker enforces no quota"
         yield Measured("pinot_broker_queryRateLimitDisabled", not self.is_enabled, exempt)
         for (kind, name), bucket in list(self._buckets.items()):
             last, most = bucket.use(now_s)
             used = "Queries of the last second, in percent of the quota"
             yield Measured("pinot_broker_queryQuotaCapacityUtilizationRate", 100 * last / bucket.rate, used, {kind: name})
-            burst = "Queries of that second of the last minute in which most came"
+            burst = "Queries in the busiest second of the last minute"
             yield Measured("pinot_broker_maxBurstQps", most, burst, {kind: name})
 
     def _take(self, kind: str, name: str, rate: float, key: str, now_s: float) -> None:
@@ -187,7 +187,7 @@ class Quotas:
 
 
 def rate_of(text: str | None) -> float | None:
-    """Return a quota as queries a second; None where there is none, or what is written is no positive number."""
+    """Parse a quota in queries per second; None without one, or if the text is not a positive number."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How long the text of a query may be: reading it takes a second for each million characters or so."""
+"""Maximum length of the text of a query: parsing takes about a second per million characters."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ class TextLimit:
         self.apply({})
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over the cluster's settings."""
+        """Apply the cluster's settings."""
         self._length_max = QUERY_LENGTH.whole(settings)
 
     def check(self, sql: str) -> None:

@@ -1,4 +1,4 @@
 """A query from its text to its response.
 
-Start at `runner`, then `planning` (what is asked of whom) and `execution` (asking, reducing).
+Start at `runner`, then `planning` (which servers are asked for what) and `execution` (gathering and reducing).
 """

@@ -1,7 +1,7 @@
-"""Answers that clients read page by page, by cursors: all rows of each lie in a file until they expire.
+"""Answers that clients page through with cursors: the rows of each lie in a file until the answer expires.
 
-A file has the rows as JSON, in blocks of `_BLOCK_ROWS`; of an answer, memory holds where the blocks begin and what it says
-beside the rows. Whoever knows the id of a request may read its pages in any order, as often as wanted.
+A file has the rows as JSON, in blocks of `_BLOCK_ROWS`; memory holds the offsets of the blocks and the response without its
+rows. A client that knows the request id may read the pages in any order, repeatedly.
 """
 
 import shutil
@@ -26,14 +26,14 @@ _BLOCK_ROWS = 1000
 
 
 class OffsetError(GamayError):
-    """A page that begins behind the last row."""
+    """A page that begins beyond the last row."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """owner: the name of who asked. document: the response without rows.
+    """owner: name of the principal who asked. document: the response without rows.
 
-    starts: where each block begins in the file, then where the last one ends.
+    starts: offset of each block in the file, then the end of the last one.
     """
 
     owner: str
@@ -54,7 +54,7 @@ class _Answer:
         return principal.name == self.owner or principal.is_admin
 
     def rows(self, offset: int, stop: int) -> list[Any]:
-        """Return some rows, at least one, from the blocks that hold them."""
+        """Return a non-empty range of rows, from the blocks that hold them."""
         first, last = offset // _BLOCK_ROWS, (stop - 1) // _BLOCK_ROWS
         with self.path.open("rb") as file:
             file.seek(self.starts[first])
@@ -64,9 +64,9 @@ class _Answer:
 
 
 class AnswerStore:
-    """The answers that a broker keeps; its methods may be called from any thread. They are gone when the process ends.
+    """The answers that a broker keeps; thread-safe. They are lost when the process ends.
 
-    address: tells under which host and port clients reach the broker.
+    address: returns the host and port under which clients reach the broker.
     """
 
     def __init__(self, clock: Clock, address: Callable[[], tuple[str, int]]) -> None:
@@ -78,15 +78,15 @@ class AnswerStore:
         self.apply({})
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over the cluster's settings, for pages and answers that come from now on."""
+        """Apply the cluster's settings to pages and answers created from now on."""
         self._page_rows = CURSOR_PAGE_ROWS.whole(settings)
         self._kept_ms = parse_period(CURSOR_EXPIRATION.text(settings))
 
     def keep(self, response: BrokerResponse, table: ResultTable, num_rows: int, owner: Principal) -> bytes:
         """Keep an answer with the rows `table`, and return its first page.
 
-        num_rows: of the page; 0 is as the settings say. owner: who asked, and alone may read it, beside administrators.
-        Raises QueryError 200 when the rows cannot be written.
+        num_rows: rows of the first page; 0 for the default of the settings. owner: only this principal and administrators
+        may read the answer. Raises QueryError 200 when the rows cannot be written.
         """
         begun_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
         self._drop_expired()
@@ -99,7 +99,7 @@ class AnswerStore:
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                message = f"The rows cannot be kept for a cursor: {error.strerror}; ask without getCursor"
+                message = f"The rows cannot be stored for a cursor: {error.strerror}; repeat the query without getCursor"
                 raise QueryError(ErrorCode.QUERY_EXECUTION, message) from error
             raise
         host, port = self._address()
@@ -121,32 +121,32 @@ class AnswerStore:
         return self._page(answer, 0, num_rows)
 
     def page(self, request_id: str, offset: int, num_rows: int, principal: Principal) -> bytes:
-        """Return a response with the rows from `offset` on, as many as asked for (0: as the settings say) or are left.
+        """Return a response with at most `num_rows` rows from `offset` on (0: the default of the settings).
 
-        Raises NotFoundError, also for an answer that the principal may not see, and OffsetError.
+        Raises NotFoundError, also for an answer that the principal may not read, and OffsetError.
         """
         answer = self._find(request_id, principal)
         try:
             return self._page(answer, offset, num_rows)
-        except FileNotFoundError:  # somebody has deleted it meanwhile
+        except FileNotFoundError:  # a concurrent request deleted it
             raise _not_found(request_id) from None
 
     def described(self, request_id: str, principal: Principal) -> Mapping[str, Any]:
-        """Return what an answer says beside its rows. Raises NotFoundError."""
+        """Return the response of an answer without its rows. Raises NotFoundError."""
         return self._find(request_id, principal).document
 
     def all_described(self, principal: Principal) -> list[Mapping[str, Any]]:
-        """Return what each answer says beside its rows."""
+        """Return the responses, without rows, of all answers that the principal may read."""
         self._drop_expired()
         return [answer.document for answer in list(self._answers.values()) if answer.may_be_read_by(principal)]
 
     def delete(self, request_id: str, principal: Principal) -> None:
-        """Forget an answer. Raises NotFoundError."""
+        """Delete an answer. Raises NotFoundError."""
         self._find(request_id, principal)
         self._drop(request_id)
 
     def delete_expired(self, before_ms: int, principal: Principal) -> int:
-        """Forget the answers that expire by a time, of those that the principal may read; return how many these were."""
+        """Delete the answers that expire by a time and that the principal may read; return their number."""
         expired = [request_id for request_id, answer in self._expired(before_ms) if answer.may_be_read_by(principal)]
         for request_id in expired:
             self._drop(request_id)
@@ -159,8 +159,8 @@ class AnswerStore:
         stop = min(offset + (num_rows or self._page_rows), answer.num_rows)
         rows = answer.rows(offset, stop) if stop > offset else []
         table = {"dataSchema": answer.schema, "rows": rows}
-        told = {"offset": offset, "numRows": len(rows), "cursorFetchTimeMs": self._ms_since(begun_s)}
-        return orjson.dumps({"resultTable": table, **answer.document, **told})
+        page = {"offset": offset, "numRows": len(rows), "cursorFetchTimeMs": self._ms_since(begun_s)}
+        return orjson.dumps({"resultTable": table, **answer.document, **page})
 
     def _find(self, request_id: str, principal: Principal) -> _Answer:
         self._drop_expired()

@@ -1,4 +1,4 @@
-"""Which database the tables of a query are in: its header or the option `database` says, or a prefix of the name."""
+"""The database of a query's tables: named by the request's header, the option `database`, or a prefix of the table name."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from gamay.model.table.table_name import DEFAULT_DATABASE
 
 
 def database_of_request(header: str | None, options: Mapping[str, str]) -> str | None:
-    """Return the database that the request's header or the option `database` names, None where neither does.
+    """Return the database that the request's header or the option `database` names, or None.
 
     Raises QueryError 700 when they name different ones.
     """
@@ -18,12 +18,12 @@ def database_of_request(header: str | None, options: Mapping[str, str]) -> str |
 
 
 def full_table_name(name: str, database: str | None) -> str:
-    """Return the full name of the table that a query calls by `name`.
+    """Return the full name of a table that a query refers to as `name`.
 
     >>> full_table_name("trips", "sales"), full_table_name("sales.trips", None), full_table_name("default.trips", None)
     ('sales.trips', 'sales.trips', 'trips')
 
-    Raises QueryError 700 when the name is of another database than the request names; `default` stands for none there.
+    Raises QueryError 700 if the name's database differs from the request's; the database `default` has no prefix.
     """
     is_default = database is None or database.lower() == DEFAULT_DATABASE
     prefix, dot, rest = name.partition(".")

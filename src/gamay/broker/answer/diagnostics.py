@@ -1,4 +1,4 @@
-"""What a query can ask about itself: reqId(''), cid(''), startTime(''), … and sleep(ms), which makes it slow."""
+"""Functions of a query about itself, reqId(''), cid(''), startTime(''), …, and sleep(ms), which delays it."""
 
 import time
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from gamay.model.types import DataType
 from gamay.query.limits.deadline import Deadline
 
 _SLICE_S = 0.02
-_NO_STAGE = -1  # stages and workers are those of queries over several tables
+_NO_STAGE = -1  # only multi-stage queries have stages and workers
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFacts:
-    """One query as its broker sees it. engine: sse or mse. started_ms: when it came, in milliseconds since 1970."""
+    """One query as its broker sees it. engine: sse or mse. started_ms: arrival, in milliseconds since 1970."""
 
     request_id: str
     client_id: str
@@ -45,10 +45,10 @@ class QueryFacts:
         }
 
     def _slept(self, argument: Literal) -> LiteralValue:
-        """Wait so many milliseconds, like a query that takes long: it runs into its deadline, and can be cancelled."""
+        """Sleep as a slow query would: the deadline applies, and the query can be cancelled."""
         try:
             millis = convert_value(argument.value, argument.type, DataType.LONG) if argument.value is not None else None
-        except QueryError:  # of a text that is no number
+        except QueryError:  # a text that is not a number
             millis = None
         if not isinstance(millis, int) or millis < 0:
             raise wrong("sleep", "the argument is a number of milliseconds, from 0")

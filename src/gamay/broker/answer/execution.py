@@ -1,4 +1,5 @@
-"""The answer of a planned query: what only the broker knows is put into it, servers are asked, what they find is reduced."""
+"""Execution of a planned query: resolve the functions that only the broker can answer, ask the servers, reduce their
+results."""
 
 from collections.abc import Callable
 
@@ -32,12 +33,12 @@ from gamay.sql.subquery import answered, check_is_id_set
 
 _ROUTE_ATTEMPTS = 5
 _SUBQUERY_DEPTH_MAX = 3
-# what ends a subquery ends the query around it, too
+# errors of a subquery that also end the outer query
 _ENDINGS = (ErrorCode.EXECUTION_TIMEOUT, ErrorCode.QUERY_CANCELLATION)
 
 
 class QueryExecution:
-    """Does this for all queries of a broker; may be called from any thread, which it keeps until servers have answered."""
+    """Executor for all queries of a broker; thread-safe. Blocks the calling thread until the servers have answered."""
 
     def __init__(
         self, broker_id: str, routing: RoutingTables, planner: QueryPlanner, gatherer: Gatherer, running: RunningQueries,
@@ -54,7 +55,7 @@ class QueryExecution:
         )
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
-        """Answer a query whose parts are known, or that asks the broker something first. Raises QueryError."""
+        """Answer a query whose parts are planned, or that needs the broker's own functions first. Raises QueryError."""
         options = pending.query.options
         before = guard.enter(pending.deadline)
         try:
@@ -77,7 +78,7 @@ class QueryExecution:
         return self._execute(pending)
 
     def _leaf(self, pending: PendingQuery) -> BrokerResponse:
-        """Answer a query of one table that stands in one of several."""
+        """Answer a leaf of a relational query: a query of one table."""
         if pending.query.asks_broker:
             self._complete(pending)
         else:
@@ -85,12 +86,12 @@ class QueryExecution:
         return self._execute(pending)
 
     def _complete(self, pending: PendingQuery) -> None:
-        """Put into the query what only the broker knows, and bind it."""
+        """Resolve the functions that only the broker can answer, then bind the query."""
         pending.query = with_answers(pending.query, self._answers(pending))
         self._planner.bind(pending)
 
     def _answers(self, pending: PendingQuery) -> Callable[[Call], Expression]:
-        """Return what answers the calls of a query that only the broker can."""
+        """Return a function that evaluates the calls of a query that only the broker can answer."""
 
         def id_set(text: str) -> str:
             try:
@@ -120,7 +121,8 @@ class QueryExecution:
         return answer
 
     def _id_set(self, outer: PendingQuery, text: str) -> str:
-        """Return the id set that a subquery selects; raises QueryError when it is none or the answer is not whole."""
+        """Return the id set that a subquery selects; raises QueryError if it selects anything else or its answer is
+        incomplete."""
         options = {name: value for name, value in outer.query.options.items() if name not in ("dropResults", MULTI_STAGE)}
         query = parse_query(text, options, self._routing.row_limits)
         check_is_id_set(query)
@@ -137,7 +139,7 @@ class QueryExecution:
         if response.exceptions:
             raise QueryError(ErrorCode.QUERY_EXECUTION, "; ".join(message for _, message in response.exceptions))
         if response.table is None:
-            raise QueryError(ErrorCode.QUERY_VALIDATION, "dropResults leaves nothing to look values up in")
+            raise QueryError(ErrorCode.QUERY_VALIDATION, "dropResults discards the subquery's id set: remove it")
         return str(response.table.rows()[0][0])
 
     def _execute(self, pending: PendingQuery) -> BrokerResponse:
@@ -155,7 +157,7 @@ class QueryExecution:
         traces = [result.trace for result in results if result.trace is not None]
         reduce_started_s = self._clock.monotonic_s()
         answer = reduce(pending.bound, results)
-        # Millions of groups take their time to reduce, so a cancellation may have come meanwhile.
+        # Reducing millions of groups takes time, so the query may have been cancelled meanwhile.
         deadline.check()
         response = BrokerResponse(table=answer.table, stats=answer.stats)
         pending.phases.reduce_s = self._clock.monotonic_s() - reduce_started_s
@@ -172,15 +174,15 @@ class QueryExecution:
         return response
 
     def _gathered(self, pending: PendingQuery) -> GatheredAnswers[Result]:
-        """Return what the servers found."""
+        """Return the servers' results."""
         gathered = pending.gathered
         begun_s = self._clock.monotonic_s()
         if gathered is None:
             gathered = self._gatherer.gather(pending.parts, pending.turn, pending.deadline)
         attempts, missed = 1, list[str]()
         while gathered.missing not in ([], missed) and attempts < _ROUTE_ATTEMPTS:
-            # A server was quicker than this broker to learn that segments were dropped or moved. While segments come and go
-            # that may happen again; the same ones missing twice are missing.
+            # A server noticed before this broker that segments were dropped or moved, which may happen again while they
+            # change. Segments that are missing twice in a row are missing.
             attempts, missed = attempts + 1, gathered.missing
             for route in pending.routes:
                 self._routing.refresh(route.table)

@@ -1,10 +1,10 @@
-"""Small queries of known shapes, answered without the steps that only larger ones need.
+"""Fast path for small queries of known shapes, without the steps that only larger ones need.
 
 The first query of a shape is compiled, routed and answered by `gamay.broker.answer.runner`, and its table's route keeps the
-prepared statement. For the next one the literals are cut out of the text, put into the filter, and the segments that this
-leaves are looked up in: by a server in this process, or by one elsewhere, which is sent the filter and what it knows the
-statement by. Whatever is out of the ordinary (options, quotas, several servers, a segment that is not there, many rows,
-nulls, an error) is left to the runner, which then does it all.
+prepared statement. For the next one the literals are cut out of the text and put into the filter, which prunes the segments;
+the rest are looked up by a server in this process, or by a remote one, which is sent the filter and the key of the
+statement. Every special case (options, quotas, several servers, a missing segment, many rows, nulls, an error) falls back to
+the runner.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _TEXT_MAX = 10_000
 
 
 class _Running:
-    """A query that runs, as `RunningQueries` wants it; its own deadline."""
+    """A running query as `RunningQueries` lists it; also its own deadline."""
 
     __slots__ = ("is_cancelled", "number", "principal", "sql")
 
@@ -48,14 +48,14 @@ class _Running:
         return self
 
     def cancel(self) -> None:
-        """Let the query end."""
+        """Cancel the query."""
         self.is_cancelled = True
 
 
 class FastPath:
-    """Fast path for such queries: answers them, or finds who does; its methods may be called from any thread.
+    """Fast path of a broker: answers such queries, or returns where to send them; thread-safe.
 
-    next_number: gives request ids. is_remote: whether servers are in other processes.
+    next_number: allocates request ids. is_remote: whether servers are in other processes.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class FastPath:
         self._is_remote = is_remote
 
     def find(self, sql: str, principal: Principal, null_handling: bool = False) -> RoutedQuery | None:
-        """Return a query without options if it is of a known shape; None to leave it to the runner."""
+        """Return the routed query if the text, without options, is of a known shape; None to leave it to the runner."""
         if len(sql) > _TEXT_MAX:
             return None
         key, sources, pattern = cut_literals(sql)
@@ -115,9 +115,9 @@ class FastPath:
         return RoutedQuery(statement, route, filter_, kept) if 0 < len(kept) <= SEGMENTS_MAX else None
 
     def answer(self, sql: str, principal: Principal, null_handling: bool) -> tuple[BrokerResponse, str, float, float] | None:
-        """Answer a query without options; None to leave it. Returns that, the typed table, and seconds: its time, and when.
+        """Answer a query without options by a server in this process; None to leave it to the runner.
 
-        It is answered by a server in this process.
+        Returns the response, the typed table, the duration and the end time, both in seconds.
         """
         started_s = self._clock.monotonic_s()
         routed = self.find(sql, principal, null_handling)
@@ -127,7 +127,7 @@ class FastPath:
         ended_s = self._clock.monotonic_s()
         took_s = ended_s - started_s
         if took_s * 1000 >= timeout_ms({}, routed.route.config.query.timeout_ms) and not response.exceptions:
-            return None  # the runner says so, if it takes as long again
+            return None  # the runner reports the timeout, if the query takes as long again
         if (query := routed.statement.bound.query).looks_ahead:
             response.cut(query.limit - 1)
         response.time_used_ms = round(took_s * 1000)
@@ -145,7 +145,7 @@ class FastPath:
         try:
             answer = answer_prepared(route.table, lookup, routed.filter, names, self._clock)
         except GamayError:
-            return None  # the runner meets it again, and tells
+            return None  # the runner meets the error again, and reports it
         finally:
             del self._running.queries[number]
         if running.is_cancelled:

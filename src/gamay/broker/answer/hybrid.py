@@ -1,4 +1,4 @@
-"""A query of a hybrid table as a query of each half, so that each row is read once."""
+"""Splits a query of a hybrid table at the time boundary, so that each row is read once."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,10 +11,10 @@ from gamay.sql.query import Query
 
 
 def halves(routes: Sequence[TableRoute], query: Query) -> list[tuple[TableRoute, Query]]:
-    """Return what is asked of which routes of a table.
+    """Return the routes of a table to query, each with its query.
 
-    OFFLINE and REALTIME: the first up to the time boundary, the second behind it. Without a boundary the OFFLINE half has no
-    rows, or none that say when they were, and is left out. EXPLAIN shows the OFFLINE half alone.
+    Of two routes, OFFLINE is queried up to the time boundary and REALTIME beyond it. Without a boundary the OFFLINE half has
+    no rows, or none with a time, and is left out. EXPLAIN shows the OFFLINE half alone.
     """
     if len(routes) == 1:
         return [(routes[0], query)]
@@ -30,6 +30,6 @@ def _bounded(query: Query, boundary: TimeBoundary, comparison: str) -> Query:
     literal_type = DataType.STRING if isinstance(boundary.value, str) else DataType.LONG
     test = Call(comparison, (Column(boundary.column), Literal(boundary.value, literal_type)))
     where = test if query.where is None else Call("and", (query.where, test))
-    # its own shape: the same text is asked without a boundary while the table is not hybrid
+    # a separate shape: while the table is not hybrid, the same text is bound without a boundary
     shape = None if query.shape is None else query.shape.plus(boundary.column, comparison)
     return replace(query, where=where, shape=shape)

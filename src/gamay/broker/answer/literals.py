@@ -1,4 +1,4 @@
-"""Queries without a table: their expressions are evaluated once, by the broker itself."""
+"""Queries without a table: the broker itself evaluates their expressions, once."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -14,7 +14,7 @@ _INLINE = WorkPool(1)
 
 
 class _OneRow:
-    """A segment of one row that has no columns."""
+    """A segment of one row without columns."""
 
     name = ""
     num_docs = 1
@@ -26,7 +26,7 @@ class _OneRow:
 
 
 def literal_row(bound: BoundQuery, deadline: Deadline) -> ServerResult:
-    """Return the result of a query without a table; no segment and no row is counted. Raises QueryError."""
+    """Return the result of a query without a table; its statistics are zero. Raises QueryError."""
     result = execute(bound, [_OneRow()], _INLINE, deadline)
     result.stats = QueryStats()
     return result

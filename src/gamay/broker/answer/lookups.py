@@ -1,4 +1,4 @@
-"""lookUp of a query as the broker puts it to servers: with the table it means, and the type of the result."""
+"""Rewrites lookUp for servers: with the resolved dimension table and the type of the result."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,10 +13,10 @@ _FORM = "lookUp('dimensionTable', 'column', 'keyColumn', x), with a column and a
 
 
 def looked_up(call: Call, routes_of: Callable[[str], Sequence[TableRoute]]) -> Expression:
-    """Return lookUp('table', 'column', 'key', x, …) as servers compute it.
+    """Rewrite lookUp('table', 'column', 'key', x, …) to the form that servers evaluate.
 
-    routes_of: returns the routes of a table that the sender may use. Raises QueryError: what that raises, and 700 where the
-    table is no dimension table, where there is no such column, and where what is given is not the primary key.
+    routes_of: returns the routes of a table that the sender may use; its errors propagate. Raises QueryError 700 if the
+    table is not a dimension table, the column does not exist, or the named keys are not the primary key.
     """
     args = call.args
     if len(args) < 4 or len(args) % 2:
@@ -25,7 +25,7 @@ def looked_up(call: Call, routes_of: Callable[[str], Sequence[TableRoute]]) -> E
     route = next((one for one in routes_of(table) if one.config.is_dim_table), None)
     if route is None:
         raise _wrong(
-            f"'{table}' is no dimension table; its config needs isDimTable: true, or write "
+            f"'{table}' is not a dimension table; set isDimTable: true in its config, or write "
             f"IN_SUBQUERY(x, 'SELECT IDSET(y) FROM {table}') = 1"
         )
     raw = raw_table_name(route.table)

@@ -1,4 +1,4 @@
-"""Query options that come with a request, beside those written in the SQL."""
+"""Query options that come with a request, in addition to those in the SQL."""
 
 import logging
 from collections.abc import Container, Mapping, Sequence
@@ -14,9 +14,9 @@ DEFAULT_TIMEOUT_MS = 10_000
 
 
 def keyword_options(options: Mapping[str, Any], *, null_handling: bool) -> Mapping[str, str]:
-    """Return the options of a query in this process, given as Python's values. null_handling: unless they say otherwise.
+    """Return the options of an embedded query, given as Python values. null_handling: the default of that option.
 
-    Raises InvalidConfigError for an option that there is not: a keyword is spelled in one way.
+    Raises InvalidConfigError for an unknown option: keywords are case-sensitive.
     """
     default = NULLS_ON if null_handling else {}
     if not options:
@@ -38,7 +38,7 @@ def request_options(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the body of a query sent to /query, where Pinot has its other engine: it has no LIMIT unless it is written."""
+    """Return the body of a query sent to /query, Pinot's multi-stage endpoint: without LIMIT it returns all rows."""
     options = body.get("queryOptions") or ""
     if not isinstance(options, str) or any(
         part.partition("=")[0].strip().lower() == "usemultistageengine" for part in options.split(";")
@@ -48,20 +48,20 @@ def without_limit(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def option_warnings(mode: str, options: Mapping[str, str], sent: Container[str]) -> tuple[str, ...]:
-    """Return a sentence for each option of a query that has no effect, or that is unknown.
+    """Return a warning for each option of a query that has no effect or is unknown.
 
-    mode: NONE, WARN, which also logs them, or REJECT, which raises QueryError 150 for unknown options in the query's text.
+    mode: NONE; WARN, which also logs them; or REJECT, which raises QueryError 150 for unknown options in the query's text.
     sent: the options that came beside the text.
     """
     unknown = unknown_options(name for name in options if name not in sent)
     if unknown and mode == "REJECT":
         raise QueryError(ErrorCode.SQL_PARSING, f"Unknown query option {' '.join(unknown)}")
-    told = [f"The query option '{name}' has no effect" for name in sorted(NO_EFFECT.intersection(options))]
-    told += [f"Unknown query option {name}" for name in unknown_options(options)]
+    warnings = [f"The query option '{name}' has no effect" for name in sorted(NO_EFFECT.intersection(options))]
+    warnings += [f"Unknown query option {name}" for name in unknown_options(options)]
     if mode == "WARN":
-        for sentence in told:
+        for sentence in warnings:
             _log.warning("%s", sentence)
-    return tuple(told)
+    return tuple(warnings)
 
 
 def skipping_warnings(options: Mapping[str, str], table: str, schemas: Sequence[Schema]) -> list[str]:
@@ -80,7 +80,7 @@ def skipping_warnings(options: Mapping[str, str], table: str, schemas: Sequence[
 
 
 def timeout_ms(options: Mapping[str, str], table_timeout_ms: int | None) -> int:
-    """Return how long a query may take: its option, else the table's limit, else 10 s. Raises QueryError 150."""
+    """Return the timeout of a query: its option, else the table's limit, else 10 s. Raises QueryError 150."""
     text = options.get("timeoutMs")
     if text is None:
         return table_timeout_ms or DEFAULT_TIMEOUT_MS

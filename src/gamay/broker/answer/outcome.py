@@ -1,4 +1,4 @@
-"""What a response says beside the rows: what it is made of, what is lacking, what went wrong."""
+"""The metadata of a response: statistics, missing segments, errors."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _UNAVAILABLE_SHOWN = 5
 
 
 def of_failure(pending: PendingQuery, error: Exception) -> BrokerResponse:
-    """Return the answer of a query that failed: a user's mistake is told, a defect also logged."""
+    """Return the response to a failed query: a user's error is reported, a defect also logged."""
     if isinstance(error, GamayError | MemoryError):
         forget_traceback(error)
     if isinstance(error, QueryError):
@@ -31,7 +31,7 @@ def of_failure(pending: PendingQuery, error: Exception) -> BrokerResponse:
         return BrokerResponse.of_error(QueryError(ErrorCode.QUERY_EXECUTION, str(error)))
     lines_about = about(pending.number, pending.routes[0].table if pending.routes else None)
     if isinstance(error, MemoryError):
-        _log.warning("query %d needs more memory than there is: %s", pending.number, pending.sql, extra=lines_about)
+        _log.warning("query %d ran out of memory: %s", pending.number, pending.sql, extra=lines_about)
         return BrokerResponse.of_error(
             QueryError(
                 ErrorCode.SERVER_RESOURCE_LIMIT_EXCEEDED,
@@ -45,14 +45,14 @@ def of_failure(pending: PendingQuery, error: Exception) -> BrokerResponse:
 
 
 def annotate(response: BrokerResponse, pending: PendingQuery, gathered: GatheredAnswers[Result], clock: Clock) -> None:
-    """Say what the answer is made of, and what is lacking."""
+    """Add the statistics, the errors of servers and the missing segments to a response."""
     response.exceptions = list(_told_once(gathered.problems))
     stats = response.stats
     stats.num_servers_queried = gathered.num_queried
     stats.num_servers_responded = len(gathered.responded)
     response.tables_queried = [raw_table_name(pending.routes[0].table)]
     stats.num_segments_pruned_by_broker = sum(part.num_pruned for part in pending.parts)
-    if gathered.results or not gathered.num_queried:  # where servers failed, what the others have is not known either
+    if gathered.results or not gathered.num_queried:  # where servers failed, the totals of the others are unknown too
         stats.total_docs += sum(part.docs_pruned for part in pending.parts)
     unavailable = list(gathered.missing)
     for route in (part.route for part in pending.parts):
@@ -64,7 +64,7 @@ def annotate(response: BrokerResponse, pending: PendingQuery, gathered: Gathered
 
 
 def _told_once(problems: Sequence[QueryError]) -> Iterator[tuple[int, str]]:
-    """Yield (code, message): of servers that did not answer each, of what is wrong with the query or its data one a kind."""
+    """Yield (code, message): one per unreachable server, and one per code of all other errors."""
     told: set[int] = set()
     for problem in problems:
         code = problem.code.code
@@ -81,7 +81,7 @@ def _unavailable(segments: Sequence[str]) -> tuple[int, str]:
 
 
 def add_done(response: BrokerResponse, done: QueryStats) -> None:
-    """Say in an answer without a result what was done for it."""
+    """Add the work done to the statistics of a response without a result."""
     for name in ("num_docs_scanned", "num_entries_scanned_in_filter", "num_entries_scanned_post_filter", "total_docs"):
         setattr(response.stats, name, max(getattr(response.stats, name), getattr(done, name)))
     for name in ("num_segments_queried", "num_segments_processed", "num_segments_matched"):
@@ -89,9 +89,9 @@ def add_done(response: BrokerResponse, done: QueryStats) -> None:
 
 
 def processor_ns(response: BrokerResponse, elapsed_s: float) -> int:
-    """Return what a query took of the processor at most, without asking the system, which takes longer than a clock.
+    """Return an upper bound of a query's processor time, without a system call, which takes longer than reading a clock.
 
-    It cannot be more than what passed; where others kept the processor busy meanwhile, what its parts took is less.
+    It is at most the elapsed time; when other threads kept the processor busy meanwhile, the sum of its parts is less.
     """
     elapsed_ns = int(elapsed_s * 1e9)
     if response.exceptions:
@@ -102,7 +102,7 @@ def processor_ns(response: BrokerResponse, elapsed_s: float) -> int:
 
 
 def end_span(pending: PendingQuery, response: BrokerResponse) -> None:
-    """End the span of a query, with its text: its values are data, like the rows of the answer."""
+    """End the span of a query and attach its text, whose literals are data like the rows of the answer."""
     spans.end(
         pending.span,
         "; ".join(message for _, message in response.exceptions) or None,

@@ -1,4 +1,4 @@
-"""A query on its way through the broker."""
+"""A query and its state between arrival and response."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ from gamay.query.wire.result import Received
 from gamay.relational.names import Frame
 from gamay.sql.query import Query
 
-# results of servers in other processes that are read and merged at once, without another thread
+# remote results up to this size are read and merged on the calling thread
 _LIGHT_BYTES_MAX = 1 << 18
-# of the processor: what takes longer spends most of it outside of Python
+# processor time; longer queries spend most of it outside of Python
 _TURN_NS_MAX = 10_000_000
 
 
@@ -29,17 +29,17 @@ _TURN_NS_MAX = 10_000_000
 class PendingQuery:
     """A query that has been compiled and routed, but not executed.
 
-    failure: the response when that was not possible; query, deadline and bound are set otherwise.
-    routes, parts: of a query with a table; a hybrid table has two routes, and mostly two parts. statement: of the first.
-    database, principal: of the request. depth: how many queries this one stands in, as a subquery.
-    has_row_filters: whether rows are kept from the principal.
-    turn: what decides among replicas.
-    routed: it is of a known shape; query and deadline are set, but bound is not. answered: the response of the server in
-    another process that was asked then; without it the query is compiled after all.
-    gathered: what servers in other processes answered, where they were asked from an event loop. span: of OpenTelemetry.
-    phases: what they took so far. warnings: sentences about the query's options, for the response.
-    application: what asked names itself, empty without a name.
-    frames: rows that came with the query, by the names that it has for them.
+    failure: the response if compiling or routing failed; otherwise query, deadline and bound are set.
+    routes, parts: of a query with a table; a hybrid table has two routes, and usually two parts. statement: of the first.
+    database, principal: of the request. depth: nesting depth as a subquery.
+    has_row_filters: whether row-level security hides rows from the principal.
+    turn: the choice among replicas.
+    routed: set for a query on the fast path; query and deadline are set, but bound is not. answered: the response of the
+    remote server that was asked then; without it the query is compiled after all.
+    gathered: the results of remote servers, if an event loop asked them. span: of OpenTelemetry.
+    phases: their durations so far. warnings: about the query's options, for the response.
+    application: the name that the client gave itself, or empty.
+    frames: data frames that came with the query, by name.
     """
 
     sql: str
@@ -67,7 +67,7 @@ class PendingQuery:
     frames: Mapping[str, Frame] | None = None
 
     def subquery(self, sql: str, routes: Sequence[TableRoute]) -> "PendingQuery":
-        """Return a query that is a part of this one: of the same principal, with the same deadline."""
+        """Return a query that is a part of this one, with its principal and deadline."""
         inner = PendingQuery(
             sql, self.number, self.started_s, depth=self.depth + 1, database=self.database, principal=self.principal
         )
@@ -76,33 +76,33 @@ class PendingQuery:
 
     @property
     def client_id(self) -> str | None:
-        """The client's own name for the query; of one that was compiled."""
+        """The client's own id for a compiled query."""
         return self.query.options.get("clientQueryId")
 
     @property
     def is_light(self) -> bool:
-        """Whether executing it takes about as long as handing it to another thread."""
+        """Whether executing it takes about as long as passing it to another thread."""
         if self.failure is not None or self.statement is None:
             return self.failure is not None
         return self.statement.is_light(sum([part.num_docs for part in self.parts]))
 
     @property
     def is_short(self) -> bool:
-        """Whether it takes little time, as far as is known."""
+        """Whether it is known to take little time."""
         return self.statement is not None and self.statement.is_short
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it is planned and put together in Python for the most part, and takes little time."""
+        """Whether it is short and spends most of its time in Python, planning and assembling the answer."""
         took_ns = None if self.query.relational is None else self.query.relational.cost.took_ns
         return took_ns is not None and took_ns <= _TURN_NS_MAX
 
     @property
     def is_light_to_merge(self) -> bool:
-        """Whether what servers in other processes found can be merged at once, or nothing was asked of them."""
+        """Whether the results of remote servers can be merged on the calling thread, or no server was asked."""
         if self.answered is not None:
             return True
-        if self.gathered is None or self.gathered.missing:  # servers are asked, or asked again, from another thread
+        if self.gathered is None or self.gathered.missing:  # another thread asks the servers, again if segments are missing
             return self.failure is not None
         sizes = [result.num_bytes for _, _, result in self.gathered.results if isinstance(result, Received)]
         return sum(sizes) <= _LIGHT_BYTES_MAX

@@ -1,4 +1,4 @@
-"""From a compiled query to the parts that servers are asked for: who may ask, limits, routes, binding, replicas."""
+"""Planning of a compiled query: access rights, limits, routes, binding, and the parts for each server."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ from gamay.sql.query import Query
 
 
 class QueryPlanner:
-    """Does this for all queries of a broker; may be called from any thread. gatherer: knows which servers do not answer."""
+    """Planner for all queries of a broker; thread-safe. gatherer: knows which servers are down."""
 
     def __init__(
         self, routing: RoutingTables, memory: ProcessBudget, quotas: Quotas, server_stats: ServerStats, gatherer: Gatherer,
@@ -43,7 +43,8 @@ class QueryPlanner:
         self._clock = clock
 
     def plan(self, pending: PendingQuery, query: Query, database: str | None) -> None:
-        """Choose the tables, how much and how long the query may take, and its parts, unless it asks the broker first.
+        """Choose the tables, the limits and the parts of a query; those that need the broker's own functions are bound
+        later.
 
         Raises QueryError.
         """
@@ -70,7 +71,7 @@ class QueryPlanner:
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms, budget)
         self._quotas.admit(pending.routes, pending.started_s)
         pending.query = query
-        if not query.asks_broker:  # these are completed first, in `QueryExecution.answer`, which may take its time
+        if not query.asks_broker:  # otherwise bound in `QueryExecution.answer`, which may block
             self.bind(pending)
 
     def bind(self, pending: PendingQuery) -> None:
@@ -94,7 +95,7 @@ class QueryPlanner:
             pending.parts = attested(pending.parts, turn, pending.number)
 
     def turn(self, pending: PendingQuery) -> Turn:
-        """Return what decides among replicas."""
+        """Return the choice among replicas for a query."""
         route, options, gatherer = pending.routes[0], pending.query.options, self._gatherer
         fixed = route.config.routing.use_fixed_replica
         is_fixed = self._routing.fixed_replica if fixed is None else fixed
@@ -104,13 +105,13 @@ class QueryPlanner:
         return Turn.of(pending.number, options, route.table, avoided=gatherer.down, rank=rank, fixed=is_fixed)
 
     def usable_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
-        """Return the routes of another table than that of FROM. Raises QueryError, also when the sender may not use it."""
+        """Return the routes of a table that is not that of FROM. Raises QueryError, also if the sender may not use it."""
         routes = self.routes(table, pending.database)
         check_may_use(pending.principal, routes)
         return routes
 
     def usable_schemas(self, principal: Principal, database: str | None) -> dict[str, Schema]:
-        """Return the schemas of the tables that a principal may use, by raw name; of a database, if one is named."""
+        """Return the schemas of the tables that a principal may use, by raw name; only of the given database, if any."""
         wanted = (database or "").lower()
         found: dict[str, Schema] = {}
         for name in self._routing.table_names():
@@ -122,13 +123,14 @@ class QueryPlanner:
         return found
 
     def whole_routes(self, pending: PendingQuery, table: str) -> Sequence[TableRoute]:
-        """Return the routes of a table of which the query finds any row; raises QueryError where not all are for it."""
+        """Return the routes of a table that the query may read any row of; raises QueryError if rows are hidden from the
+        sender."""
         routes = self.usable_routes(pending, table)
         check_sees_all_rows(pending.principal, routes)
         return routes
 
     def routes(self, name: str, database: str | None) -> Sequence[TableRoute]:
-        """Return the routes of a table, OFFLINE first. Raises QueryError when there is none, or it is switched off."""
+        """Return the routes of a table, OFFLINE first. Raises QueryError if it does not exist or is disabled."""
         wanted = full_table_name(name, database)
         routes = self._routing.find(wanted)
         if not routes and self._routing.is_elsewhere(wanted):
@@ -149,7 +151,7 @@ class QueryPlanner:
 
 
 def _as_tables_say(query: Query, routes: Sequence[TableRoute]) -> Query:
-    """Return what a query means by its tables' configs; halves that contradict each other change nothing."""
+    """Apply the overrides of the tables' configs to a query; contradicting halves of a hybrid table have no effect."""
     maps = [route.overrides for route in routes if route.overrides]
     if maps and all(each == maps[0] for each in maps):
         query = overridden(query, maps[0])
@@ -158,10 +160,10 @@ def _as_tables_say(query: Query, routes: Sequence[TableRoute]) -> Query:
 
 
 def attested(parts: Sequence[Part], turn: Turn, number: int) -> Sequence[Part]:
-    """Return the parts of a query, one of them with one segment where pruning has left none at all.
+    """Return the parts of a query, adding one segment to one of them if pruning has left none.
 
-    Clients take an answer in which no server had a part for an incomplete one. The server that is asked finds out from the
-    segment's own minima and maxima that there is nothing to read. number: of the query; spreads such queries over segments.
+    Clients treat an answer without any responding server as incomplete. The server finds from the segment's minima and
+    maxima that nothing matches. number: of the query; spreads such queries over the segments.
     """
     if any(part.asked for part in parts):
         return parts
@@ -173,7 +175,7 @@ def attested(parts: Sequence[Part], turn: Turn, number: int) -> Sequence[Part]:
 
 
 def part_of(route: TableRoute, bound: BoundQuery, turn: Turn) -> Part:
-    """Divide the segments that may match among servers."""
+    """Assign the segments that may match to servers."""
     pruning = route.pruning
     kept = pruning.kept(bound) if flag(bound.query.options, "brokerPruning", True) else pruning.every
     return _part(route, bound, turn, kept)
@@ -187,7 +189,7 @@ def _part(route: TableRoute, bound: BoundQuery, turn: Turn, kept: Sequence[int])
 
 
 def restricted(pending: PendingQuery, query: Query) -> Query:
-    """Return a query about the rows that its sender may see, and note whether that makes a difference."""
+    """Add the sender's row filters to a query, and note in `pending` whether there are any."""
     filters = row_filters_of(pending.principal, pending.routes)
     if not filters:
         return query
@@ -196,7 +198,7 @@ def restricted(pending: PendingQuery, query: Query) -> Query:
 
 
 def check_may_use(principal: Principal, routes: Sequence[TableRoute]) -> None:
-    """Raise QueryError 180 for a table that a principal may not use."""
+    """Raise QueryError 180 if a principal may not use one of the tables."""
     for route in routes:
         if not principal.may_use(route.table):
             raise QueryError(ErrorCode.ACCESS_DENIED, f"{principal.name} may not use table {raw_table_name(route.table)}")

@@ -1,10 +1,10 @@
-"""One line for a query: of every query where the cluster's settings ask for it, else of those that took long.
+"""Query log, one line per query: all queries if the cluster's settings ask for it, else the slow ones.
 
     slow requestId=7 table=trips timeMs=1530 docs=40/100 entries=100/40 segments=2/1/1 pruned=0/1 servers=1/1 \
 cpuMs=1480 reduceMs=2 exceptions=0 client=- query="SELECT …"
 
-docs: scanned and in all. entries: read by the filter and after it. segments: queried, processed, matched. pruned: by the
-broker and by servers.
+docs: scanned/total. entries: read in the filter/after it. segments: queried/processed/matched. pruned: by the broker/by
+servers.
 """
 
 import json
@@ -20,7 +20,7 @@ LOGGER = "gamay.queries"
 RATE_SETTING = "pinot.broker.query.log.maxRatePerSecond"
 LENGTH_SETTING = "pinot.broker.query.log.length"
 SLOW_SETTING = "gamay.broker.query.log.slowMs"
-SLOW_QUERY_MS = 1000  # from when on queries are logged where no setting says another time
+SLOW_QUERY_MS = 1000  # default threshold of the slow log
 _SLOW_LINES_PER_S = 20.0
 _LENGTH_MAX = 10_000
 _NEVER_MS = 1 << 62
@@ -28,11 +28,11 @@ _log = logging.getLogger(LOGGER)
 
 
 class QueryLog:
-    """Writes the lines, no more a second than it may. slow_ms: from when on a query is slow; None is never."""
+    """Writes the log lines, rate-limited. slow_ms: threshold of slow queries; None logs none."""
 
     def __init__(self, slow_ms: int | None) -> None:
         self._default_slow_ms = _NEVER_MS if slow_ms is None else slow_ms
-        # read for each query, so that those that are not logged cost one comparison
+        # read for each query, so that queries that are not logged cost one comparison
         self.from_ms = self._default_slow_ms
         self._slow_ms = self._default_slow_ms
         self._length = _LENGTH_MAX
@@ -41,7 +41,7 @@ class QueryLog:
         self._dropped = 0
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Take over the cluster's settings."""
+        """Apply the cluster's settings."""
         rate = rate_of(settings.get(RATE_SETTING))
         self._every = None if rate is None else TokenBucket(rate, 0.0)
         _log.setLevel(logging.NOTSET if rate is None else logging.INFO)
@@ -50,7 +50,7 @@ class QueryLog:
         self.from_ms = 0 if self._every is not None else self._slow_ms
 
     def write(self, sql: str, table: str | None, response: BrokerResponse, now_s: float) -> None:
-        """Write the line of a query, if it is one of those that are logged and there were not too many lines."""
+        """Write the line of a query, if it is to be logged and the rate allows."""
         is_slow = response.time_used_ms >= self._slow_ms
         bucket = self._slow if is_slow else self._every
         if bucket is None:
@@ -65,7 +65,7 @@ class QueryLog:
 
 
 def line(sql: str, table: str | None, response: BrokerResponse, length: int = _LENGTH_MAX) -> str:
-    """Return what the log says of a query; longer texts are cut."""
+    """Format the log line of a query; long texts are truncated."""
     stats = response.stats
     cpu_ns = stats.offline_thread_cpu_time_ns + stats.realtime_thread_cpu_time_ns
     fields: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The last queries, whatever they took; the log (`gamay.broker.answer.query_log`) has the slow ones, and for longer."""
+"""The most recent queries, fast or slow; the log (`gamay.broker.answer.query_log`) keeps the slow ones for longer."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from gamay.query.stats import QueryStats
 KEPT_MAX = 500
 TEXT_MAX = 2000
 CONSOLE = "gamay-console"
-"""What the web console names itself, by the option `applicationName`, where its pages ask queries of their own."""
+"""The option `applicationName` of the queries that the web console's own pages send."""
 
 
-class RecentQuery(NamedTuple):  # which takes a fraction of the time to make that a dataclass takes
-    """A query that has ended. ended_ms: since 1970. user: name of its principal. tables: typed or raw names.
+class RecentQuery(NamedTuple):  # much cheaper to create than a dataclass
+    """A finished query. ended_ms: since 1970. user: name of its principal. tables: typed or raw names.
 
-    application: what asked names itself, by the option `applicationName`; empty without one.
+    application: the option `applicationName`, or empty.
     """
 
     request_id: str
@@ -33,7 +33,7 @@ class RecentQuery(NamedTuple):  # which takes a fraction of the time to make tha
     application: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return what REST tells of it, by the names of a query's response."""
+        """Return its REST representation, with the field names of a query's response."""
         stats = self.stats
         return {
             "requestId": self.request_id,
@@ -56,9 +56,9 @@ class RecentQuery(NamedTuple):  # which takes a fraction of the time to make tha
 
 
 class RecentQueries:
-    """The last queries of a broker, at most `KEPT_MAX`; methods may be called from any thread.
+    """The most recent queries of a broker, at most `KEPT_MAX`; thread-safe.
 
-    Those of the console's pages are kept apart, as many again: a list of tables asks one for each.
+    The queries of the console's pages are kept apart, up to as many: a list of tables alone sends one per table.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class RecentQueries:
         now_ms: int,
         application: str = "",
     ) -> None:
-        """Keep a query that has ended; its texts are cut after `TEXT_MAX` characters, and its rows are not kept."""
+        """Record a finished query without its rows; its text is truncated to `TEXT_MAX` characters."""
         kept = self._of_console if application == CONSOLE else self._kept
         kept.append(
             RecentQuery(
@@ -92,9 +92,9 @@ class RecentQueries:
         )
 
     def told(self, principal: Principal = ANYONE, table: str | None = None) -> list[dict[str, Any]]:
-        """Return the queries that a principal may know of, the latest first: its own, or all if it sees all tables.
+        """Return the queries that a principal may see, latest first: its own, or all if it sees all tables.
 
-        table: raw or typed name; only queries that name it.
+        table: raw or typed name, to return only queries that use it.
         """
         wanted = None if table is None else raw_table_name(table)
         kept = [*reversed(self._kept.copy()), *reversed(self._of_console.copy())]

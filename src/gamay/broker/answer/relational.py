@@ -1,4 +1,4 @@
-"""Queries of several tables or SELECTs at a broker: their leaves are queries of one table like any other."""
+"""Relational queries (several tables or SELECTs) at a broker: their leaves are ordinary queries of one table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,17 +32,17 @@ from gamay.sql.answers import asks_broker
 from gamay.sql.options.option_values import flag, number
 from gamay.sql.query import Query
 
-# of a statement whose leaf queries are known by their shapes, and what these weigh beside
+# limits of caching leaf queries by shape: length of the statement, and their least weight in the cache
 _SHAPED_TEXT_MAX = 1 << 14
 _WEIGHT_LEAST = 1000
 _NOT_FOR_LEAVES = frozenset({"dropResults", "clientQueryId"})
 
 
 class RelationalExecution:
-    """Executor of such queries; may be called from any thread, which it keeps until the answer is there.
+    """Executor of relational queries; thread-safe. Blocks the calling thread until the answer is complete.
 
-    leaf: answers a query of one table that stands in another. answers: returns what answers the calls of a query that
-    only the broker can.
+    leaf: answers the query of a leaf. answers: returns the function that evaluates the calls of a query that only the broker
+    can answer.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RelationalExecution:
         self._plans = PlanCache()
 
     def answer(self, pending: PendingQuery) -> BrokerResponse:
-        """Answer a query. Raises QueryError."""
+        """Answer a relational query. Raises QueryError."""
         query = pending.query
         assert query.relational is not None
         tables = _Tables(self._planner, pending, self._answers(pending))
@@ -110,7 +110,7 @@ class RelationalExecution:
         return budget.limit if budget is not None else 1 << 30
 
     def _ask(self, outer: PendingQuery, leaf: Query, response: BrokerResponse) -> tuple[ResultTable, QueryStats]:
-        """Return the rows of a leaf and what they took, and add to the response what was done for them."""
+        """Return the rows and statistics of a leaf, and add its statistics and errors to the response."""
         inner = outer.subquery(outer.sql, self._planner.usable_routes(outer, leaf.table or ""))
         options = {name: value for name, value in outer.query.options.items() if name not in _NOT_FOR_LEAVES}
         query = replace(leaf, options={**options, **leaf.options}, asks_broker=_asks_broker(leaf))
@@ -123,7 +123,7 @@ class RelationalExecution:
         response.stats.add(found.stats)
         response.exceptions += found.exceptions
         if found.table is None:
-            code, message = found.exceptions[0] if found.exceptions else (ErrorCode.INTERNAL.code, "no rows came back")
+            code, message = found.exceptions[0] if found.exceptions else (ErrorCode.INTERNAL.code, "no rows were returned")
             raise QueryError(error_code(code), message.partition(": ")[2])
         return found.table, found.stats
 
@@ -134,7 +134,7 @@ def _plan_table(sql: str, plan: str) -> ResultTable:
 
 
 class _Tables:
-    """Catalog of the tables that the sender of a query may use; notes the routes of those that are asked for."""
+    """Catalog of the tables that the sender of a query may use; records the routes of those that it looks up."""
 
     def __init__(self, planner: QueryPlanner, pending: PendingQuery, answer: Callable[[Call], Expression]) -> None:
         self._planner = planner
@@ -150,7 +150,7 @@ class _Tables:
         return (self._pending.frames or {}).get(name)
 
     def size(self, table: str) -> int:
-        """Return how many rows the records of a table's segments say that there are."""
+        """Return the number of rows of a table, from its segments' metadata."""
         routes = self._planner.usable_routes(self._pending, table)
         return sum(route.pruning.total_docs for route in routes)
 

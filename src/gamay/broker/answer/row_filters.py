@@ -1,7 +1,7 @@
-"""Row-level security: conditions that the broker adds to the queries of principals who may not see all rows of a table.
+"""Row-level security: conditions that the broker adds to the queries of principals who may read only some rows of a table.
 
-They are ANDed to WHERE of each query of the table before it is bound, also of subqueries, so everything behind that (plans,
-indexes, servers) knows only one query, that with the condition written out.
+They are ANDed to WHERE of each query of the table, subqueries included, before it is bound, so that plans, indexes and
+servers see an ordinary query with the condition written out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,14 +20,14 @@ _AROUND = "SELECT * FROM t WHERE "
 
 
 def check_row_filters(principals: Iterable[Principal]) -> None:
-    """Raise InvalidConfigError for a row filter that is no condition of WHERE."""
+    """Raise InvalidConfigError for a row filter that is not a condition of WHERE."""
     for principal in principals:
         for table, filters in principal.row_filters.items():
             if not filters:
-                raise InvalidConfigError(f"principals.{principal.name}.{table}.rls is empty: it needs a condition of WHERE")
+                raise InvalidConfigError(f"principals.{principal.name}.{table}.rls is empty: it must be a WHERE condition")
             for text in filters:
-                what = f"principals.{principal.name}.{table}.rls: '{text}' is no condition of WHERE"
-                hint = "filters are separated by commas, so that none may stand in one"
+                what = f"principals.{principal.name}.{table}.rls: '{text}' is not a condition of WHERE"
+                hint = "filters are separated by commas, so a filter cannot contain one"
                 try:
                     found = _with_filter(text)
                 except GamayError as error:
@@ -37,7 +37,7 @@ def check_row_filters(principals: Iterable[Principal]) -> None:
 
 
 def row_filters_of(principal: Principal, routes: Sequence[TableRoute]) -> tuple[str, ...]:
-    """Return the texts of the conditions of which each must hold for a row of a table to be seen; mostly none."""
+    """Return the conditions that a row of a table must meet to be visible; usually none."""
     if not principal.row_filters or not routes:
         return ()
     return principal.row_filters.get(raw_table_name(routes[0].table), ())
@@ -46,7 +46,7 @@ def row_filters_of(principal: Principal, routes: Sequence[TableRoute]) -> tuple[
 def with_row_filters(query: Query, filters: Sequence[str]) -> Query:
     """Return a query with conditions ANDed to its WHERE.
 
-    They are compiled each time, as the texts of queries are, for `ago('P1D')` is not what it was when the broker started.
+    They are compiled for each query, since `ago('P1D')` changes with time.
     """
     added = [_with_filter(text) for text in filters]
     wheres = [each.where for each in (query, *added) if each.where is not None]
@@ -55,22 +55,22 @@ def with_row_filters(query: Query, filters: Sequence[str]) -> Query:
         query,
         where=wheres[0] if len(wheres) == 1 else Call("and", tuple(wheres)),
         asks_broker=asks_broker,
-        # queries of one template are alike only where the same is added to them, and no answer changes what that is
+        # queries of one template have one shape only with the same filters, and while no evaluated function is part of them
         shape=None if query.shape is None or asks_broker else query.shape.plus(*filters),
     )
 
 
 def check_sees_all_rows(principal: Principal, routes: Sequence[TableRoute]) -> None:
-    """Raise QueryError 180 where only some rows of a table are for a principal, and the query would find others."""
+    """Raise QueryError 180 if rows of a table are hidden from a principal whose query could find them."""
     if row_filters_of(principal, routes):
         table = raw_table_name(routes[0].table)
-        message = f"{principal.name} may not look values up in table {table}, for a part of its rows is kept away"
+        message = f"{principal.name} may not look up values in table {table}: row-level security hides some of its rows"
         raise QueryError(ErrorCode.ACCESS_DENIED, message)
 
 
 def without_values(exceptions: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return errors without the values that an expression failed at: they may be those of rows that are kept away."""
-    hidden = "An expression fails at a row; at which value is not told to who may not see all rows"
+    """Return errors without the values that an expression failed at, which may belong to hidden rows."""
+    hidden = "An expression fails for a value of a row; the value is withheld, since row-level security hides some rows"
     error = QueryError(ErrorCode.QUERY_EXECUTION, hidden)
     return [(code, error.client_message() if code == error.code.code else text) for code, text in exceptions]
 
@@ -80,7 +80,7 @@ def _with_filter(text: str) -> Query:
 
 
 def _is_plain(query: Query) -> bool:
-    """Whether nothing but a condition was written behind WHERE."""
+    """Whether a query has a condition in WHERE and no other clause."""
     rest = (query.group_by, query.having, query.order_by, query.options, query.gapfill, query.grouping_sets, query.offset)
     is_select = [item.expression for item in query.select] == [Star()] and not query.distinct and not query.explain
     has_aggregate = query.where is not None and any(

@@ -47,19 +47,19 @@ from gamay.sql.query import Query
 from gamay.sql.text.reading_time import LONG_TEXT, reading
 
 ToBytes: TypeAlias = Callable[[BrokerResponse], bytes]
-"""Encodes a response; it asks the guard of its thread as it goes."""
+"""Encodes a response; calls the guard of its thread at intervals."""
 
 Parse: TypeAlias = Callable[[str, Mapping[str, str], RowLimits], Query]
-"""Compiles the text of a query with the options of its request and the limits of its LIMIT; raises QueryError."""
+"""Compiles the text of a query with the options of its request and the row limits; raises QueryError."""
 
 _REQUEST_IDS = 1_000_000_000
 
 
 class QueryRunner:
-    """Answers queries; its methods may be called from any thread.
+    """Answers queries; thread-safe.
 
-    connections: by instance id of the server. request_base: makes request ids unique among brokers.
-    memory: what queries may hold together, and one of them. slow_ms: from when on a query is logged; None is never.
+    connections: by instance id of the server. request_base: makes request ids unique among brokers. memory: budgets of all
+    queries and of one. slow_ms: threshold of the query log; None disables it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class QueryRunner:
     ) -> None:
         self.broker_id = broker_id
         self.looks_ahead = False
-        """Whether queries without LIMIT get one row more than they are given, so that `has_more` can be told."""
+        """Whether queries without LIMIT read one extra row, to determine `has_more`."""
         self.routing = routing
         self.running = RunningQueries()
         self.recent = RecentQueries()
@@ -108,7 +108,7 @@ class QueryRunner:
 
     @property
     def is_remote(self) -> bool:
-        """Whether servers are in other processes; `fetch` asks them without keeping a thread."""
+        """Whether servers are in other processes; `fetch` asks them without blocking a thread."""
         return self._gatherer.remote is not None
 
     def now_ms(self) -> int:
@@ -116,17 +116,17 @@ class QueryRunner:
         return self._clock.now_ms()
 
     def measure(self) -> Iterator[Measured]:
-        """Yield what is counted of queries, and how much of the quotas is used."""
+        """Yield the metrics of queries and the utilization of quotas."""
         self.counters.keep({route.table for route in self.routing.routes()})
         yield from self.counters.measure()
         yield from self.quotas.measure(self._clock.monotonic_s())
 
     def usable_schemas(self, principal: Principal, database: str | None = None) -> dict[str, Schema]:
-        """Return the schemas of the tables that a principal may use, by raw name; of a database, if one is named."""
+        """Return the schemas of the tables that a principal may use, by raw name; only of the given database, if any."""
         return self._planner.usable_schemas(principal, database)
 
     def close(self) -> None:
-        """End the threads and connections by which servers are asked."""
+        """Stop the threads and close the connections to servers."""
         self._gatherer.close()
         self._engine.close()
 
@@ -137,21 +137,21 @@ class QueryRunner:
         database: str | None = None,
         parse: Parse = parse_query,
     ) -> BrokerResponse:
-        """Answer a query; whatever goes wrong is told in the response's exceptions, never raised."""
+        """Answer a query; errors are reported in the response's exceptions, never raised."""
         is_plain = database is None and parse is parse_query and (not options or options == NULLS_ON)
         if is_plain and (response := self.fast_answer(sql, null_handling=bool(options))) is not None:
             return response
         return self.finish(self.begin(sql, options or {}, database, parse))
 
     def run_with_frames(self, sql: str, options: Mapping[str, str], frames: Mapping[str, Frame]) -> BrokerResponse:
-        """Answer a query that names rows which are handed over with it; as `run`."""
+        """Answer a query that refers to data frames passed with it; like `run`."""
         pending = self.begin(sql, {**options, MULTI_STAGE: "true"}, frames=frames)
         return self.finish(pending)
 
     def fast_answer(self, sql: str, principal: Principal = ANYONE, *, null_handling: bool = False) -> BrokerResponse | None:
-        """Answer a small query of a known shape; None when it is none. Never raises.
+        """Answer a query on the fast path; None if it does not qualify. Never raises.
 
-        null_handling: whether it came with that option; no other one may have come.
+        null_handling: whether the request has that option, the only one allowed.
         """
         found = None if self.is_remote else self._fast_path.answer(sql, principal, null_handling)
         if found is None:
@@ -165,14 +165,15 @@ class QueryRunner:
         return response
 
     def refused(self, error: QueryError) -> BrokerResponse:
-        """Return the answer to a request whose query is not even looked at: its options make no sense, or all is full."""
+        """Return the response to a request that is rejected unread: for invalid options, or because the broker is at
+        capacity."""
         response = BrokerResponse.of_error(error)
         self.number(response)
         self.counters.count(None, response, 0.0)
         return response
 
     def number(self, response: BrokerResponse) -> None:
-        """Give the answer to a request that is no query an id, as those of queries have."""
+        """Assign a request id to the response to a request without a query."""
         response.request_id, response.broker_id = str(next(self._request_ids)), self.broker_id
 
     def begin(
@@ -184,7 +185,7 @@ class QueryRunner:
         principal: Principal = ANYONE,
         frames: Mapping[str, Frame] | None = None,
     ) -> PendingQuery:
-        """Compile a query and choose the segments to ask, which takes no longer than the text is long; never raises."""
+        """Compile a query and choose the segments to ask, in time proportional to the text's length; never raises."""
         pending = PendingQuery(sql, next(self._request_ids), self._clock.monotonic_s(), principal=principal, frames=frames)
         pending.application = options.get(APPLICATION_NAME, "")
         if self.is_remote and not options and database is None and parse is parse_query:
@@ -196,17 +197,17 @@ class QueryRunner:
         return pending
 
     def check_length(self, sql: str) -> None:
-        """Raise QueryError for a text that is too long to be read."""
+        """Raise QueryError for a text that is too long to parse."""
         self._text_limit.check(sql)
 
     def _expect(self, pending: PendingQuery, routed: RoutedQuery) -> None:
-        """Prepare a query of a known shape for `fetch`."""
+        """Prepare a query on the fast path for `fetch`."""
         limit_ms = timeout_ms({}, routed.route.config.query.timeout_ms)
         pending.query, pending.routes = routed.statement.bound.query, (routed.route,)
         pending.deadline = CancellableDeadline(self._clock, pending.started_s + limit_ms / 1000, limit_ms)
 
     def _compile(self, pending: PendingQuery, options: Mapping[str, str], database: str | None, parse: Parse) -> None:
-        """Compile and bind a query, or say why that is not possible."""
+        """Compile and bind a query; on failure set `pending.failure`."""
         if spans.is_on():
             pending.span = spans.begin("gamay.query")
         begun_s = self._clock.monotonic_s()
@@ -234,16 +235,16 @@ class QueryRunner:
             pending.failure = of_failure(pending, error)
 
     def _compile_after_all(self, pending: PendingQuery) -> None:
-        """Go on with a query of a known shape as with any other."""
+        """Continue with a query on the fast path as with any other."""
         expected, pending.routed = pending.deadline, None
         self._compile(pending, {}, None, parse_query)
         if expected.is_cancelled and pending.failure is None:
             pending.deadline.cancel()
 
     async def fetch(self, pending: PendingQuery) -> None:
-        """Ask the servers of other processes for a query that was begun, so that `finish` only has to merge; never raises.
+        """Send a query to remote servers, so that `finish` only has to merge; never raises.
 
-        A query that asks the broker something first is left to `finish`.
+        Queries that need the broker's own functions first are left to `finish`.
         """
         if pending.routed is not None:
             await self._fetch_answer(pending, pending.routed)
@@ -260,7 +261,7 @@ class QueryRunner:
             pending.failure = of_failure(pending, error)
 
     async def _fetch_answer(self, pending: PendingQuery, routed: RoutedQuery) -> None:
-        """Have a query of a known shape answered by the server that has its segments, if that is one, else compile it."""
+        """Let the only server that has its segments answer a query on the fast path; otherwise compile it."""
         begun_s = self._clock.monotonic_s()
         try:
             turn, number = self._planner.turn(pending), str(pending.number)
@@ -278,7 +279,7 @@ class QueryRunner:
     def finish(self, pending: PendingQuery) -> BrokerResponse:
         """Answer a query that was begun; never raises."""
         if pending.routed is not None and pending.answered is None and pending.failure is None:
-            self._compile_after_all(pending)  # nobody has fetched it
+            self._compile_after_all(pending)  # `fetch` was not called
         response = pending.failure or pending.answered
         begun_s, begun_ns = self._clock.monotonic_s(), self._clock.thread_cpu_ns()
         if response is None:
@@ -309,13 +310,13 @@ class QueryRunner:
         self.counters.count(pending.routes[0].table if pending.routes else None, response, took_s, pending.phases)
         if pending.span is not None:
             end_span(pending, response)
-        # a client that did not wait for the query to end has been told already
-        was_told = pending.failure is not None and response is not pending.failure
-        if not was_told:
+        # of a client that did not wait for the end, the failure was logged already
+        was_reported = pending.failure is not None and response is not pending.failure
+        if not was_reported:
             tables = response.tables_queried or [route.table for route in pending.routes]
             now_ms = self._clock.now_ms()
             self.recent.note(pending.sql, tables, pending.principal, response, now_ms, pending.application)
-        if response.time_used_ms >= self._query_log.from_ms and not was_told:
+        if response.time_used_ms >= self._query_log.from_ms and not was_reported:
             table = pending.routes[0].table if pending.routes else None
             self._query_log.write(pending.sql, table, response, ended_s)
         return response
@@ -327,7 +328,7 @@ class QueryRunner:
             self.counters.count_hung_up(pending.routes[0].table if pending.routes else None)
 
     def render(self, pending: PendingQuery, response: BrokerResponse, to_bytes: ToBytes) -> tuple[BrokerResponse, bytes]:
-        """Return a long answer as bytes; an error in its place when it was cancelled, is late, or needs too much memory."""
+        """Encode a long answer; return an error instead if it is cancelled, late, or needs too much memory."""
         if pending.failure is not None or response.exceptions:
             return response, to_bytes(response)
         deadline = pending.deadline
@@ -349,7 +350,7 @@ class QueryRunner:
                 deadline.budget.close()
 
     def segments_of(self, sql: str, principal: Principal = ANYONE) -> dict[str, list[str]]:
-        """Return server -> segments that a query of a principal would be sent to. Raises QueryError."""
+        """Return server -> segments that a principal's query would be sent to. Raises QueryError."""
         query = parse_query(sql)
         if query.table is None:
             raise QueryError(ErrorCode.TABLE_DOES_NOT_EXIST, "The query names no table")
@@ -362,14 +363,14 @@ class QueryRunner:
         return found
 
     def optional_segments(self, sql: str) -> frozenset[str]:
-        """Return the new segments of a query's table that not all servers have yet. Raises QueryError."""
+        """Return the new segments of a query's table that some servers do not have yet. Raises QueryError."""
         return frozenset().union(*(route.optional for route in self._planner.routes(parse_query(sql).table or "", None)))
 
     @property
     def servers_down(self) -> frozenset[str]:
-        """The servers that do not answer now."""
+        """The servers that do not respond."""
         return self._gatherer.down
 
     def server_routing_stats(self) -> dict[str, dict[str, Any]] | None:
-        """Return how busy and fast each server is; None where that is not measured."""
+        """Return the load and latency of each server; None if they are not measured."""
         return self.server_stats.snapshot(self._clock.monotonic_s() * 1000) if self.server_stats.collects else None

@@ -1,4 +1,4 @@
-"""The queries that run now, so that they can be listed and cancelled."""
+"""The running queries, for listing and cancelling."""
 
 from types import TracebackType
 from typing import Any, Protocol
@@ -8,20 +8,20 @@ from gamay.query.limits.budget import Budget, used
 
 
 class Cancellable(Protocol):
-    """What ends a query."""
+    """The means of cancelling a query."""
 
     def cancel(self) -> None:
-        """Let the query end."""
+        """Cancel the query."""
         ...
 
     @property
     def budget(self) -> Budget | None:
-        """What the query holds, where that is counted."""
+        """Memory budget of the query, or None."""
         ...
 
 
 class RunningQuery(Protocol):
-    """One query under way. number: of its request; client_id: the client's own name for it; principal: who sent it."""
+    """One running query. number: of its request; client_id: the client's own id for it; principal: its sender."""
 
     @property
     def number(self) -> int: ...
@@ -40,31 +40,31 @@ class RunningQuery(Protocol):
 
 
 class RunningQueries:
-    """The queries under way. queries: by the number of their request; those that are done at once put themselves there."""
+    """The running queries, by request number. The fast path adds and removes its queries directly."""
 
     def __init__(self) -> None:
         self.queries: dict[int, RunningQuery] = {}
 
     def listed(self, query: RunningQuery) -> "_Listing":
-        """List a query while the body of `with` runs; one that is listed already stays so."""
+        """List a query while the body of `with` runs; no effect if it is listed already."""
         return _Listing(self.queries, query)
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def snapshot(self, principal: Principal = ANYONE) -> dict[str, str]:
-        """Return request id -> SQL of the queries that a principal may know of: its own, or all if it sees all tables."""
+        """Return request id -> SQL of the queries that a principal may see: its own, or all if it sees all tables."""
         return {str(query.number): query.sql for query in self._known_to(principal)}
 
     def usage(self, principal: Principal = ANYONE) -> list[dict[str, Any]]:
-        """Return for the queries that a principal may know of which memory they hold, and the processor time so far.
+        """Return the memory held and processor time used so far by the queries that a principal may see.
 
-        The time is that of the parts which are done.
+        The time is that of finished parts.
         """
         return [{"queryId": str(query.number), **used(query.deadline.budget)} for query in self._known_to(principal)]
 
     def cancel(self, query_id: str, principal: Principal = ANYONE, *, by_client_id: bool = False) -> bool:
-        """Cancel a query that a principal may know of; return whether there was one."""
+        """Cancel a query that a principal may see; return whether there was one."""
         found = False
         for query in self._known_to(principal):
             if (query.client_id if by_client_id else str(query.number)) == query_id:
@@ -78,7 +78,7 @@ class RunningQueries:
 
 
 class _Listing:
-    """A class, for a generator would take as long as a part in thirty of a small query."""
+    """Context manager; a generator would add about 3 % to a small query."""
 
     __slots__ = ("_added", "_queries", "_query")
 

@@ -1,4 +1,4 @@
-"""One query for one call: it waits for its turn, runs, and ends when its call is cancelled or its time is over."""
+"""Runs the query of a call: queues it, and cancels it when the call is cancelled or times out."""
 
 import threading
 from collections import OrderedDict
@@ -31,9 +31,9 @@ _NO_ROW = Literal(False, DataType.BOOLEAN)
 
 @dataclass(frozen=True, slots=True)
 class FlightCall:
-    """What a query's call says beside its text.
+    """The attributes of a query's call other than its text.
 
-    principal: who sent it. is_over: whether nobody waits for its answer any more. database, options: of its headers.
+    principal: the sender. is_over: whether the client has stopped waiting. database, options: from its headers.
     """
 
     principal: Principal
@@ -43,7 +43,7 @@ class FlightCall:
 
 
 class Asking:
-    """Runner of queries for calls, on whose threads it waits; they run on those of `queue`."""
+    """Runner of the queries of calls; a call's thread waits while the query runs on a thread of `queue`."""
 
     def __init__(self, runner: QueryRunner, queue: QueryQueue) -> None:
         self._runner = runner
@@ -52,19 +52,19 @@ class Asking:
         self._has_ended = threading.Condition(self._lock)
         self._num_asked = 0
         self._is_leaving = False
-        self._running: dict[str, list[PendingQuery]] = {}  # by handle: a ticket can be shown several times
+        self._running: dict[str, list[PendingQuery]] = {}  # by handle: a ticket can be redeemed several times
         self._cancelled: OrderedDict[str, None] = OrderedDict()
 
     def ask(self, sql: str, call: FlightCall, handle: str = "") -> pa.Table:
-        """Return the answer. handle: by which it may be cancelled. Raises errors of Flight."""
+        """Return the answer. handle: by which it may be cancelled. Raises Flight errors."""
         return _table(self._answer(sql, call, parse_query, handle))
 
     def describe(self, sql: str, call: FlightCall) -> pa.Schema:
-        """Return the columns of the answer without working it out. Raises errors of Flight."""
+        """Return the schema of the answer without computing it. Raises Flight errors."""
         return _table(self._answer(sql, call, _without_rows, "")).schema
 
     def cancel(self, handle: str, principal: Principal) -> bool:
-        """End a query, also one that comes later; return whether it may be ended by who asks."""
+        """Cancel a query, even one that arrives later; return whether the caller may cancel it."""
         with self._lock:
             found = list(self._running.get(handle, ()))
             if not found:
@@ -78,7 +78,7 @@ class Asking:
         return bool(may_end)
 
     def stop(self, within_s: float) -> None:
-        """Take no more queries, and let those that run end, or end them after so long."""
+        """Accept no more queries; wait for the running ones up to the timeout, then cancel them."""
         with self._lock:
             self._is_leaving = True
             self._has_ended.wait_for(lambda: not self._num_asked, within_s)
@@ -88,10 +88,10 @@ class Asking:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Count a query until it has ended. Raises QueryError when there are to be no more."""
+        """Count a query until it ends. Raises QueryError once the broker is shutting down."""
         with self._lock:
             if self._is_leaving:
-                raise QueryError(ErrorCode.BROKER_INSTANCE_MISSING, "The broker is leaving; ask another one, or again later")
+                raise QueryError(ErrorCode.BROKER_INSTANCE_MISSING, "The broker is shutting down; ask another, or try again")
             self._num_asked += 1
         try:
             yield
@@ -116,7 +116,7 @@ class Asking:
             return self._waited(finish, pending, call)
 
     def _waited(self, ending: "Future[BrokerResponse]", pending: PendingQuery, call: FlightCall) -> BrokerResponse:
-        """Return the answer when it is there. Raises QueryError for one whose turn did not come in time."""
+        """Wait for the answer. Raises QueryError if the query was not started in time."""
         is_over = False
         while True:
             try:
@@ -128,8 +128,8 @@ class Asking:
                 late = pending.routed is None and pending.deadline.remaining_ms <= 0
                 if (is_over or late) and ending.cancel():
                     code = ErrorCode.QUERY_CANCELLATION if is_over else ErrorCode.QUERY_SCHEDULING_TIMEOUT
-                    why = "was cancelled" if is_over else f"was not begun within {pending.deadline.timeout_ms:.0f} ms"
-                    raise QueryError(code, f"The query {why} while it waited for its turn") from None
+                    why = "was cancelled" if is_over else f"was not started within {pending.deadline.timeout_ms:.0f} ms"
+                    raise QueryError(code, f"The query {why} while it was queued") from None
 
     @contextmanager
     def _listed(self, handle: str, pending: PendingQuery) -> Iterator[None]:
@@ -150,21 +150,21 @@ class Asking:
 
 
 def _table(response: BrokerResponse) -> pa.Table:
-    """Return the rows of a whole answer. Raises errors of Flight for one that lacks something, or is none."""
+    """Return the rows of a complete answer. Raises Flight errors for a partial one or an error."""
     if response.exceptions:
         raise first_failure(response.exceptions)
     stats = response.stats
     if stats.num_servers_responded < stats.num_servers_queried:
-        lacking = stats.num_servers_queried - stats.num_servers_responded
-        text = f"{lacking} of {stats.num_servers_queried} servers did not answer, so that rows may be missing; ask again"
+        missing = stats.num_servers_queried - stats.num_servers_responded
+        text = f"{missing} of {stats.num_servers_queried} servers did not answer, so rows may be missing; repeat the query"
         raise flight_error(ErrorCode.SERVER_NOT_RESPONDING, f"ServerNotResponding: {text}")
     if response.table is None:
-        raise flight.FlightInternalError("InternalError: the query gave no rows and no reason")
+        raise flight.FlightInternalError("InternalError: the query returned neither rows nor an error")
     return response.table.to_arrow()
 
 
 def _without_rows(text: str, options: Mapping[str, str], limits: RowLimits) -> Query:
-    """Compile a query that gives the columns of another one, and no rows, or one where DISTINCT needs a LIMIT."""
+    """Compile a query that has the columns of another one, but no rows (one row where DISTINCT needs a LIMIT)."""
     query = parse_query(text, options, limits)
     if query.explain:
         return query

@@ -1,6 +1,6 @@
-"""What there is to query, as the tables that Flight SQL's catalogue commands answer: pure functions.
+"""Answers of Flight SQL's catalog commands as Arrow tables: pure functions.
 
-Databases are Flight's schemas; there is one catalogue, without a name.
+Databases are Flight's schemas; there is one catalog, with an empty name.
 """
 
 import re
@@ -65,7 +65,7 @@ def rows_of(schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> pa.Table:
 
 
 def like(pattern: str | None, name: str) -> bool:
-    """Whether a name matches a pattern in which `%` stands for anything and `_` for one character; None matches all.
+    """Whether a name matches a pattern with `%` for any text and `_` for one character; None matches all.
 
     >>> like("tr_p%", "trips"), like("trip", "trips"), like(None, "x")
     (True, False, True)
@@ -77,12 +77,12 @@ def like(pattern: str | None, name: str) -> bool:
 
 
 def is_here(catalog: str | None) -> bool:
-    """Whether a command is about the only catalogue: it names it, or none."""
+    """Whether a command refers to the only catalog, explicitly or by naming none."""
     return catalog in (None, CATALOG)
 
 
 def catalogs() -> pa.Table:
-    """Return the only catalogue."""
+    """Return the only catalog."""
     return rows_of(CATALOGS, [(CATALOG,)])
 
 
@@ -121,23 +121,23 @@ def bare_name(full: str) -> str:
 
 
 def table_schema(name: str, schema: Schema) -> pa.Schema:
-    """Return the columns that `SELECT *` gives, in its order, with what Flight SQL tells of each."""
+    """Return the columns of `SELECT *`, in its order, with Flight SQL's metadata of each."""
     return pa.schema([_column(name, schema.field(column)) for column in shown_columns(schema)])
 
 
 def _column(table: str, spec: FieldSpec) -> pa.Field:
-    told = {
+    metadata = {
         "ARROW:FLIGHT:SQL:TABLE_NAME": table,
         "ARROW:FLIGHT:SQL:TYPE_NAME": wire_type(spec.data_type, not spec.single_value),
         "ARROW:FLIGHT:SQL:IS_AUTO_INCREMENT": "0",
         "ARROW:FLIGHT:SQL:IS_READ_ONLY": "1",
         "ARROW:FLIGHT:SQL:IS_SEARCHABLE": "1",
     }
-    return pa.field(spec.name, arrow_type(spec.data_type, spec.single_value), metadata=told)
+    return pa.field(spec.name, arrow_type(spec.data_type, spec.single_value), metadata=metadata)
 
 
 def primary_keys(schemas: Mapping[str, Schema], catalog: str | None, database: str | None, table: str) -> pa.Table:
-    """Return the columns of a table's primary key; none for tables without, and for those that there are not."""
+    """Return the columns of a table's primary key; empty for a table without one or an unknown table."""
     rows = [
         (CATALOG, database_of(full), bare_name(full), column, None, number)
         for full, schema in sorted(schemas.items())

@@ -1,4 +1,4 @@
-"""Gamay's errors as those of Flight: the status says what to do, the message is the one that HTTP clients get."""
+"""Translates Gamay's errors into those of Flight: the status says what to do, the message is the one of HTTP."""
 
 import logging
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ _NOT_FOUND = frozenset({ErrorCode.TABLE_DOES_NOT_EXIST, ErrorCode.TABLE_IS_DISAB
 
 
 class _Untraced(Exception):  # noqa: N818 - not raised itself
-    """An error that Arrow sends to the client without the lines of code that it went through.
+    """An error that Arrow sends to the client without a traceback.
 
-    Arrow has statuses for errors of the caller only as Python's own exceptions, and adds to those how `traceback` formats
-    them; where that cannot be done, the name of the class alone.
+    Arrow maps errors of the caller only from Python's own exceptions, and appends what `traceback` formats of them; where
+    formatting fails, only the name of the class.
     """
 
     @property
@@ -32,7 +32,7 @@ class _Untraced(Exception):  # noqa: N818 - not raised itself
 
     @__suppress_context__.setter
     def __suppress_context__(self, value: bool) -> None:
-        """Take what `raise … from None` sets, to no effect."""
+        """Accept and ignore the assignment of `raise … from None`."""
 
 
 class InvalidRequest(_Untraced, ValueError):  # noqa: N818 - clients see the name: Flight's status INVALID_ARGUMENT
@@ -40,22 +40,22 @@ class InvalidRequest(_Untraced, ValueError):  # noqa: N818 - clients see the nam
 
 
 class NotFound(_Untraced, KeyError):  # noqa: N818 - as above: NOT_FOUND
-    """A thing that is not there."""
+    """Something that does not exist."""
 
     def __str__(self) -> str:
-        return str(self.args[0])  # without the quotes that a KeyError has
+        return str(self.args[0])  # without the quotes of a KeyError
 
 
-class Refused(_Untraced, Exception):  # noqa: N818 - as above, but of no status that says more than UNKNOWN
-    """Any other failure of GetSchema, where Arrow takes no error of Flight."""
+class Refused(_Untraced, Exception):  # noqa: N818 - as above, without a status more specific than UNKNOWN
+    """Any other failure of GetSchema, where Arrow accepts no Flight error."""
 
 
 class NotOffered(_Untraced, pa.ArrowNotImplementedError):  # type: ignore[misc]
-    """Something that Flight SQL has and Gamay does not: UNIMPLEMENTED."""
+    """A feature of Flight SQL that Gamay does not support: UNIMPLEMENTED."""
 
 
 def flight_error(code: ErrorCode, message: str) -> Exception:
-    """Return the error of Flight for a query that failed."""
+    """Return the Flight error for a failed query."""
     found: Exception = _kind_of(code)(message)
     return found
 
@@ -77,7 +77,7 @@ def _kind_of(code: ErrorCode) -> Any:
 
 
 def first_failure(exceptions: list[tuple[int, str]]) -> Exception:
-    """Return the error of Flight for the exceptions of a response: the first, and how many there are."""
+    """Return the Flight error for the exceptions of a response: the first, with the number of the others."""
     number, message = exceptions[0]
     more = f" ({len(exceptions) - 1} more errors)" if len(exceptions) > 1 else ""
     return flight_error(error_code(number), f"{message}{more}")
@@ -85,7 +85,8 @@ def first_failure(exceptions: list[tuple[int, str]]) -> Exception:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turn Gamay's errors, which the body of `with` raises, into Flight's; a defect is logged, and its text told."""
+    """Translate Gamay's errors raised in the body of `with` into Flight's; log other exceptions and report them as
+    defects."""
     try:
         yield
     except (flight.FlightError, InvalidRequest, NotFound, NotOffered):

@@ -1,4 +1,5 @@
-"""Who sends a call: `Authorization` headers as over HTTP, or a log-in (Flight's handshake) that gives a bearer token."""
+"""Authentication of calls: `Authorization` headers as over HTTP, or a log-in (Flight's handshake) that returns a bearer
+token."""
 
 import secrets
 import threading
@@ -21,16 +22,16 @@ _BEARER = "Bearer "
 _TOKENS_MAX = 10_000
 _TOKEN_UNUSED_S = 12 * 3600.0
 UNTOLD = "Flight SQL"
-"""In place of an address: those who log in without one are one to `FailedLogins`."""
+"""Placeholder for an unknown address: `FailedLogins` counts all such senders as one."""
 _PATH = "Flight SQL"
 _SEEN_HERE = (flight.FlightMethod.HANDSHAKE, flight.FlightMethod.GET_SCHEMA)
 
 
 class Senders:
-    """Verifier of senders, and keeper of the tokens that log-ins are given.
+    """Authenticator of senders, and store of the tokens issued at log-in.
 
-    A token stands for the name and password it was given for, which are verified with each call, so that a user who
-    is removed is out. It is forgotten when nobody has used it for twelve hours.
+    A token stands for the name and password it was issued for, which are verified with each call, so that a removed user
+    loses access. It expires after twelve hours without use.
     """
 
     def __init__(self, logins: Logins, clock: Clock) -> None:
@@ -40,13 +41,13 @@ class Senders:
         self._tokens: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def known(self, authorization: str | None) -> Principal | None:
-        """Return who sends this header, None where a password has to be verified first. Raises as `sender`."""
+        """Return the sender of this header, None if a password has to be verified first. Raises like `sender`."""
         access, given = self._logins.access, self._behind(authorization)
         is_known = access.is_open or given is None or access.verified(given) is not None
         return self.sender(given, UNTOLD) if is_known else None
 
     def sender(self, authorization: str | None, address: str) -> Principal:
-        """Return who sent a call with this header, from an address.
+        """Authenticate a call by this header, from an address.
 
         Raises UnauthorizedError, ForbiddenError, TooManyLoginsError.
         """
@@ -57,7 +58,7 @@ class Senders:
         return found
 
     def token(self, authorization: str) -> str:
-        """Return a token that stands for a header."""
+        """Issue a token that stands for a header."""
         made, now_s = secrets.token_urlsafe(32), self._clock.monotonic_s()
         with self._lock:
             self._tokens[made] = (_padded(authorization), now_s)
@@ -66,7 +67,7 @@ class Senders:
         return made
 
     def _behind(self, authorization: str | None) -> str | None:
-        """Return the header that a token stands for, or a header as it is."""
+        """Resolve a token to the header it stands for; return other headers as they are."""
         if authorization is None or not authorization.startswith(_BEARER):
             return authorization if authorization is None else _padded(authorization)
         with self._lock:
@@ -79,23 +80,23 @@ class Senders:
 
 
 def _padded(authorization: str) -> str:
-    """Return a header with the padding of Base64, which Arrow's client for Go, and so ADBC, leaves out."""
+    """Restore the padding of Base64, which Arrow's Go client, and so ADBC, omits."""
     kind, _, given = authorization.partition(" ")
     return f"{kind} {given}{'=' * (-len(given) % 4)}" if kind == "Basic" else authorization
 
 
 class LoginFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Maker of what stands in front of each call: it lets in whom `senders` knows.
+    """Factory of the middleware of each call; it admits the senders that `senders` knows.
 
-    Arrow shows no address here, so that passwords which were not verified before are left to `entered`: but for those of
-    handshakes, of which it shows none at all, and of GetSchema, where it sends what `entered` raises as an unknown error.
+    Arrow exposes no address here, so passwords that were not verified before are left to `entered`, except in handshakes,
+    whose headers no later hook sees, and in GetSchema, where Arrow sends errors of `entered` as unknown ones.
     """
 
     def __init__(self, senders: Senders) -> None:
         self._senders = senders
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str]]) -> "Login":
-        """Return what is known of the sender of a call. Raises FlightUnauthenticatedError, FlightUnauthorizedError."""
+        """Return the login of a call. Raises FlightUnauthenticatedError, FlightUnauthorizedError."""
         known = {name.lower(): values[-1] for name, values in headers.items() if values and isinstance(values[-1], str)}
         given = known.get(_HEADER)
         token = None
@@ -107,9 +108,9 @@ class LoginFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class Login(flight.ServerMiddleware):  # type: ignore[misc]
-    """What is known of the sender of one call. headers: by lower-case name. token: that the answer gives to the sender.
+    """The sender of one call. headers: by lower-case name. token: returned to the sender with the answer.
 
-    principal: None for who is still to be verified.
+    principal: None until verified.
     """
 
     def __init__(self, senders: Senders, principal: Principal | None, headers: Mapping[str, str], token: str | None) -> None:
@@ -120,13 +121,13 @@ class Login(flight.ServerMiddleware):  # type: ignore[misc]
 
     @property
     def principal(self) -> Principal:
-        """Who sends the call."""
+        """The sender of the call."""
         if self._principal is None:
             raise UnauthorizedError("HTTP 401 Unauthorized: the sender of this call was not verified")
         return self._principal
 
     def verify(self, address: str) -> None:
-        """Find out who sends the call. Raises as `Senders.sender`."""
+        """Authenticate the sender of the call. Raises like `Senders.sender`."""
         if self._principal is None:
             self._principal = self._senders.sender(self.headers.get(_HEADER), address)
 
@@ -137,7 +138,7 @@ class Login(flight.ServerMiddleware):  # type: ignore[misc]
 
 @contextmanager
 def entered(context: Any) -> Iterator[Login]:
-    """Let in the sender of a call; errors that the body of `with` raises are told as those of Flight."""
+    """Authenticate the sender of a call; translate errors of the body of `with` into Flight's."""
     with told():
         login: Login = context.get_middleware(LOGIN)
         login.verify(address_of_peer(context.peer(), UNTOLD))
@@ -145,11 +146,11 @@ def entered(context: Any) -> Iterator[Login]:
 
 
 class Handshake(flight.ServerAuthHandler):  # type: ignore[misc]
-    """Flight's own handshake, in which nothing is said: names and passwords are in headers, which `Login` has seen."""
+    """Flight's own handshake, which exchanges nothing: names and passwords are in headers, which `Login` has seen."""
 
     def authenticate(self, outgoing: Any, incoming: Any) -> None:
-        """Take part."""
+        """Complete the handshake."""
 
     def is_valid(self, token: bytes) -> bytes:
-        """Return nothing: `Login` says who it is."""
+        """Return nothing: `Login` holds the principal."""
         return b""

@@ -1,7 +1,7 @@
-"""The messages of Flight SQL that clients send and get, as classes of Protobuf.
+"""The messages of Flight SQL, as Protobuf classes.
 
-They are described here by name, number and type, as the protocol (Arrow's `FlightSql.proto` and `Flight.proto`) has them;
-fields that Gamay never reads, such as those of transactions, are left out, and Protobuf passes over them.
+They are declared here by name, number and type, as in the protocol (Arrow's `FlightSql.proto` and `Flight.proto`). Fields
+that Gamay never reads, such as those of transactions, are left out, and Protobuf skips them.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ except ImportError as error:  # pragma: no cover - depends on what is installed
 SQL_PACKAGE = "arrow.flight.protocol.sql"
 _URL = "type.googleapis.com/"
 
-# message -> fields in a line each: number, name, type; `?` after the type: whether it was set is known; `*`: repeated
+# message -> fields, each as number, name, type; `?` after the type: optional with presence; `*`: repeated
 _MESSAGES: dict[str, str] = {
     "CommandGetSqlInfo": "1 info uint32*",
     "CommandGetXdbcTypeInfo": "1 data_type int32?",
@@ -52,7 +52,7 @@ _MESSAGES: dict[str, str] = {
 }
 
 _FLIGHT_PACKAGE = "arrow.flight.protocol"
-# `info` is a FlightInfo, which Arrow reads
+# `info` is a serialized FlightInfo, parsed by Arrow
 _FLIGHT_MESSAGES = {"CancelFlightInfoRequest": "1 info bytes", "CancelFlightInfoResult": "1 status int32"}
 
 
@@ -72,7 +72,8 @@ def _file(package: str, messages: dict[str, str]) -> Any:
     return file
 
 
-_pool = descriptor_pool.DescriptorPool()  # of its own: a client in this process may have the whole protocol in the usual one
+# separate: a client in this process may have registered the whole protocol in the default pool
+_pool = descriptor_pool.DescriptorPool()
 _pool.Add(_file(SQL_PACKAGE, _MESSAGES))
 _pool.Add(_file(_FLIGHT_PACKAGE, _FLIGHT_MESSAGES))
 
@@ -87,48 +88,48 @@ _CLASSES = {name: _class(f"{SQL_PACKAGE}.{name}") for name in _MESSAGES} | {
 
 
 def new(name: str, **fields: Any) -> Any:
-    """Return a message of Flight SQL."""
+    """Create a message of Flight SQL."""
     return _CLASSES[name](**fields)
 
 
 def read(name: str, data: bytes) -> Any:
-    """Return a message that comes bare. Raises InvalidConfigError."""
+    """Parse a message that is not wrapped. Raises InvalidConfigError."""
     found = _CLASSES[name]()
     try:
         found.ParseFromString(data)
     except message.DecodeError as error:
-        raise InvalidConfigError(f"a message of the kind {name} cannot be read: {error}") from error
+        raise InvalidConfigError(f"a message of kind {name} cannot be parsed: {error}") from error
     return found
 
 
 def wrapped(found: Any) -> bytes:
-    """Return a message as clients expect it, in Protobuf's `Any`."""
+    """Serialize a message wrapped in Protobuf's `Any`, as clients expect it."""
     name = found.DESCRIPTOR.full_name
     data: bytes = AnyMessage(type_url=f"{_URL}{name}", value=found.SerializeToString()).SerializeToString()
     return data
 
 
 def unwrapped(data: bytes) -> tuple[str, Any]:
-    """Return (kind, message) of what comes in Protobuf's `Any`; the kind is the name without its package.
+    """Return (kind, message) of data in Protobuf's `Any`; the kind is the message's name without its package.
 
-    Raises InvalidConfigError for what is no message of Flight SQL, or none that Gamay knows.
+    Raises InvalidConfigError for data that is not a message of Flight SQL, or an unknown one.
     """
     found = AnyMessage()
     try:
         found.ParseFromString(data)
     except message.DecodeError as error:
         raise InvalidConfigError(
-            "this is no command of Flight SQL; ask with a Flight SQL client, such as adbc-driver-flightsql"
+            "this is not a command of Flight SQL; use a Flight SQL client, such as adbc-driver-flightsql"
         ) from error
     package, _, name = found.type_url.removeprefix(_URL).rpartition(".")
     if package != SQL_PACKAGE or name not in _CLASSES:
-        raise InvalidConfigError(f"this is no command that Gamay's Flight SQL knows: '{found.type_url}'")
+        raise InvalidConfigError(f"Gamay's Flight SQL does not know this command: '{found.type_url}'")
     return name, read(name, found.value)
 
 
 def unwrapped_as(kind: str, data: bytes) -> Any:
-    """Return the message of a kind that comes in Protobuf's `Any`. Raises InvalidConfigError for another one."""
+    """Return the message of the given kind from Protobuf's `Any`. Raises InvalidConfigError for another kind."""
     name, found = unwrapped(data)
     if name != kind:
-        raise InvalidConfigError(f"the body of this action is a message of the kind {kind}, not {name}")
+        raise InvalidConfigError(f"the body of this action must be a message of kind {kind}, not {name}")
     return found

@@ -1,4 +1,4 @@
-"""The port on which a broker speaks Flight SQL, and what is encrypted there."""
+"""The port on which a broker serves Flight SQL, and its TLS settings."""
 
 import importlib.util
 import socket
@@ -21,12 +21,12 @@ _LAST_PORT = 65_535
 
 
 def is_installed() -> bool:
-    """Whether what Flight SQL needs beside Gamay is there."""
+    """Whether Protobuf, which Flight SQL needs, is installed."""
     return importlib.util.find_spec("google") is not None and importlib.util.find_spec("google.protobuf") is not None
 
 
 def usual_port(host: str) -> int | None:
-    """Return the port where nobody names one; None where it is taken, or Flight SQL is not installed."""
+    """Return the default port; None if it is in use or Flight SQL is not installed."""
     if not is_installed():
         return None
     try:
@@ -37,21 +37,22 @@ def usual_port(host: str) -> int | None:
 
 
 class FlightPort:
-    """A port that is taken at once, and answers from `start` on. port: 0 takes a free one; the attribute tells which."""
+    """A port that is reserved on creation and serves from `start` on. port: 0 selects a free one, which the attribute
+    holds."""
 
     def __init__(self, port: int, host: str, tls: TlsSettings | None = None, others: Collection[int] = ()) -> None:
-        """tls: with a certificate, the port is encrypted. others: ports of this process, which do not listen yet.
+        """tls: with a certificate, the port is encrypted. others: ports that this process will listen on later.
 
-        Raises InUseError when another process has the port, InvalidConfigError for no port or a certificate that cannot be.
+        Raises InUseError if another process has the port, InvalidConfigError for an invalid port or certificate.
         """
         if not 0 <= port <= _LAST_PORT:
             raise InvalidConfigError(f"Flight SQL cannot listen on port {port}: a port is a number from 1 to {_LAST_PORT}")
         if port in others and port:
-            raise InvalidConfigError(f"Flight SQL cannot listen on port {port} beside HTTP; choose another port")
+            raise InvalidConfigError(f"Flight SQL cannot listen on port {port}, which HTTP uses; choose another port")
         if not is_installed():
             raise InvalidConfigError("Flight SQL needs Protobuf: pip install 'gamay[flight]'")
         self._transport = {} if tls is None or tls.certificate is None else _transport(tls)
-        # without SO_REUSEPORT, by which gRPC would share the port with another process that has it
+        # without SO_REUSEPORT, with which gRPC would share the port with another process that sets it
         self._held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -66,7 +67,7 @@ class FlightPort:
 
     @property
     def scheme(self) -> str:
-        """Of the URI that clients connect to."""
+        """Scheme of the URI that clients connect to."""
         return "grpc+tls" if self._transport else "grpc"
 
     def start(
@@ -78,11 +79,11 @@ class FlightPort:
         ids: Ids,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin to answer. logins: of who may ask. options: of queries, where their calls do not say otherwise.
+        """Begin to serve. logins: authenticate the callers. options: defaults for the options of calls.
 
-        Raises InUseError when another process was quicker to take the port.
+        Raises InUseError if another process took the port meanwhile.
         """
-        from gamay.broker.flight.server import FlightSqlServer  # the process may have no such port
+        from gamay.broker.flight.server import FlightSqlServer  # imported lazily: the process may not serve Flight SQL
 
         self._held.close()
         location = f"{self.scheme}://{self._host}:{self.port}"
@@ -94,7 +95,7 @@ class FlightPort:
             raise InUseError(f"Flight SQL cannot listen on port {self.port}: {error}") from error
 
     def stop(self, within_s: float = 0) -> None:
-        """Let the queries that run end, or end them after so long, and close the port."""
+        """Wait for the running queries up to the timeout, cancel the rest, and close the port."""
         self._held.close()
         if self._server is not None:
             self._server.stop(within_s)
@@ -102,7 +103,7 @@ class FlightPort:
 
 
 def _transport(tls: TlsSettings) -> Mapping[str, Any]:
-    """Return certificates as Arrow takes them. Raises InvalidConfigError."""
+    """Return the certificates in the form that Arrow takes. Raises InvalidConfigError."""
     certificate, key, authorities = tls.pem_files("Flight SQL")
     found: dict[str, Any] = {"tls_certificates": [(certificate, key)]}
     if authorities is not None:

@@ -1,8 +1,8 @@
-"""The calls of Flight SQL, each of which becomes a query, or is answered from the catalogue.
+"""The calls of Flight SQL: each becomes a query, or is answered from the catalog.
 
-GetFlightInfo (a command)  -> a ticket; nothing runs yet, and any broker takes the ticket of a query
-DoGet (the ticket)         -> the query runs, and its rows go out as batches; it ends when nobody reads them
-DoPut (a prepared query)   -> binds values to its parameters; everything else is refused, for nothing can be written
+GetFlightInfo (a command)  -> a ticket; nothing runs yet, and any broker accepts the ticket of a query
+DoGet (the ticket)         -> runs the query and streams its rows as batches; stops when the client stops reading
+DoPut (a prepared query)   -> binds values to its parameters; all other uses are rejected, since tables are read-only
 DoAction                   -> CreatePreparedStatement, ClosePreparedStatement, CancelFlightInfo, CancelQuery
 """
 
@@ -39,18 +39,18 @@ _READ_ONLY = "tables cannot be changed by Flight SQL: rows come from files, stre
 _FOREIGN_KEYS = ("CommandGetExportedKeys", "CommandGetImportedKeys", "CommandGetCrossReference")
 _ACTIONS = {
     "CreatePreparedStatement": "Create a prepared statement; its parameters are written ?.",
-    "ClosePreparedStatement": "Forget a prepared statement.",
-    "CancelFlightInfo": "End the query of a FlightInfo.",
-    "CancelQuery": "End the query of a FlightInfo, as older clients ask for it.",
+    "ClosePreparedStatement": "Close a prepared statement.",
+    "CancelFlightInfo": "Cancel the query of a FlightInfo.",
+    "CancelQuery": "Cancel the query of a FlightInfo (older clients).",
 }
 _CANCELLED, _NOT_CANCELLABLE = 1, 3
 
 
 class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
-    """A broker's Flight SQL interface; it takes calls from when it is made until `stop`.
+    """A broker's Flight SQL interface; it serves from its creation until `stop`.
 
-    location: where it listens, as a URI of gRPC. logins: of who may ask. options: of queries whose calls say nothing else.
-    transport: certificates, as Arrow has them.
+    location: gRPC URI to listen on. logins: authenticate the callers. options: defaults for the options of calls. transport:
+    certificates in Arrow's form.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         )
 
     def stop(self, within_s: float) -> None:
-        """Let the queries that run end, or end them after so long, then take no more calls."""
+        """Wait for the running queries up to the timeout, cancel the rest, then stop serving."""
         self._asking.stop(within_s)
         self.shutdown()
 
     def get_flight_info(self, context: Any, descriptor: Any) -> flight.FlightInfo:
-        """Return where the answer to a command is: here, for who shows the ticket."""
+        """Return a ticket for the answer to a command, to be redeemed here."""
         with entered(context):
             kind, command = unwrapped(descriptor.command or b"")
             if kind == "CommandStatementQuery":
@@ -98,7 +98,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return flight.FlightInfo(schema, descriptor, [endpoint], -1, -1)
 
     def get_schema(self, context: Any, descriptor: Any) -> flight.SchemaResult:
-        """Return the columns of the answer to a command."""
+        """Return the schema of the answer to a command."""
         try:
             with entered(context):
                 return flight.SchemaResult(self._described(descriptor.command or b"", self._call(context)))
@@ -115,7 +115,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return self._found(kind, command, {}).schema
 
     def do_get(self, context: Any, ticket: Any) -> flight.FlightDataStream:
-        """Run what a ticket stands for, and send the rows."""
+        """Run the query of a ticket, and stream its rows."""
         with entered(context):
             kind, command = unwrapped(ticket.ticket)
             call = self._call(context)
@@ -141,7 +141,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
             for chunk in reader:
                 num_bytes += chunk.data.nbytes
                 if num_bytes > _BOUND_BYTES_MAX:
-                    raise InvalidConfigError(f"parameters of more than {_BOUND_BYTES_MAX:,} bytes are bound; ask in parts")
+                    raise InvalidConfigError(f"the parameters exceed {_BOUND_BYTES_MAX:,} bytes; use several queries")
                 columns = [column.to_pylist() for column in chunk.data.columns]
                 rows += [list(row) for row in zip(*columns, strict=True)]
                 if len(rows) > ROWS_MAX:
@@ -149,7 +149,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
             self._statements.bind(command.prepared_statement_handle, _login(context).principal, rows)
 
     def do_action(self, context: Any, action: Any) -> Iterator[flight.Result]:
-        """Do one of `_ACTIONS`."""
+        """Perform one of `_ACTIONS`."""
         does: dict[str, Callable[[Any, bytes], list[bytes]]] = {
             "CreatePreparedStatement": self._create,
             "ClosePreparedStatement": self._close,
@@ -158,31 +158,31 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         }
         with entered(context):
             if action.type not in does:
-                what = f"the action '{action.type}' is not offered; there are {', '.join(_ACTIONS)}"
+                what = f"the action '{action.type}' is not supported; supported are {', '.join(_ACTIONS)}"
                 if "Transaction" in action.type or "Savepoint" in action.type:
-                    what += ". Queries change nothing, so there are no transactions: connect with autocommit"
+                    what += ". Tables are read-only, so there are no transactions: connect with autocommit"
                 raise NotOffered(what)
             return iter([flight.Result(pa.py_buffer(body)) for body in does[action.type](context, action.body.to_pybytes())])
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Refuse: nothing of Flight SQL is asked in this way."""
+        """Refuse: Flight SQL does not use this call."""
         with entered(context):
-            raise NotOffered("DoExchange is not offered; ask for rows by GetFlightInfo and DoGet")
+            raise NotOffered("DoExchange is not supported; read rows with GetFlightInfo and DoGet")
 
     def list_flights(self, context: Any, criteria: bytes) -> None:
-        """Refuse: what there is the commands of the catalogue tell."""
+        """Refuse: the catalog commands list the tables."""
         with entered(context):
-            raise NotOffered("ListFlights is not offered; CommandGetTables lists the tables")
+            raise NotOffered("ListFlights is not supported; CommandGetTables lists the tables")
 
     def list_actions(self, context: Any) -> list[tuple[str, str]]:
-        """Return what `do_action` does."""
+        """Return the actions that `do_action` performs."""
         with entered(context):
             return list(_ACTIONS.items())
 
     def _create(self, context: Any, body: bytes) -> list[bytes]:
         request = unwrapped_as("ActionCreatePreparedStatementRequest", body)
         call = self._call(context)
-        self._runner.check_length(request.query)  # it is kept
+        self._runner.check_length(request.query)  # before the text is stored
         handle, statement = self._statements.create(request.query, call.principal)
         columns = self._columns(statement, call)
         made = new(
@@ -194,7 +194,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return [wrapped(made)]
 
     def _columns(self, statement: Statement, call: FlightCall) -> pa.Schema | None:
-        """Return the columns of a statement's answer, None when they are not known before its parameters are."""
+        """Return the columns of a statement's answer, None if they depend on parameters that are not bound."""
         shapes = statement.shapes()
         if not statement.num_parameters or statement.rows:
             return self._asking.describe(shapes[0], call)
@@ -217,7 +217,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return [wrapped(new("ActionCancelQueryResult", result=self._cancelled(context, request.info)))]
 
     def _cancelled(self, context: Any, info: bytes) -> int:
-        """End the query of a serialized FlightInfo; return the status that Flight has for it."""
+        """Cancel the query of a serialized FlightInfo; return Flight's status of the cancellation."""
         try:
             endpoints = flight.FlightInfo.deserialize(info).endpoints
         except pa.ArrowException as error:
@@ -232,7 +232,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return status
 
     def _call(self, context: Any) -> FlightCall:
-        """Return what is known of a call. Raises QueryError for options that cannot be read."""
+        """Return the sender, database and options of a call. Raises QueryError for invalid options."""
         login = _login(context)
         options = {**self._options, **parse_query_options(login.headers.get(OPTIONS_HEADER, ""))}
         return FlightCall(login.principal, context.is_cancelled, login.headers.get(DATABASE_HEADER), options)
@@ -242,7 +242,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
         return self._runner.usable_schemas(call.principal, call.database)
 
     def _found(self, kind: str, command: Any, schemas: Mapping[str, Schema]) -> pa.Table:
-        """Return what a command of the catalogue finds among tables. Raises InvalidConfigError for another command."""
+        """Return the answer to a catalog command. Raises InvalidConfigError for another command."""
         if kind == "CommandGetCatalogs":
             return catalog.catalogs()
         if kind == "CommandGetDbSchemas":
@@ -263,7 +263,7 @@ class FlightSqlServer(flight.FlightServerBase):  # type: ignore[misc]
             return server_facts.sql_info(VERSION, list(command.info))
         if kind == "CommandGetXdbcTypeInfo":
             return server_facts.type_info(*_given(command, "data_type"))
-        raise InvalidConfigError(f"{kind} asks for nothing that can be read; {_READ_ONLY}")
+        raise InvalidConfigError(f"{kind} is not supported; {_READ_ONLY}")
 
 
 def _login(context: Any) -> Login:
@@ -272,17 +272,17 @@ def _login(context: Any) -> Login:
 
 
 def _given(command: Any, *names: str) -> list[Any]:
-    """Return fields of a message, None for those that were not set."""
+    """Return fields of a message, None for each that is not set."""
     return [getattr(command, name) if command.HasField(name) else None for name in names]
 
 
 def _statement_of(handle: bytes) -> tuple[str, str]:
-    """Return the text of a ticket's query, and the name that it goes by. Raises InvalidConfigError."""
+    """Return the text and the id of a ticket's query. Raises InvalidConfigError."""
     try:
         found = orjson.loads(handle)
         return str(found["sql"]), str(found["id"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidConfigError("this is no ticket of this server; ask for one by GetFlightInfo") from error
+        raise InvalidConfigError("this is not a ticket of a Gamay broker; request one with GetFlightInfo") from error
 
 
 def _batches(table: pa.Table, is_over: Callable[[], bool]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What the server says of itself: `GetSqlInfo` and `GetXdbcTypeInfo`. Pure functions."""
+"""The server's capabilities: `GetSqlInfo` and `GetXdbcTypeInfo`. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import pyarrow as pa
 from gamay.broker.flight.catalog import rows_of
 from gamay.model.types import DataType
 
-_NONE = 0  # of the enumerations of what is not supported
+_NONE = 0  # of the bitmasks of unsupported features
 _BITS = {"entry": 1 << 0, "union": 1 << 0, "union all": 1 << 1, "forward only": 1 << 1}
 _ALL_SUBQUERIES = 0b1111
 
@@ -27,7 +27,7 @@ SQL_INFO = pa.schema([pa.field("info_name", pa.uint32(), nullable=False), pa.fie
 
 
 def facts(version: str) -> dict[int, tuple[int, Any]]:
-    """Return what is told by number: (which member of the union, value). version: of Gamay."""
+    """Return the capabilities by number: (member of the union, value). version: of Gamay."""
     return {
         0: (_TEXT, "Gamay"),
         1: (_TEXT, version),
@@ -38,7 +38,7 @@ def facts(version: str) -> dict[int, tuple[int, Any]]:
         8: (_MASK, _NONE),  # transactions
         9: (_FLAG, True),  # queries can be cancelled
         10: (_FLAG, False),  # bulk ingestion
-        100: (_WHOLE, 0),  # a statement takes as long as its options say
+        100: (_WHOLE, 0),  # unlimited: the query's options limit its time
         101: (_WHOLE, 0),
         500: (_FLAG, False),  # CREATE CATALOG
         501: (_FLAG, False),  # CREATE SCHEMA
@@ -57,10 +57,10 @@ def facts(version: str) -> dict[int, tuple[int, Any]]:
         514: (_TEXT, "$"),
         515: (_FLAG, True),  # AS
         516: (_FLAG, True),  # NULL || 'x' is NULL
-        518: (_FLAG, True),  # names of tables beside others
+        518: (_FLAG, True),  # names qualified by their table
         519: (_FLAG, False),
         520: (_FLAG, True),  # expressions in ORDER BY
-        521: (_FLAG, True),  # ORDER BY what is not selected
+        521: (_FLAG, True),  # ORDER BY columns that are not selected
         522: (_MASK, 0b11),  # GROUP BY
         523: (_FLAG, True),  # LIKE … ESCAPE
         524: (_FLAG, True),  # columns may be NULL
@@ -92,7 +92,7 @@ def facts(version: str) -> dict[int, tuple[int, Any]]:
 
 
 def sql_info(version: str, asked: Sequence[int]) -> pa.Table:
-    """Return the facts with the numbers that are asked for, all when none is; unknown numbers are left out."""
+    """Return the requested capabilities, all if none is requested; unknown numbers are skipped."""
     known = facts(version)
     numbers = [number for number in asked if number in known] if asked else sorted(known)
     members: list[list[Any]] = [[] for _ in _VALUES]
@@ -133,7 +133,7 @@ TYPE_INFO = pa.schema(
     ]
 )
 _DATETIME, _TIMESTAMP_SUBCODE = 9, 3
-# type -> its number in JDBC and ODBC, size, what is around a literal, radix of the size
+# type -> its number in JDBC and ODBC, size, quote of its literals, radix of the size
 _TYPES: dict[DataType, tuple[int, int | None, str | None, int | None]] = {
     DataType.BOOLEAN: (-7, 1, None, None),
     DataType.LONG: (-5, 19, None, 10),
@@ -150,7 +150,7 @@ _TYPES: dict[DataType, tuple[int, int | None, str | None, int | None]] = {
 
 
 def type_info(asked: int | None) -> pa.Table:
-    """Return the types of columns in the order of their numbers; asked: the only number that is wanted."""
+    """Return the column types in the order of their numbers; asked: the only number to return, or None."""
     found = sorted((number, kind.value, kind) for kind, (number, *_) in _TYPES.items() if asked in (None, number))
     return rows_of(TYPE_INFO, _type_rows(kind for _, _, kind in found))
 

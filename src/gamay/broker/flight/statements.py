@@ -1,4 +1,4 @@
-"""Prepared statements between their creation and their end, with the values that were bound to them."""
+"""Prepared statements and the values bound to them."""
 
 import threading
 from collections import OrderedDict
@@ -16,18 +16,18 @@ from gamay.cluster.access.principals import Principal
 
 STATEMENTS_MAX = 10_000
 SIZE_MAX = 1 << 26
-"""Of the statements in all, with the values that are bound, in characters; the last one may be larger alone."""
+"""Total size of the statements with their bound values, in characters; the last one alone may exceed it."""
 UNUSED_S = 3600.0
 ROWS_MAX = 1000
-# what is taken for parameters that have no value yet; most places of a query take one of them
+# values assumed for unbound parameters; most positions in a query accept one of them
 _STAND_INS = (0, "", "00", "1970-01-01")
 
 
 @dataclass(slots=True)
 class Statement:
-    """A query with a `?` for each parameter. rows: the values that are bound, a list for each time that it is to run.
+    """A query with a `?` for each parameter. rows: the bound values, one list for each execution.
 
-    size: of its text and values, about, in characters.
+    size: approximate size of its text and values, in characters.
     """
 
     sql: str
@@ -42,21 +42,22 @@ class Statement:
         return len(self.sql) + sum(len(value) if isinstance(value, str | bytes) else 1 for value in values)
 
     def parameter_schema(self) -> pa.Schema:
-        """Return the parameters: text, which Gamay turns into what it is compared with; values of other types are fine."""
+        """Return the parameters as text, which Gamay converts to the type required; values of other types are accepted
+        too."""
         return pa.schema([(str(i), pa.string()) for i in range(1, self.num_parameters + 1)])
 
     def texts(self) -> list[str]:
-        """Return the queries to run, their parameters filled in. Raises InvalidConfigError when none is bound."""
+        """Return the queries to run, with their parameters filled in. Raises InvalidConfigError if none is bound."""
         if not self.num_parameters:
             return [self.sql]
         if not self.rows:
-            raise InvalidConfigError(f"the statement has {self.num_parameters} parameters, and none is bound")
+            raise InvalidConfigError(f"the statement has {self.num_parameters} parameters, but none is bound")
         return [filled(self.sql, list(row)) for row in self.rows]
 
     def shapes(self) -> list[str]:
-        """Return queries with the same columns as those that are run: with the values bound, or others in their place.
+        """Return queries with the answer's columns, with the bound values or substitutes for them.
 
-        Not every one need be a query, for it depends on the place which values may stand there.
+        With substitutes some may be invalid, since it depends on the position which values are allowed.
         """
         if not self.num_parameters:
             return [self.sql]
@@ -65,7 +66,7 @@ class Statement:
 
 
 class Statements:
-    """Keeper of statements; it forgets those not used for an hour, and the oldest where there are too many."""
+    """Store of statements; it drops those unused for an hour, and the least recently used ones beyond its limits."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self._clock = clock
@@ -75,7 +76,7 @@ class Statements:
         self._size = 0
 
     def create(self, sql: str, principal: Principal) -> tuple[bytes, Statement]:
-        """Return a new statement and its handle."""
+        """Create a statement; return its handle and the statement."""
         now_s = self._clock.monotonic_s()
         made = Statement(sql, principal.name, sum(mark == "?" for mark in placeholders(sql).marks), now_s)
         handle = self._ids.new().encode()
@@ -106,7 +107,7 @@ class Statements:
             return found
 
     def bind(self, handle: bytes, principal: Principal, rows: Sequence[Sequence[Any]]) -> None:
-        """Bind values: a list for each time that the statement is to run. Raises NotFoundError, InvalidConfigError."""
+        """Bind values, one list for each execution. Raises NotFoundError, InvalidConfigError."""
         statement = self.get(handle, principal)
         for row in rows:
             if len(row) != statement.num_parameters:
@@ -114,16 +115,16 @@ class Statements:
                     f"the statement has {statement.num_parameters} parameters, but {len(row)} values are bound"
                 )
         if len(rows) > ROWS_MAX:
-            raise InvalidConfigError(f"more than {ROWS_MAX} rows of parameters are bound; ask with IN, or in parts")
+            raise InvalidConfigError(f"more than {ROWS_MAX} rows of parameters are bound; use IN, or several queries")
         with self._lock:
-            if handle in self._known:  # it was used last, so the others make room for its values
+            if handle in self._known:  # it was used last, so room is made by dropping others
                 self._size -= statement.size
                 statement.rows = rows
                 self._size += statement.size
                 self._make_room()
 
     def close(self, handle: bytes, principal: Principal) -> None:
-        """Forget a statement; one that there is not is fine."""
+        """Drop a statement; no effect if it does not exist."""
         with self._lock:
             found = self._known.get(handle)
             if found is not None and found.owner == principal.name:

@@ -1,1 +1,2 @@
-"""The broker's HTTP interface: the short path from a socket to an answer, and the application for everything else."""
+"""The broker's HTTP interface: a fast path from the socket to the answer for queries, and an application for everything
+else."""

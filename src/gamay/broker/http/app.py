@@ -52,15 +52,15 @@ from gamay.web.metrics_page import metrics_page
 from gamay.web.openapi import LIST, TEXT
 from gamay.web.request_forms import UsualForm
 
-# what brokers of Pinot have, and what is said instead
-_NO_TIME_SERIES = "there is no time-series engine: ask by SQL, with GROUP BY over DATETRUNC and GAPFILL"
+# endpoints of Pinot's brokers that Gamay does not support, with the reason and an alternative
+_NO_TIME_SERIES = "there is no time-series engine: use SQL, with GROUP BY over DATETRUNC and GAPFILL"
 _NOT_OFFERED = {
     "/query/timeseries": ("POST", _NO_TIME_SERIES),
     "/timeseries/api/v1/query_range": ("GET", _NO_TIME_SERIES),
-    "/queryWorkloadConfigs": ("GET", "there are no query workloads: quotas limit who asks how much"),
+    "/queryWorkloadConfigs": ("GET", "there are no query workloads: limit rates with quotas"),
 }
 
-# what paths take behind `?`, for /help
+# URL parameters of the paths, for /help
 _PARAMETERS = {
     "/query/sql": ("sql", "trace", "queryOptions", "getCursor", "numRows"),
     "/query": ("sql", "pql"),
@@ -72,7 +72,7 @@ _PARAMETERS = {
     "/debug/routingTableWithOptionalSegments/sql": ("query",),
 }
 
-# what is no JSON object
+# responses that are not JSON objects
 _ANSWERS = {
     "/query/{query_id}": TEXT,
     "GET /responseStore": LIST,
@@ -91,7 +91,7 @@ _ANSWERS = {
 
 
 class BrokerApp:
-    """The handlers. Queries that take long wait in `queue` for a thread, so that they do not hold up other requests."""
+    """The handlers. Long queries wait in `queue` for a thread, so that they do not delay other requests."""
 
     def __init__(
         self,
@@ -102,9 +102,9 @@ class BrokerApp:
         more: Sequence[Route] = (),
         inserts: FileInserts | None = None,
     ) -> None:
-        """logins: of who may ask; None: of everybody. more: routes of the process, beside those of the role.
+        """logins: authenticate the callers; None admits everybody. more: routes of the process, in addition to the role's.
 
-        inserts: None: none are taken.
+        inserts: None rejects INSERT.
         """
         self._inserts = inserts
         self._more = more
@@ -115,12 +115,12 @@ class BrokerApp:
         self._logins = logins or Logins(EVERYBODY)
 
     def protocol(self) -> Callable[..., BoundedHeads]:
-        """Return what serves a connection: the shortest way for queries, in front of `asgi`."""
+        """Return the factory of connection handlers: the fast path for queries, in front of `asgi`."""
         count_unsent = self._runner.memory.count_unsent
         return partial(QueryProtocol, self._answers, self._logins.access, count_unsent=count_unsent)
 
     def asgi(self) -> AsgiApp:
-        """Return the application: the short way for queries, in front of everything else."""
+        """Return the application: the short path for queries, in front of everything else."""
         app = QueryEndpoint(self._answers, self._others())
         return UsualForm(app if self._logins.access.is_open else Guarded(app, self._logins, BROKER_RIGHTS))
 
@@ -201,13 +201,13 @@ class BrokerApp:
         return _answered(request, *await self._answers.answer(body, database, sender_of(request.scope), request.receive))
 
     async def _insert(self, request: Request, inserts: FileInserts, sql: str) -> Response:
-        """Have tasks made of INSERT INTO … FROM FILE, but not for a page of another site that a browser shows."""
+        """Start the tasks of INSERT INTO … FROM FILE; requests from web pages are rejected."""
         headers = request.headers
         if "origin" in headers:
-            return _failure(403, "INSERT is taken from no page that a browser shows")
+            return _failure(403, "INSERT is not accepted from web pages")
         try:
             if request.method != "POST":
-                raise QueryError(ErrorCode.SQL_PARSING, "INSERT is taken from POST requests alone")
+                raise QueryError(ErrorCode.SQL_PARSING, "INSERT is accepted from POST requests only")
             response = await run_in_threadpool(inserts.answer, sql, headers.get("authorization"), headers.get("database"))
             self._runner.number(response)
         except QueryError as error:
@@ -215,7 +215,7 @@ class BrokerApp:
         return _answered(request, *answered(response))
 
     async def _pql(self, request: Request, pql: str, body: Mapping[str, Any]) -> Answered:
-        """Answer PQL when its turn comes; it is listed, and can be cancelled, from when it is compiled."""
+        """Answer PQL from the queue; the query is listed, and can be cancelled, once it is compiled."""
         begin = partial(begin_pql, self._runner, pql, body, request.headers.get("database"), sender_of(request.scope))
         begun = begin() if len(pql) <= SHORT_TEXT_MAX else await self._queue.turn(begin, len(pql))
         if begun.pending.failure is not None:
@@ -225,7 +225,7 @@ class BrokerApp:
             return await self._answers.watched(begun.pending, turn, request.receive)
 
     async def compare(self, request: Request) -> Response:
-        """Answer a query, `sql`, or two, `sqlV1` and `sqlV2`, in both ways that useMultistageEngine knows."""
+        """Run a query, `sql`, or two, `sqlV1` and `sqlV2`, with useMultistageEngine off and on, and compare the answers."""
         try:
             body = orjson.loads(await request.body())
             bodies = compared_bodies(body if isinstance(body, dict) else {})
@@ -243,12 +243,12 @@ class BrokerApp:
         return Response(orjson.dumps(comparison(*told)), media_type="application/json")
 
     async def validate_syntax(self, request: Request) -> Response:
-        """Tell whether the `sql` of a JSON body is a query."""
+        """Check the syntax of the `sql` of a JSON body."""
         sql = _text(await request.body())
         return sql if isinstance(sql, Response) else JSONResponse(syntax_report(sql))
 
     async def query_fingerprint(self, request: Request) -> Response:
-        """Tell what the `sql` of a JSON body has in common with queries that have other constants."""
+        """Return the fingerprint of the `sql` of a JSON body: the query with its constants replaced."""
         sql = _text(await request.body())
         if isinstance(sql, Response):
             return sql
@@ -269,28 +269,29 @@ class BrokerApp:
         return PlainTextResponse(f"Cancelled {'client query' if by_client else 'query'}: {query_id}")
 
     async def queries(self, request: Request) -> Response:
-        """List the running queries, of others only to those who see all tables."""
+        """List the running queries: the caller's own, or all for those who see all tables."""
         return JSONResponse(self._runner.running.snapshot(sender_of(request.scope)))
 
     async def resource_usage(self, request: Request) -> Response:
-        """List the memory and the processor time of the running queries, of others only to those who see all tables."""
+        """List the memory and the processor time of the running queries: the caller's own, or all for those who see all
+        tables."""
         return JSONResponse(self._runner.running.usage(sender_of(request.scope)))
 
     async def recent_queries(self, request: Request) -> Response:
-        """List the last queries with what they cost, of others only to those who see all tables."""
+        """List the most recent queries with their costs: the caller's own, or all for those who see all tables."""
         return JSONResponse(self._runner.recent.told(sender_of(request.scope), request.query_params.get("table")))
 
     async def not_offered(self, request: Request) -> Response:
-        """Refused: say why, and what to do instead."""
+        """Not supported: returns the reason and an alternative."""
         _, reason = _NOT_OFFERED[request.url.path]
-        return _failure(501, f"{request.url.path} is not offered: {reason}")
+        return _failure(501, f"{request.url.path} is not supported: {reason}")
 
     async def liveness(self, _: Request) -> Response:
-        """Say that the process answers."""
+        """Report that the process is alive."""
         return PlainTextResponse("OK")
 
     async def health(self, request: Request) -> Response:
-        """Say whether queries are answered."""
+        """Report whether the broker accepts queries."""
         if not self._runner.routing.is_enabled:
             return PlainTextResponse("Broker is disabled", status_code=503)
         if self._is_ready():
@@ -298,11 +299,11 @@ class BrokerApp:
         return PlainTextResponse("Broker is not ready, status: STARTING", status_code=503)
 
     async def metrics(self, request: Request) -> Response:
-        """Tell what the broker measures, in the format of Prometheus, or as OpenMetrics where that is accepted."""
+        """Return the broker's metrics, in the format of Prometheus, or as OpenMetrics if accepted."""
         return metrics_page(request, [partial(measure_broker, self._runner)])
 
     async def routing_table(self, request: Request) -> Response:
-        """Show which server would be asked for which segments."""
+        """Show the segments that each server would be asked for."""
         table = request.path_params["table"]
         routes = self._runner.routing.find(table)
         if not routes:
@@ -311,7 +312,7 @@ class BrokerApp:
         return JSONResponse(_with_optional(routes, shown) if "Optional" in request.url.path else shown)
 
     async def routing_table_of_query(self, request: Request) -> Response:
-        """Show which server would be asked for which segments by a query, after pruning."""
+        """Show the segments that each server would be asked for by a query, after pruning."""
         try:
             sql = url_parameters(request.scope["query_string"]).get("query")
         except InvalidConfigError as error:
@@ -331,7 +332,7 @@ class BrokerApp:
         return JSONResponse(found)
 
     async def rebuild_routing(self, request: Request) -> Response:
-        """Work out anew which servers are asked for a table's segments; this happens by itself when they change."""
+        """Rebuild the routing of a table; this happens automatically when its segments or servers change."""
         table, routing = request.path_params["table"], self._runner.routing
         names = routing.tables_of(table)
         for name in names:
@@ -341,7 +342,7 @@ class BrokerApp:
         return PlainTextResponse("Success")
 
     async def drop_routing(self, request: Request) -> Response:
-        """Answer no queries of a table any more, until its routing is rebuilt or something of the table changes."""
+        """Drop the routing of a table: its queries fail until it is rebuilt, or the table's records change."""
         table = request.path_params["table"]
         routes = self._runner.routing.find(table)
         if not routes:
@@ -351,9 +352,9 @@ class BrokerApp:
         return PlainTextResponse("Success")
 
     async def query_quota(self, request: Request) -> Response:
-        """Tell how many queries a second this broker lets pass for a table; 0 where there is no quota.
+        """Return this broker's quota of queries per second for a table; 0 without a quota.
 
-        Of both halves of a hybrid table that is the smaller number.
+        For a hybrid table, the smaller quota of its two halves.
         """
         table = request.path_params["table"]
         routes = self._runner.routing.find(table)
@@ -363,15 +364,15 @@ class BrokerApp:
         return PlainTextResponse(f"{min(rates, default=0.0)}")
 
     async def database_quota(self, request: Request) -> Response:
-        """Tell how many queries a second this broker lets pass for a database; 0 where there is no quota."""
+        """Return this broker's quota of queries per second for a database; 0 without a quota."""
         return PlainTextResponse(f"{self._runner.quotas.databases.of(request.path_params['name']) or 0.0}")
 
     async def application_quota(self, request: Request) -> Response:
-        """Tell how many queries a second this broker lets pass for an application; 0 where there is no quota."""
+        """Return this broker's quota of queries per second for an application; 0 without a quota."""
         return PlainTextResponse(f"{self._runner.quotas.applications.of(request.path_params['name']) or 0.0}")
 
     async def time_boundary(self, request: Request) -> Response:
-        """Show where a hybrid table's OFFLINE half ends."""
+        """Show the time boundary of a hybrid table."""
         table = request.path_params["table"]
         routes = self._runner.routing.find(raw_table_name(table))
         boundary = routes[0].boundary if len(routes) == 2 else None
@@ -380,10 +381,10 @@ class BrokerApp:
         return JSONResponse({"timeColumn": boundary.column, "timeValue": str(boundary.value)})
 
     async def server_stats(self, _: Request) -> Response:
-        """Show how busy and fast servers are, where that is measured."""
+        """Show the load and latency of each server, if they are measured."""
         found = self._runner.server_routing_stats()
         if found is None:
-            text = f"Server routing stats are off; {ADAPTIVE_STATS.name}=true, or a selector, switches them on"
+            text = f"Server routing stats are disabled; enable them with {ADAPTIVE_STATS.name}=true, or a selector"
             return _failure(404, text)
         return JSONResponse(found)
 
@@ -397,7 +398,7 @@ def _with_optional(routes: Sequence[TableRoute], shown: Mapping[str, Mapping[str
 
 
 def _divided(segments: Sequence[str], optional: Collection[str]) -> dict[str, list[str]]:
-    """Return segments as those that a server must have, and new ones that it may not have yet."""
+    """Split segments into those that a server must have, and new ones that it may not have yet."""
     return {
         "segments": [segment for segment in segments if segment not in optional],
         "optionalSegments": [segment for segment in segments if segment in optional],
@@ -415,7 +416,7 @@ def _answered(request: Request, code: int, http_status: int, content: bytes) -> 
 
 
 def _text(body: bytes) -> "str | Response":
-    """Return the `sql` of a JSON body, or the answer to a body without."""
+    """Return the `sql` of a JSON body, or an error response."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:

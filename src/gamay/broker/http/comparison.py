@@ -1,6 +1,6 @@
-"""`/query/compare`: one query with the meaning of Pinot's single-stage engine and that of its multi-stage one.
+"""`/query/compare`: a query with the semantics of Pinot's single-stage and of its multi-stage engine.
 
-There is one engine, so what the two answers differ in is what `useMultistageEngine` changes.
+Gamay has one engine, so the answers differ only in what `useMultistageEngine` changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _OPTION = "useMultistageEngine"
 
 
 def compared_bodies(body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the two requests that a request to compare stands for. Raises InvalidConfigError."""
+    """Split a request to compare into its two queries. Raises InvalidConfigError."""
     pair = [body.get("sql")] * 2 if "sql" in body else [body.get("sqlV1"), body.get("sqlV2")]
     if not all(isinstance(sql, str) for sql in pair):
         raise InvalidConfigError("Payload is missing the query string field 'sql' or 'sqlV1' and 'sqlV2'")
@@ -30,7 +30,7 @@ def compared_bodies(body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def comparison(single: bytes, multi: bytes) -> dict[str, Any]:
-    """Return two responses, and sentences about what is different in them."""
+    """Return both responses, and a list of their differences."""
     return {
         "v1Response": orjson.Fragment(single),
         "v2Response": orjson.Fragment(multi),
@@ -40,7 +40,7 @@ def comparison(single: bytes, multi: bytes) -> dict[str, Any]:
 
 def _differences(single: Mapping[str, Any], multi: Mapping[str, Any]) -> list[str]:
     if not all("exceptions" in each for each in (single, multi)):
-        return ["A query was refused"]
+        return ["A query was rejected"]
     if failed := [name for name, each in (("v1", single), ("v2", multi)) if each["exceptions"]]:
         return [f"The query failed in {' and '.join(failed)}"]
     tables: list[Any] = [each.get("resultTable") for each in (single, multi)]

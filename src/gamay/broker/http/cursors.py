@@ -1,4 +1,4 @@
-"""Cursors over HTTP: a query with `?getCursor=true` is answered with its first page, `/responseStore` has the others."""
+"""Cursors over HTTP: a query with `?getCursor=true` returns its first page, and `/responseStore` the others."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,7 +16,7 @@ from gamay.web.guarded import sender_of
 
 
 def with_cursor(body: Mapping[str, Any], parameters: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return the body of a query with the options that `getCursor=true` and `numRows` behind the path stand for."""
+    """Add the query options for the URL parameters `getCursor=true` and `numRows` to the body of a query."""
     options = body.get("queryOptions") or ""
     if parameters.get("getCursor", "").lower() != "true" or not isinstance(options, str):
         return body
@@ -32,7 +32,7 @@ class CursorRoutes:
         self._answers = answers
 
     def routes(self) -> list[Route]:
-        """Return the routes; clients write some of the paths with a slash at the end."""
+        """Return the routes; some clients add a slash to the paths."""
         return [
             Route("/responseStore", self.answers),
             Route("/responseStore", self.delete_expired, methods=["DELETE"]),
@@ -45,11 +45,11 @@ class CursorRoutes:
         ]
 
     async def answers(self, request: Request) -> Response:
-        """List the answers that are kept for cursors, without their rows."""
+        """List the answers kept for cursors, without their rows."""
         return JSONResponse(await run_in_threadpool(self._answers.all_described, sender_of(request.scope)))
 
     async def answer(self, request: Request) -> Response:
-        """Show an answer that is kept for a cursor, without its rows."""
+        """Show an answer kept for a cursor, without its rows."""
         try:
             described = partial(self._answers.described, request.path_params["request_id"], sender_of(request.scope))
             return JSONResponse(await run_in_threadpool(described))
@@ -57,7 +57,7 @@ class CursorRoutes:
             return _failure(error)
 
     async def page(self, request: Request) -> Response:
-        """Show some rows of an answer that is kept for a cursor."""
+        """Show a page of an answer kept for a cursor."""
         try:
             offset, num_rows = _whole(request, "offset"), _whole(request, "numRows", "0")
             page = partial(self._answers.page, request.path_params["request_id"], offset, num_rows, sender_of(request.scope))
@@ -67,7 +67,7 @@ class CursorRoutes:
         return Response(content, media_type="application/json", headers={ERROR_CODE_HEADER: "-1"})
 
     async def delete(self, request: Request) -> Response:
-        """Forget an answer that is kept for a cursor."""
+        """Delete an answer kept for a cursor."""
         request_id = request.path_params["request_id"]
         try:
             await run_in_threadpool(self._answers.delete, request_id, sender_of(request.scope))
@@ -76,7 +76,7 @@ class CursorRoutes:
         return PlainTextResponse(f"Query Results for {request_id} deleted.")
 
     async def delete_expired(self, request: Request) -> Response:
-        """Forget the answers kept for cursors that expire by a time, in milliseconds."""
+        """Delete the answers kept for cursors that expire by a time, in milliseconds."""
         try:
             before_ms = _whole(request, "expiredBefore")
         except GamayError as error:
@@ -86,12 +86,12 @@ class CursorRoutes:
 
 
 def _whole(request: Request, name: str, default: str | None = None) -> int:
-    """Return a parameter that is a whole number. Raises InvalidConfigError."""
+    """Parse a parameter as a whole number. Raises InvalidConfigError."""
     text = request.query_params.get(name, default)
     if text is None:
         raise InvalidConfigError(f"The parameter '{name}' is missing")
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InvalidConfigError(f"The parameter '{name}' is a whole number, not '{text}'")
+        raise InvalidConfigError(f"The parameter '{name}' must be a whole number, not '{text}'")
     return int(text)
 
 

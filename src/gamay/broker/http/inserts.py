@@ -1,4 +1,4 @@
-"""`INSERT INTO … FROM FILE`: the broker has the controller make a task of it, for the one who asks."""
+"""`INSERT INTO … FROM FILE`: the broker submits it to the controller as a task, with the caller's credentials."""
 
 import ssl
 
@@ -18,23 +18,23 @@ _TIMEOUT_S = 60.0
 
 
 class FileInserts:
-    """The way of a broker to the controller. tls: what its certificate is checked against."""
+    """Client of the controller. tls: verifies its certificate."""
 
     def __init__(self, registry: Registry, tls: ssl.SSLContext | None = None) -> None:
         self._registry = registry
         self._tls = tls
 
     def answer(self, sql: str, authorization: str | None, database: str | None) -> BrokerResponse:
-        """Make the tasks of a statement, one for each of its files, and return their names.
+        """Create the tasks of a statement, one for each of its files, and return their names.
 
-        authorization: the header of the request; the controller decides what its sender may do. Raises QueryError.
+        authorization: header of the request; the controller checks the sender's rights. Raises QueryError.
         """
         insert = parse_insert(sql)
         settings = dict(insert.settings)
         task_type, task_name = settings.pop("taskType", SEGMENT_GENERATION), settings.pop("taskName", "")
         table = f"{database}.{insert.table}" if database and "." not in insert.table else insert.table
         if task_type == SEGMENT_GENERATION and table_type_of(table) is None:
-            table = f"{table}_OFFLINE"  # of a hybrid table, the half that takes files
+            table = f"{table}_OFFLINE"  # the half of a hybrid table that files are loaded into
         made: list[tuple[str, str]] = []
         try:
             url = controller_url(self._registry)
@@ -46,7 +46,7 @@ class FileInserts:
                     jobs = controller.execute_task(task_type, table, name, {**settings, "inputDirURI": uri})
                     made += sorted(jobs.items())
         except GamayError as error:
-            begun = f" ({len(made)} tasks were made before: {', '.join(job for _, job in made)})" if made else ""
+            begun = f" ({len(made)} tasks were created before: {', '.join(job for _, job in made)})" if made else ""
             code = ErrorCode.ACCESS_DENIED if error.http_status in (401, 403) else ErrorCode.QUERY_EXECUTION
             raise QueryError(code, f"{error}{begun}") from error
         columns = [Vector(DataType.STRING, values_of(DataType.STRING, list(values))) for values in zip(*made, strict=True)]

@@ -6,7 +6,7 @@
                   ], …}
     selection     {"selectionResults": {"columns": […], "results": [[…]]}, "aggregationResults": [], …}
 
-The members that the first releases had come in their order, those of later releases behind them.
+The fields of the first releases come first, in their order, followed by those of later releases.
 """
 
 from collections.abc import Mapping
@@ -40,21 +40,21 @@ __all__ = ["begin_pql", "pql_text", "to_legacy_json"]
 
 
 def pql_text(body: Mapping[str, Any]) -> str | None:
-    """Return the PQL of a request: `pql` of a body, `pql` or `bql` of an URL; None when there is none."""
+    """Return the PQL of a request: `pql` of a body, `pql` or `bql` of a URL; None without one."""
     text = body.get("pql", body.get("bql"))
     return text if isinstance(text, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class BegunPql:
-    """PQL that was compiled and routed. parsed: None when it could not be read."""
+    """A compiled and routed PQL query. parsed: None if parsing failed."""
 
     runner: QueryRunner
     pending: PendingQuery
     parsed: PqlQuery | None
 
     def finish(self) -> tuple[int, int, bytes]:
-        """Answer it; returns (first error code or -1, HTTP status for it, response JSON)."""
+        """Answer the query; return (first error code or -1, HTTP status for it, response JSON)."""
         response = self.runner.finish(self.pending)
         if response.is_long:
             response, content = self.runner.render(self.pending, response, self._to_bytes)
@@ -74,7 +74,7 @@ class BegunPql:
 def begin_pql(
     runner: QueryRunner, pql: str, body: Mapping[str, Any], database: str | None, principal: Principal = ANYONE
 ) -> BegunPql:
-    """Compile PQL of a principal. Raises QueryError for options that cannot be read.
+    """Compile a principal's PQL. Raises QueryError for invalid options.
 
     The answer has PQL's shape, unless the option `responseFormat=sql` asks for SQL's.
 
@@ -91,12 +91,12 @@ def begin_pql(
 
 
 def refused_pql(runner: QueryRunner, error: QueryError) -> bytes:
-    """Return the response to PQL that was not even looked at."""
+    """Return the response to PQL that is rejected unread."""
     return orjson.dumps(to_legacy_json(runner.refused(error), None))
 
 
 def _options(body: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options of a request; `debugOptions` yield to the others."""
+    """Return the options of a request; the others override `debugOptions`."""
     debug = body.get("debugOptions")
     known = parse_query_options(debug) if isinstance(debug, str) else {}
     return {**known, **request_options(body)}
@@ -148,7 +148,7 @@ def _aggregation(table: ResultTable, pql: PqlQuery, native: bool) -> list[dict[s
 
 
 def _groups(table: ResultTable, pql: PqlQuery, native: bool) -> list[dict[str, Any]]:
-    """Return a list of groups for each aggregate, in descending order of its values and cut to TOP."""
+    """Return a list of groups for each aggregate, in descending order of its values, limited to TOP."""
     keys = table.columns[: len(pql.group_columns)]
     results = []
     for function, values in zip(pql.functions, table.columns[len(keys) :], strict=True):

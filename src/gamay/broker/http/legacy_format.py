@@ -1,4 +1,4 @@
-"""Values as the answers to PQL write them: text, unless the option preserveType asks for JSON's own types."""
+"""Formats values as answers to PQL do: as text, unless the option preserveType asks for JSON types."""
 
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -16,7 +16,7 @@ _DECIMALS = {DataType.FLOAT: 5, DataType.DOUBLE: 10}
 
 
 def aggregate_texts(column: Vector) -> list[str | None]:
-    """Return the results of an aggregate: doubles with five decimals, rounded half up, others as they are.
+    """Return the results of an aggregate: doubles with five decimals, rounded half up, other types unchanged.
 
     >>> import numpy as np
     >>> aggregate_texts(Vector(DataType.DOUBLE, np.array([15.0, 1 / 3, float("-inf")])))
@@ -55,10 +55,10 @@ def selection_texts(column: Vector) -> list[Any]:
 def _decimals(value: float | str, decimals: int) -> str:
     if isinstance(value, str):
         return value
-    shortest = Decimal(repr(value))  # Java knows no other digits of a double
+    shortest = Decimal(repr(value))  # Java has no other digits of a double
     text = f"{shortest:f}"
     if len(text.partition(".")[2]) > decimals:
-        # no decimal of so many places lies between the shortest and the exact value, so that either is rounded the same
+        # no decimal with so many places lies between the shortest and the exact value, so both round alike
         text = f"{value:.{decimals}f}".rstrip("0")
     whole, _, places = text.partition(".")
     return f"{whole}.{places or '0'}"
@@ -78,7 +78,7 @@ def group_texts(column: Vector) -> list[Any]:
 
 
 def _values(column: Vector) -> list[Any]:
-    """Return values as JSON has them; maps as the text of the object."""
+    """Return values as in JSON; maps as the text of the object."""
     is_map = column.type is DataType.MAP
     return json_values(Vector(DataType.STRING, column.values, column.offsets, column.nulls) if is_map else column)
 

@@ -1,4 +1,4 @@
-"""What can be said of a query without asking it: whether it can be read, and which others are the same but for constants."""
+"""Static checks of a query: its syntax, and its fingerprint."""
 
 import hashlib
 import re
@@ -12,12 +12,12 @@ from gamay.sql.text.slots import lift_literals
 
 _MARKS = re.compile("\0[snl]")
 _SPACES = re.compile(r"\s+")
-# enough to tell queries apart, and short enough to be a label of a metric
+# enough to tell queries apart, and short enough for a metric label
 _HASH_DIGITS = 16
 
 
 def syntax_report(sql: str) -> dict[str, Any]:
-    """Return whether a text is a statement, of which sort, and what is wrong with it; tables are not looked up."""
+    """Return whether a text is a valid statement, its type, and the syntax error; tables are not looked up."""
     is_dml = is_insert(sql)
     try:
         if is_dml:
@@ -30,9 +30,9 @@ def syntax_report(sql: str) -> dict[str, Any]:
 
 
 def fingerprint(sql: str) -> dict[str, str]:
-    """Return a query with `?` for each constant, and a hash of that; options and white space do not count.
+    """Return a query with `?` for each constant, and the hash of that; options and white space are ignored.
 
-    Raises QueryError for what is no query.
+    Raises QueryError for an invalid query.
     """
     parse_query(sql)
     body, _ = split_trailing_option(sql)

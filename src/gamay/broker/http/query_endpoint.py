@@ -1,7 +1,7 @@
-"""The path that nearly every request takes: POST /query/sql with a JSON body, answered without a web framework around it.
+"""Endpoint of nearly all requests, POST /query/sql with a JSON body, outside the web framework.
 
-Whatever is out of the ordinary (another route or method, parameters, a body that is no query, or an INSERT, a browser that
-needs CORS headers) is handed on, body and all, to the application behind.
+Everything else (another route or method, parameters, a body that is not a query, an INSERT, a browser that needs CORS
+headers) is passed, body included, to the application behind.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _HTTP_STATUSES = {code.code: code.http_status for code in ErrorCode}
 
 
 class QueryAnswers:
-    """Answers queries from a coroutine: small ones at once, for changing threads costs more; others by `queue`."""
+    """Answers queries from a coroutine: small ones inline, since a thread switch costs more; others through `queue`."""
 
     def __init__(self, runner: QueryRunner, queue: QueryQueue) -> None:
         self._runner = runner
@@ -48,9 +48,9 @@ class QueryAnswers:
     def begin(
         self, body: Mapping[str, Any], database: str | None, principal: Principal = ANYONE
     ) -> Answered | PendingQuery | None:
-        """Answer the query of a request's body if that takes hardly longer than to read it.
+        """Answer the query of a request's body if that takes hardly longer than reading it.
 
-        Otherwise return the query, compiled, for `finish`; None when even compiling it is too long for a coroutine.
+        Otherwise return the compiled query for `finish`; None if even compiling it would block the event loop too long.
         """
         sql = body["sql"]
         if len(sql) > SHORT_TEXT_MAX:
@@ -66,11 +66,11 @@ class QueryAnswers:
         return self._finish(pending) if is_inline else pending
 
     def hang_up(self, pending: PendingQuery) -> None:
-        """End a query whose client is gone."""
+        """Cancel a query whose client disconnected."""
         self._runner.hang_up(pending)
 
     async def watched(self, pending: PendingQuery, answering: Coroutine[Any, Any, T], receive: Receive) -> T:
-        """Wait for an answer, and end the query when its client goes meanwhile."""
+        """Wait for an answer; cancel the query if its client disconnects meanwhile."""
         answered, gone = asyncio.ensure_future(answering), asyncio.ensure_future(_disconnected(receive))
         try:
             await asyncio.wait((answered, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +83,8 @@ class QueryAnswers:
     async def answer(
         self, body: Mapping[str, Any], database: str | None, principal: Principal, receive: Receive
     ) -> Answered:
-        """Answer the query `sql` of a request's body. principal: who sent it. receive: tells when the client is gone."""
+        """Answer the query `sql` of a request's body. principal: the sender. receive: reports when the client
+        disconnects."""
         begun = self.begin(body, database, principal)
         if isinstance(begun, tuple):
             return begun
@@ -98,9 +99,9 @@ class QueryAnswers:
         return await self.watched(begun, self.finish(begun), receive)
 
     async def finish(self, pending: PendingQuery) -> Answered:
-        """Answer a query when its turn comes; it is listed, and can be cancelled, from now on.
+        """Answer a query through the queue; it is listed, and can be cancelled, from now on.
 
-        Servers in other processes are asked first, which takes no thread: the turn is that of merging what they find.
+        Remote servers are asked first, which takes no thread: only merging their results is queued.
         """
         if self._runner.is_remote:
             await self._runner.fetch(pending)
@@ -129,7 +130,7 @@ class QueryAnswers:
         return _told(*self._runner.render(pending, response, encode))
 
     def _first_page(self, pending: PendingQuery, response: BrokerResponse) -> bytes:
-        """Return the first rows of an answer, and keep all of them for a cursor; an error as it is."""
+        """Store an answer for a cursor and return its first page; an error is returned unchanged."""
         if response.table is None:
             return encode(response)
         num_rows = number(pending.query.options, "cursorNumRows", 0)
@@ -137,7 +138,7 @@ class QueryAnswers:
 
 
 def answered(response: BrokerResponse) -> Answered:
-    """Return what is sent of a short response."""
+    """Encode a short response."""
     return _told(response, encode_short(response))
 
 
@@ -151,7 +152,8 @@ def _told(response: BrokerResponse, content: bytes) -> Answered:
 
 
 def shown_status(code: int, status: int, *, is_wanted: bool) -> int:
-    """Return the HTTP status of an answer: 200 for errors, unless the client wants to see them, or may not ask at all."""
+    """Return the HTTP status of an answer: 200 even for errors, unless the client asks for the status or access is
+    denied."""
     return status if is_wanted or code == ErrorCode.ACCESS_DENIED.code else 200
 
 
@@ -163,7 +165,7 @@ class QueryEndpoint:
         self._behind = behind
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one connection's request."""
+        """Handle a request."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != _PATH:
             await self._behind(scope, receive, send)
             return
@@ -201,24 +203,24 @@ class QueryEndpoint:
 
 
 def query_of(raw: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a body that asks an SQL query, else None."""
+    """Return the JSON object of a body with an SQL query, else None."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return None  # the application behind says what is wrong with it
+        return None  # the application behind reports the error
     if not isinstance(body, dict) or not isinstance(body.get("sql"), str) or "pql" in body or is_insert(body["sql"]):
         return None
     return body
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Wait until the client of a request that was read to its end is gone."""
+    """Wait until the client of a fully read request disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _replay(messages: list[Message], receive: Receive) -> Receive:
-    """Return a `receive` that gives the messages again before it waits for others."""
+    """Return a `receive` that replays the messages before it waits for more."""
     given = iter(messages)
 
     async def replayed() -> Message:

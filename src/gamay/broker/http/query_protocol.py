@@ -1,9 +1,8 @@
-"""The shortest way from a socket to an answer.
+"""The shortest path from a socket to an answer.
 
-Half of the time of a small query went into handing its request through a web server: an object for the request, a task, and
-messages between them. A query that comes alone, whole and without unusual headers is answered here, from the bytes that were
-read to the bytes that are sent, by a task where that takes longer. Everything else goes the usual way, on the same
-connection.
+Half of the time of a small query is spent on passing its request through a web server: a request object, a task, and
+messages between them. A query that arrives alone, complete and without unusual headers is answered here, from the bytes read
+to the bytes sent, by a task if it takes longer. Every other request takes the normal path, on the same connection.
 """
 
 import re
@@ -17,17 +16,17 @@ from gamay.broker.http.rights import QUERY_RIGHT
 from gamay.cluster.access.principals import ANYONE, AccessControl, ForbiddenError, Principal
 from gamay.web.bounded_heads import BoundedHeads
 
-# Names and values have the characters that RFC 9110 allows, so that nothing is taken for a header here that is none there.
+# Names and values have the characters that RFC 9110 allows, so that other lines are not mistaken for headers.
 _HEAD = re.compile(rb"POST /query/sql HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)+)\r\n")
 _LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,9})[ \t]*\r$")
-# What changes how a request is framed, answered or allowed is read by those who know all of it.
+# Requests with headers that affect framing, the response or access rights take the normal path.
 _UNUSUAL = re.compile(
     rb"(?im)^(?:authorization|connection:[ \t]*(?!keep-alive[ \t]*\r)|database|expect|origin|pinot-use-http-status"
     rb"|te|trailer|transfer-encoding|upgrade)"
 )
 _LOGIN = re.compile(rb"(?i)\r\nauthorization:[ \t]*([!-~](?:[ -~]*[!-~])?)[ \t]*(?=\r\n)")
 _HEAD_END = b"\r\n\r\n"
-# Longer heads go the usual way; what the others mean is remembered, for a client says the same with each query.
+# Longer heads take the normal path; parsed heads are cached, since a client repeats them with each query.
 _HEAD_BYTES_MAX = 1 << 12
 _HEADS_MAX = 512
 _AFTER_STATUS = f"content-type: application/json\r\n{ERROR_CODE_HEADER.lower()}: "
@@ -39,7 +38,7 @@ _STARTS = {
 
 @lru_cache(_HEADS_MAX)
 def _content_length(head: bytes) -> int | None:
-    """Return how many bytes of body follow a head with its empty line; None when there is more to know of the request."""
+    """Return the length of the body after a head with its empty line; None if the request needs the normal path."""
     found = _HEAD.fullmatch(head)
     if found is None or _UNUSUAL.search(found[1]) is not None:
         return None
@@ -48,7 +47,8 @@ def _content_length(head: bytes) -> int | None:
 
 
 def _without_login(head: bytes) -> tuple[bytes, str | None]:
-    """Return a head without its log-in, which is not to be remembered, and the log-in; a second one stays: it is unusual."""
+    """Remove the credentials, which must not be cached, from a head; return both. A second header remains, and is
+    unusual."""
     found = _LOGIN.search(head)
     if found is None:
         return head, None
@@ -56,14 +56,14 @@ def _without_login(head: bytes) -> tuple[bytes, str | None]:
 
 
 class QueryProtocol(BoundedHeads):
-    """One connection."""
+    """One HTTP connection."""
 
     def __init__(self, answers: QueryAnswers, access: AccessControl, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._answers = answers
         self._access = access
-        self._asked: PendingQuery | None = None  # and not answered yet
-        self._later = b""  # what came meanwhile
+        self._asked: PendingQuery | None = None  # the query that is not answered yet
+        self._later = b""  # data received meanwhile
         self._is_ending = False
         self._is_between_requests = True
         self._headers_of: list[tuple[bytes, bytes]] | None = None
@@ -71,7 +71,7 @@ class QueryProtocol(BoundedHeads):
         self._answered_s = 0.0
 
     def data_received(self, data: bytes) -> None:
-        """Answer a request, or hand what was read to the usual way."""
+        """Answer a request, or pass the data to the normal path."""
         if self._asked is not None:
             self._later += data
             self.flow.pause_reading()
@@ -79,23 +79,23 @@ class QueryProtocol(BoundedHeads):
             super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """Note that a request is being read."""
+        """Record that a request is being read."""
         super().on_message_begin()
         self._is_between_requests = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the query that is still to be answered: its client is gone."""
+        """Cancel the pending query: its client disconnected."""
         if self._asked is not None:
             self._answers.hang_up(self._asked)
         super().connection_lost(exc)
 
     def on_message_complete(self) -> None:
-        """Note that a request has been read to its end."""
+        """Record that a request was read completely."""
         super().on_message_complete()
         self._is_between_requests = True
 
     def _answered(self, data: bytes) -> bool:
-        """Tell whether these bytes were a request, and have been answered, or will be."""
+        """Whether the data is a request that has been answered here, or will be."""
         waits = self.cycle is not None and not self.cycle.response_complete
         if waits or self.flow.write_paused or self.transport.is_closing():
             return False
@@ -115,12 +115,12 @@ class QueryProtocol(BoundedHeads):
         else:
             self._asked = begun
             task = self.loop.create_task(self._answer(begun))
-            self.tasks.add(task)  # which are waited for when the process ends
+            self.tasks.add(task)  # the server waits for its tasks when the process ends
             task.add_done_callback(self.tasks.discard)
         return True
 
     def _sender(self, login: str | None) -> Principal | None:
-        """Return who asks; None where the usual way has to find out who that is, or to refuse it."""
+        """Return the sender; None if the normal path must authenticate or reject it."""
         if self._access.is_open:
             return ANYONE
         sender = None if login is None else self._access.verified(login)
@@ -133,7 +133,7 @@ class QueryProtocol(BoundedHeads):
         return sender
 
     async def _answer(self, asked: PendingQuery) -> None:
-        """Answer a query when its turn comes, then what was asked meanwhile."""
+        """Answer a query, then the requests received meanwhile."""
         try:
             answered = await self._answers.finish(asked)
         except BaseException:
@@ -153,7 +153,7 @@ class QueryProtocol(BoundedHeads):
             self.data_received(later)
 
     def shutdown(self) -> None:
-        """End the connection, after the answer to what was asked."""
+        """Close the connection, after the answer to the pending query."""
         if self._asked is None:
             super().shutdown()
         else:
@@ -162,7 +162,7 @@ class QueryProtocol(BoundedHeads):
     def _send(self, code: int, status: int, content: bytes) -> None:
         start = _STARTS[shown_status(code, status, is_wanted=False)]
         if self._headers_of is not self.server_state.default_headers:
-            self._headers_of = self.server_state.default_headers  # others every second, for they say what time it is
+            self._headers_of = self.server_state.default_headers  # replaced every second, since they contain the time
             self._headers = b"".join([b"%b: %b\r\n" % header for header in self._headers_of])
         self.transport.write(b"%b%d\r\ncontent-length: %d\r\n%b\r\n%b" % (start, code, len(content), self._headers, content))
         self.server_state.total_requests += 1
@@ -171,7 +171,7 @@ class QueryProtocol(BoundedHeads):
             self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection where it has been idle, else look again; a timer for each query would cost too much."""
+        """Close an idle connection, else re-arm the timer; a timer per query would cost too much."""
         since_s = self._answered_s if self._asked is None else self.loop.time()
         left_s = since_s + self.timeout_keep_alive - self.loop.time()
         if left_s > 0:

@@ -1,4 +1,4 @@
-"""Who may ask brokers for what. The columns: `gamay.cluster.access.rights`."""
+"""Access rights of the broker's endpoints. The columns: `gamay.cluster.access.rights`."""
 
 from gamay.cluster.access.rights import read_rights
 from gamay.web.help_page import HELP_RIGHTS

@@ -1,1 +1,1 @@
-"""What the broker knows of each table: its segments, servers and replicas, as immutable snapshots. Start at `routing`."""
+"""Routes of the broker's tables: segments, servers and replicas, as immutable snapshots. Start at `routing`."""

@@ -1,4 +1,4 @@
-"""Tables that consume a topic in both ways, one consumer for all of it and one for each partition, hold its rows twice."""
+"""Tables that consume a topic at stream level and at partition level hold its rows twice; queries must read one set."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,12 @@ _TYPE_KEY = ".consumer.type"
 
 
 def of_one_way(config: TableConfig, segments: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
-    """Return the segments that queries read: of those made from a topic, either the stream-level ones or the others.
+    """Return the segments that queries read: of those consumed from a topic, either the stream-level or the partition-level
+    ones.
 
-    Stream-level ones while the table consumes in that way alone, or `routing.routingTableBuilderName` says KafkaHighLevel;
-    otherwise those of partitions: so a table moves from one way to the other without a row twice or missing. Segments that
-    were uploaded always count.
+    Stream-level ones if the table consumes only in that way, or `routing.routingTableBuilderName` is KafkaHighLevel;
+    otherwise partition-level ones. So a table migrates from one way to the other without duplicate or missing rows. Uploaded
+    segments are always read.
     """
     found = dict(segments)
     if config.table_type is TableType.OFFLINE:

@@ -1,4 +1,4 @@
-"""One table as the broker knows it at one moment, made from the cluster's records."""
+"""The route of a table at one moment, built from the cluster's records."""
 
 import logging
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ _READS_MAX = 20
 
 KnownFacts: TypeAlias = dict[str, SegmentFacts]
 _Document: TypeAlias = dict[str, Any]
-# Of a segment behind which a server may read on: what its record tells holds for its own rows only.
+# Of a segment whose server may read beyond it: its record describes its own rows only.
 _UNKNOWN = SegmentRecordStats("", None, {})
 
 
@@ -51,19 +51,19 @@ _UNKNOWN = SegmentRecordStats("", None, {})
 class TableRoute:
     """One typed table at one moment.
 
-    segments: those that queries must read, ascending; servers: for each of them the instances that can answer, ascending.
-    optional: new ones that not all of those have yet; where they are not, they are left out.
-    unavailable: segments that queries should read but no server can answer for. A new segment is given time to be loaded: it
-    counts only from the moment, in milliseconds, that stands beside it (0: at once, because it could not be loaded).
-    statements: of the queries of this table, until the route changes.
-    limits: of memory, and of what is read. queries_per_s: the table's quota at this broker; None is no quota.
-    boundary: of an OFFLINE table, where its half of a hybrid table ends.
-    stale_ms: when the route must be looked at again, because segments are no longer new; None for never.
-    latest: of each partition of a stream the last of `segments`.
-    spares: like `servers`, those that should have the segment and that the metadata store has not heard of for a while: they
-    are asked once none of the others can be reached. Empty where there are none.
-    only_server: the one that has all segments, where one does. is_plain: whether an answer from the segments is whole, and
-    nothing limits who asks for it or what that reads. overrides: what its config has queries mean by other expressions.
+    segments: those that queries must read, ascending; servers: for each of them the instances that can serve it, ascending.
+    optional: new segments that some of those servers do not have yet; they are skipped there.
+    unavailable: segments that queries should read but no server can serve, each with the time in milliseconds from which it
+    counts as missing: a new segment is given time to load (0: immediately, because loading failed).
+    statements: prepared statements of this table's queries, until the route changes.
+    limits: of memory and scans. queries_per_s: the table's quota at this broker; None without one.
+    boundary: time boundary of the OFFLINE half of a hybrid table.
+    stale_ms: when the route must be rebuilt, because segments are no longer new; None for never.
+    latest: the last of `segments` of each stream partition.
+    spares: like `servers`, but those assigned to a segment whose session with the metadata store is lost: they are asked if
+    no candidate can be reached. Empty if there are none.
+    only_server: the server that has all segments, or None. is_plain: whether answers are always complete, and no quota or
+    scan limit applies. overrides: replacements of expressions in queries, from the table's config.
     """
 
     table: str
@@ -105,12 +105,12 @@ class TableRoute:
         return self.config.table_type is TableType.OFFLINE
 
     def candidates(self, segment: str) -> Candidates:
-        """Return the servers that can answer for a segment; none for one that is not in the route."""
+        """Return the servers that can serve a segment; none for one that is not in the route."""
         place = self._place(segment)
         return () if place is None else self.servers[place]
 
     def spares_of(self, segment: str) -> Candidates:
-        """Return the servers that may answer for a segment when no candidate can be reached."""
+        """Return the servers to try for a segment when no candidate can be reached."""
         place = self._place(segment) if self.spares else None
         return () if place is None else self.spares[place]
 
@@ -120,7 +120,7 @@ class TableRoute:
         return self.places.get(segment)
 
     def by_server(self, turn: Turn, chosen: Sequence[int] | None = None) -> dict[str, list[str]]:
-        """Return server -> segments, of the segments at the places `chosen`, else of all."""
+        """Return server -> segments, for the segments at the positions `chosen`, else for all."""
         every = range(len(self.segments))
         return choose(self.selector, self.segments, self.servers, every if chosen is None else chosen, turn)
 
@@ -128,13 +128,13 @@ class TableRoute:
 def _overrides_of(config: TableConfig) -> Overrides:
     try:
         return read_overrides(config.query.expression_override_map)
-    except InvalidConfigError as error:  # of a config that was stored unchecked
-        _log.error("table %s: %s; queries mean what they say", config.typed_name, error)
+    except InvalidConfigError as error:  # a config that was stored unchecked
+        _log.error("table %s: %s; expressionOverrideMap is not applied", config.typed_name, error)
         return {}
 
 
 class RouteBuilder:
-    """Makes routes. addresses: the host and port of each instance, as they were when the last route was made."""
+    """Builder of routes. addresses: host and port of each instance, as of the last build."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -144,12 +144,12 @@ class RouteBuilder:
         self, table: str, known: KnownFacts, now_ms: int, served: Mapping[str, bool] | None = _NEVER,
         brokers: Collection[str] | None = None,
     ) -> TableRoute | None:  # fmt: skip
-        """Return the route of a typed table, None when there is no such table (any more).
+        """Return the route of a typed table, None if the table does not exist (any more).
 
-        known: what was read of segments before; what is new is added to it. served: the segments that a server had at some
-        time, as far as this broker has seen, and whether it may have them still; None when the broker looks at the table for
-        the first time, after others may have seen them. brokers: those assigned to the table; None where that follows from
-        tags. Raises GamayError for a record that is missing.
+        known: facts read from segment records before; new ones are added. served: the segments that this broker has seen on
+        a server at some time, and whether a server may still have them; None at the broker's first look at a table, which
+        other brokers may have seen served. brokers: those assigned to the table; None if tags decide. Raises GamayError for
+        a missing record.
         """
         config, schema, ideal, view, hidden = self._records_of(table)
         if config is None or ideal is None or schema is None:
@@ -162,7 +162,7 @@ class RouteBuilder:
         self._read_facts(table, wanted, known, keys)
         selector = SelectorKind.STRICT_REPLICA_GROUP if keys else SelectorKind.of(parsed.routing)
         excluded = self._not_asked()
-        # Whoever lost a server may have lost a segment that was there: better to say too much than to leave out rows.
+        # If a server of a segment is gone, the segment may be, too: report it as missing rather than omit rows silently.
         for segment, is_held in (served or {}).items():
             if segment in wanted:
                 known[segment].was_served, known[segment].is_held = True, is_held and ideal.enabled
@@ -172,7 +172,7 @@ class RouteBuilder:
         stats = [known[segment] for segment in found.segments]
         new_until = [known[segment].new_until_ms for segment in found.optional]
         latest = frozenset() if parsed.table_type is TableType.OFFLINE else _latest(found.segments)
-        # a segment may be recorded as ended before the ideal state names the one that its partition goes on in
+        # a segment may be recorded as complete before the ideal state has the next one of its partition
         ended = frozenset(name for name in _latest(wanted) if CONSUMING not in wanted[name].values())
         continued = latest - ended
         return TableRoute(
@@ -198,17 +198,17 @@ class RouteBuilder:
             ),
             min(new_until, default=None),
             latest,
-            # where rows of a segment depend on others, servers that may have missed a change cannot stand in
+            # where rows of a segment depend on others, servers that may have missed a change cannot substitute
             () if selector is SelectorKind.STRICT_REPLICA_GROUP else _spares(found, wanted, view, excluded),
         )
 
     def _records_of(
         self, table: str
     ) -> tuple[_Document | None, _Document | None, Assignment | None, Assignment | None, Collection[str]]:
-        """Return config, schema, ideal state, external view, and the segments that replacements hide, as of one moment.
+        """Return a consistent config, schema, ideal state, external view, and the segments that replacements hide.
 
-        A view from before a replacement was completed does not have its new segments, and the lineage from after that hides
-        the old ones: together they would lack rows that are there. A replacement may also change config and schema.
+        A view from before the completion of a replacement lacks its new segments, and the lineage from after it hides the
+        old ones: together they would omit rows. A replacement may also change config and schema.
         """
         lineage = self._registry.get_lineage(table)
         for _ in range(_READS_MAX):
@@ -219,14 +219,14 @@ class RouteBuilder:
             before, lineage = lineage, self._registry.get_lineage(table)
             if lineage == before:
                 return config, schema, ideal, view, lineage.hidden_segments()
-        raise GamayError(f"the replacements of segments of table '{table}' change faster than they are read")
+        raise GamayError(f"the segment lineage of table '{table}' changes faster than it can be read")
 
     def _read_facts(
         self, table: str, wanted: Mapping[str, Mapping[str, str]], known: KnownFacts, keys: Sequence[str]
     ) -> None:
         for segment in known.keys() - wanted.keys():
             del known[segment]
-        unknown = sorted(segment for segment in wanted if segment not in known)  # as they lie in the store
+        unknown = sorted(segment for segment in wanted if segment not in known)  # in the order of the store
         for start in range(0, len(unknown), _RECORDS_AT_ONCE):
             batch = unknown[start : start + _RECORDS_AT_ONCE]
             documents, damaged = self._registry.segment_documents(table, batch)
@@ -237,7 +237,7 @@ class RouteBuilder:
                     raise GamayError(f"segment '{segment}' of table '{table}' has no record")
                 else:
                     known[segment] = facts_of(segment, documents[segment], NEW_SEGMENT_MS)
-        for facts in known.values() if keys else ():  # all of them: upserts may have been switched on since they were read
+        for facts in known.values() if keys else ():  # all of them: upserts may have been enabled since they were read
             if facts.partition is None:
                 facts.partition = partition_held(facts.stats, keys)
 
@@ -256,7 +256,7 @@ class RouteBuilder:
         consuming: dict[str, Candidates] = {}
         all_able: dict[str, Candidates] = {}
         nothing: Mapping[str, str] = {}
-        shared: dict[Hashable, tuple[Candidates, Candidates]] = {}  # thousands of segments lie on the same servers
+        shared: dict[Hashable, tuple[Candidates, Candidates]] = {}  # thousands of segments share the same servers
         for segment, ideal in wanted.items():
             states = actual.get(segment, nothing)
             placed = (*ideal.items(), None, *states.items())
@@ -281,7 +281,7 @@ class RouteBuilder:
         else:
             segments = sorted(ready)
             replicas = Replicas(segments, [ready[segment] for segment in segments])
-        # a consuming segment that has to wait for the one before it is not missing
+        # a consuming segment that has to wait for its predecessor is not missing
         replicas.unready += [
             segment
             for segment, ideal in wanted.items()
@@ -293,14 +293,14 @@ class RouteBuilder:
         return replicas
 
     def _not_asked(self) -> "_Excluded":
-        """Return the servers that are switched off, wholly or for queries, that shut down, or that are not alive."""
+        """Return the servers that are disabled, wholly or for queries, shutting down, or not alive."""
         live = frozenset(self._registry.live_instance_ids())
         instances = self._registry.instances()
         self.addresses = {i.id: (i.host, i.port) for i in instances}
         return _Excluded(live, frozenset(i.id for i in instances if not _takes_queries(i)))
 
     def _quota(self, config: TableConfig, assigned: Collection[str] | None) -> float | None:
-        """Return what this broker may let pass of a table's quota: all brokers that answer for it have the same share."""
+        """Return this broker's share of a table's quota: all brokers that serve the table have equal shares."""
         rate = rate_of(config.quota.max_queries_per_second)
         if rate is None:
             return None
@@ -316,16 +316,16 @@ _READY = frozenset({ONLINE, CONSUMING})
 
 
 def _candidates(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Excluded") -> tuple[Candidates, Candidates]:
-    """Return the servers that have all of a segment, and those that can answer for it at all, ascending."""
+    """Return the servers that have all of a segment, and those that can serve it at all, ascending."""
     able = sorted(name for name in ideal if states.get(name) in _READY and ideal[name] in _READY and name not in excluded)
     return tuple(name for name in able if states[name] == ONLINE), tuple(able)
 
 
 def _lost(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Excluded") -> tuple[Candidates, Candidates]:
-    """Return the same of a segment that was there and that nobody has now, by the records: whoever may have it still.
+    """Like `_candidates`, for a segment that no server has any more according to the records: those that may still have it.
 
-    A server that the metadata store has not heard of for a while, or that is back and has not reported its segments yet,
-    serves them all the same. One that is dead, or has lost the segment, makes the answer partial, and that says so.
+    A server that lost its session with the metadata store, or is back and has not reported its segments yet, still serves
+    them. If it is dead or lost the segment, the answer is partial and reported as such.
     """
     able = sorted(s for s in ideal if {ideal[s], states.get(s, ONLINE)} <= _READY and s not in excluded.off)
     return tuple(name for name in able if ideal[name] == ONLINE), tuple(able)
@@ -334,7 +334,7 @@ def _lost(ideal: Mapping[str, str], states: Mapping[str, str], excluded: "_Exclu
 def _spares(
     replicas: Replicas, wanted: Mapping[str, Mapping[str, str]], view: Assignment | None, excluded: "_Excluded"
 ) -> tuple[Candidates, ...]:
-    """Return of each segment the servers that are to have it, are not switched off, and are away by the metadata store."""
+    """Return for each segment the servers that are assigned to it, not disabled, and without a live instance record."""
     away = {server for states in wanted.values() for server in states} - excluded.live - excluded.off
     if not away:
         return ()
@@ -365,7 +365,7 @@ def _takes_queries(instance: Instance) -> bool:
 
 
 def _latest(segments: Iterable[str]) -> frozenset[str]:
-    """Return of each partition of a stream the last of the segments."""
+    """Return the last segment of each stream partition."""
     found: dict[int, tuple[int, str]] = {}
     for segment in segments:
         parsed = LlcName.parse(segment)
@@ -382,10 +382,10 @@ def _place_of(segment: str) -> tuple[int, int] | None:
 def _pruned_by(
     config: TableConfig, facts: Sequence[SegmentFacts], continued: Collection[str], segments: Iterable[str]
 ) -> list[SegmentRecordStats]:
-    """Return what segments are pruned by; all that is known of them unless the table names its pruners.
+    """Return the statistics that segments are pruned by; all known ones, unless the table names its pruners.
 
-    continued: those that a server may read on behind. Consuming segments are pruned only where the table names the partition
-    pruner: it vouches that producers choose the partition of the stream by the same function.
+    continued: segments whose server may read beyond them. Consuming segments are pruned only if the table names the
+    partition pruner, which asserts that producers partition the stream by the same function.
     """
     pruners = config.routing.segment_pruner_types
     if pruners is None:
@@ -399,7 +399,7 @@ def _pruned_by(
 
 
 def _missed_from(segment: str, view: Assignment | None, known: KnownFacts) -> int:
-    """Return when the absence of a segment begins to be a failure: milliseconds, 0 for at once."""
+    """Return when an absent segment begins to count as missing: milliseconds, 0 for immediately."""
     if view is not None and ERROR in view.states.get(segment, {}).values():
         return 0
     return 0 if known[segment].was_served else known[segment].new_until_ms

@@ -1,4 +1,4 @@
-"""What the broker knows of each table, as immutable snapshots that are rebuilt when the cluster's records change."""
+"""Routes of a broker's tables, as immutable snapshots that are rebuilt when the cluster's records change."""
 
 import logging
 import threading
@@ -43,7 +43,7 @@ _FIRST_ATTEMPTS = 5
 _TABLE_RECORDS = (paths.IDEAL_STATES, paths.EXTERNAL_VIEWS, paths.LINEAGES, paths.TABLE_CONFIGS, paths.SCHEMAS)
 
 
-# settings of the cluster that are the defaults of query options
+# cluster settings that are defaults of query options
 _OPTION_SETTINGS = {
     NULL_HANDLING: "enableNullHandling",
     JOIN_MAX_ROWS: "maxRowsInJoin",
@@ -51,7 +51,7 @@ _OPTION_SETTINGS = {
     WINDOW_MAX_ROWS: "maxRowsInWindow",
     WINDOW_OVERFLOW: "windowOverflowMode",
 }
-# the same, where a table's config does not say either
+# likewise, unless a table's config sets them
 _GROUP_SETTINGS = {
     NUM_GROUPS_LIMIT: "numGroupsLimit",
     NUM_GROUPS_WARNING: "numGroupsWarningLimit",
@@ -67,10 +67,10 @@ def _named(options: Mapping[ClusterSetting, str], settings: Mapping[str, str]) -
 
 
 class _Snapshot:
-    """All routes at one moment, and what the names that queries used were found to mean."""
+    """All routes at one moment, with a cache of resolved table names."""
 
     def __init__(self, routes: Mapping[str, TableRoute], elsewhere: Mapping[str, bool]) -> None:
-        """elsewhere: the typed tables that this broker does not serve, and whether others are known to do so."""
+        """elsewhere: the typed tables that this broker does not serve, and whether other brokers are known to."""
         self.routes = routes
         self.elsewhere = elsewhere
         self._found: dict[str, list[TableRoute]] = {}
@@ -79,10 +79,10 @@ class _Snapshot:
         known = self._found.get(name)
         if known is None:
             tables = self.tables_of(name)
-            # Half of a hybrid table would be a wrong answer; a half that was created a moment ago is as yet nobody's.
+            # Half of a hybrid table would give a wrong answer; a half that was just created is not assigned to brokers yet.
             is_split = any(self.elsewhere.get(table) for table in tables)
             known = [] if is_split else [self.routes[table] for table in tables if table in self.routes]
-            if known:  # names that no table has would pile up
+            if known:  # unknown names would accumulate
                 self._found[name] = known
         return known
 
@@ -90,7 +90,7 @@ class _Snapshot:
         return any(table in self.elsewhere for table in self.tables_of(name))
 
     def tables_of(self, name: str) -> list[str]:
-        """Return the typed tables that a name means, as written or else in any case."""
+        """Return the typed tables that a name refers to, as written or else ignoring case."""
         exact = [table for table in _typed_names(name) if table in self.routes or table in self.elsewhere]
         if exact:
             return exact
@@ -101,17 +101,17 @@ class _Snapshot:
 
 
 class RoutingTables:
-    """The routes of the tables that a broker serves; between `start` and `stop` they follow the records, on a thread.
+    """The routes of the tables that a broker serves; from `start` to `stop` a thread keeps them up to date.
 
-    default_options: the query options that the cluster's settings give to queries which do not say otherwise.
-    group_options: the same of limits on groups, which a table's config may set as well.
-    row_limits: what the settings say of LIMIT. log2m: of HyperLogLog, None where they say nothing. fixed_replica: whether
-    tables that do not say have a fixed replica. option_validation: what becomes of options that nobody knows.
-    is_enabled: whether new queries are answered, which the broker's instance config can end.
+    default_options: cluster-wide defaults of query options.
+    group_options: likewise for limits on groups, which a table's config can override.
+    row_limits: cluster-wide limits of LIMIT. log2m: of HyperLogLog, None if not set. fixed_replica: the default for tables
+    that do not set it. option_validation: the treatment of unknown options.
+    is_enabled: whether new queries are accepted; the broker's instance config can disable that.
     """
 
     def __init__(self, registry: Registry, clock: Clock = SYSTEM_CLOCK, broker_id: str | None = None) -> None:
-        """broker_id: the instance that `brokerResource` must name for a table to be served; None serves all tables."""
+        """broker_id: tables are served if `brokerResource` assigns them to this instance; None serves all tables."""
         self.is_enabled = True
         self.default_options: Mapping[str, str] = {}
         self.group_options: Mapping[str, str] = {}
@@ -126,10 +126,10 @@ class RoutingTables:
         self._assigned: BrokerStates | None = None
         self._builder = RouteBuilder(registry)
         self._snapshot = _Snapshot({}, {})
-        self._unreadable: dict[str, str] = {}  # by typed table, why its route cannot be made
+        self._unreadable: dict[str, str] = {}  # typed table -> why its route cannot be built
         self._facts: dict[str, KnownFacts] = {}
         self.update_s: dict[str, float] = {}
-        """Seconds that building the routes of each typed table has taken so far."""
+        """Seconds spent so far on building the routes of each typed table."""
         self._condition = threading.Condition()
         self._rebuilding = threading.Lock()
         self._dirty: set[str] = set()
@@ -145,7 +145,7 @@ class RoutingTables:
 
     @property
     def store(self) -> MetadataStore:
-        """Where the records are."""
+        """The metadata store with the records."""
         return self._registry.store
 
     def start(self) -> None:
@@ -166,7 +166,7 @@ class RoutingTables:
         self._thread.start()
 
     def _build_first(self, table: str) -> None:
-        """Build the route of a table whose records may be changing: those read one after the other may not fit together."""
+        """Build the route of a table, with retries: records that change while they are read may be inconsistent."""
         for attempt in range(_FIRST_ATTEMPTS):
             try:
                 self._rebuild(table, None)
@@ -174,12 +174,12 @@ class RoutingTables:
                 raise
             except Exception as error:  # noqa: BLE001 - one table's broken record must not keep the others from being asked
                 _log.exception("cannot build the route of %s, attempt %d", table, attempt + 1)
-                self._unreadable[table] = _told(error)
+                self._unreadable[table] = _reason(error)
             else:
                 return
 
     def follow_settings(self, follow: Callable[[Mapping[str, str]], None]) -> None:
-        """Let a function know of the cluster's settings, now if they are known, and whenever they change."""
+        """Call a function with the cluster's settings, now if they are known, and on each change."""
         with self._condition:
             self._followers.append(follow)
             if self._settings is not None:
@@ -196,27 +196,28 @@ class RoutingTables:
             self._thread.join()
 
     def address_of(self, instance_id: str) -> tuple[str, int]:
-        """Return the host and port of an instance, empty and 0 where its record is missing."""
+        """Return the host and port of an instance, ("", 0) without a record."""
         found = self._registry.get_instance(instance_id)
         return ("", 0) if found is None else (found.host, found.port)
 
     def known_address(self, instance_id: str) -> tuple[str, int] | None:
-        """Return where an instance was when routes were last made, without asking the metadata store; None if unknown."""
+        """Return an instance's address as of the last build of routes, without reading the metadata store; None if
+        unknown."""
         return self._builder.addresses.get(instance_id)
 
     def find(self, name: str) -> list[TableRoute]:
-        """Return the routes of the table that a query names, raw or typed, in any case; OFFLINE first.
+        """Return the routes of the table that a query names, raw or typed, ignoring case; OFFLINE first.
 
-        There are none of a table that other brokers serve.
+        Empty for a table that other brokers serve.
         """
         return self._snapshot.find(name)
 
     def is_elsewhere(self, name: str) -> bool:
-        """Whether a name means a table that this broker does not serve."""
+        """Whether a name refers to a table that this broker does not serve."""
         return self._snapshot.is_elsewhere(name)
 
     def why_unreadable(self, name: str) -> str | None:
-        """Return what is wrong with the records of a table that a query names, and that has no route for that."""
+        """Return why a table has no route, or None: the error in its records."""
         found = (self._unreadable.get(table) for table in _typed_names(name))
         return next((reason for reason in found if reason is not None), None)
 
@@ -229,17 +230,17 @@ class RoutingTables:
         return sorted({raw_table_name(table) for table in self._snapshot.routes})
 
     def tables_of(self, name: str) -> list[str]:
-        """Return the typed tables that a name means, whether this broker serves them or not; OFFLINE first."""
+        """Return the typed tables that a name refers to, served by this broker or not; OFFLINE first."""
         return self._snapshot.tables_of(name)
 
     def drop(self, table: str) -> None:
-        """Serve a typed table no more, until its route is rebuilt."""
+        """Stop serving a typed table until its route is rebuilt."""
         with self._rebuilding:
             self._facts.pop(table, None)
             self._replace(table, None, elsewhere={table: False})
 
     def refresh(self, table: str) -> None:
-        """Rebuild a typed table's route now, from what the records say at this moment."""
+        """Rebuild a typed table's route now, from the current records."""
         self._rebuild(table, set())
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -291,7 +292,7 @@ class RoutingTables:
             self._condition.notify_all()
 
     def _read_assigned(self) -> set[str]:
-        """Look which brokers serve which tables; return the typed tables for which that has changed."""
+        """Read which brokers serve which tables; return the typed tables whose assignment changed."""
         before, after = self._assigned, self._resource.ideal()
         self._assigned = after
         if before is None or after is None:
@@ -303,7 +304,7 @@ class RoutingTables:
         return assigned is None or self._broker_id is None or self._broker_id in assigned.get(table, {})
 
     def _on_any_change(self) -> None:
-        """Look at everything again: the connection to the store was lost."""
+        """Rebuild everything: the connection to the store was lost."""
         with self._condition:
             self._all_changed = self._settings_changed = self._assigned_changed = True
             self._condition.notify_all()
@@ -338,19 +339,19 @@ class RoutingTables:
                 if all_changed:
                     dirty |= {*self._snapshot.routes, *self._registry.table_names()}
             except GamayError:
-                _log.exception("cannot read the cluster's settings or tables; the previous ones hold")
+                _log.exception("cannot read the cluster's settings or tables; keeping the previous ones")
             for table in sorted(dirty):
                 try:
                     self._rebuild(table, None if all_changed else changed.get(table, set()))
-                except Exception as error:  # noqa: BLE001 - one table's broken record must not freeze the routes of the others
-                    _log.exception("cannot rebuild the route of %s; queries use the previous one", table)
-                    self._unreadable[table] = _told(error)
+                except Exception as error:  # noqa: BLE001 - one table's broken record must not freeze the other routes
+                    _log.exception("cannot rebuild the route of %s; keeping the previous one", table)
+                    self._unreadable[table] = _reason(error)
 
     def _has_work(self) -> bool:
         return bool(self._dirty) or self._settings_changed or self._assigned_changed or self._stopping
 
     def _rebuild(self, table: str, changed: set[str] | None) -> None:
-        """Replace a table's route; `changed` None forgets what was known of its segments."""
+        """Replace a table's route; with `changed` None the known facts of its segments are discarded."""
         with self._rebuilding:
             begun_s = self._clock.monotonic_s()
             self._rebuild_alone(table, changed)
@@ -376,7 +377,7 @@ class RoutingTables:
         served = None if before is None else {name: facts.is_held for name, facts in before.items() if facts.was_served}
         for segment in changed or ():
             known.pop(segment, None)
-        with collector.paused():  # a route of 100,000 segments is a million objects, and they stay
+        with collector.paused():  # a route of 100,000 segments is a million long-lived objects
             brokers = None if self._assigned is None else self._assigned.get(table, {})
             route = self._builder.build(table, known, self._clock.now_ms(), served, brokers)
         if route is None:
@@ -386,7 +387,7 @@ class RoutingTables:
         return route
 
     def _replace(self, table: str, route: TableRoute | None, elsewhere: Mapping[str, bool] = MappingProxyType({})) -> None:
-        """Show queries another route of a table, or none."""
+        """Publish a new route of a table, or none."""
         routes = {name: other for name, other in self._snapshot.routes.items() if name != table}
         if route is not None:
             routes[table] = route
@@ -396,7 +397,7 @@ class RoutingTables:
             self._condition.notify_all()
 
     def _aging_s(self) -> float | None:
-        """Return how long it is until some route's segments are no longer new."""
+        """Return the seconds until segments of some route are no longer new."""
         stale = [route.stale_ms for route in self._snapshot.routes.values() if route.stale_ms is not None]
         return max(0.0, (min(stale) - self._clock.now_ms()) / 1000) + 0.001 if stale else None
 
@@ -406,7 +407,7 @@ class RoutingTables:
         return {table for table, route in routes if route.stale_ms is not None and route.stale_ms <= now_ms}
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, GamayError) else f"{type(error).__name__}: {error}"
 
 
@@ -415,5 +416,5 @@ def _typed_names(name: str) -> tuple[str, ...]:
 
 
 def describe(routes: list[TableRoute]) -> dict[str, Any]:
-    """Return routes as the debug endpoints show them: typed table -> server -> segments."""
+    """Return routes in the form of the debug endpoints: typed table -> server -> segments."""
     return {route.table: route.by_server(FIRST_TURN) for route in routes}

@@ -1,4 +1,4 @@
-"""From a segment's record to what routing and pruning need of it."""
+"""The facts about a segment that routing and pruning use, read from its record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ _NO_RANGE: ColumnRange = (None, None, None)
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """stats: for pruning. end_time_ms: -1 when unknown. rounded_ms: see `time_boundary.ROUNDED_KEY`, 0 for none.
-    new_until_ms: until then servers may take to load it.
+    """Facts about one segment. stats: for pruning. end_time_ms: -1 if unknown. rounded_ms: see `time_boundary.ROUNDED_KEY`,
+    0 for none. new_until_ms: until then servers may take to load it.
 
-    was_served: whether a server had it at any time; then its absence is a failure, however new it is. is_held: whether
-    servers may have it still, whatever the records say; not once the table was switched off. partition: the one it
-    holds, known of tables with primary keys. consumed: the partitions that its columns should have, of a segment that is
-    filled from a stream, according to its table's config and the partition of the stream.
+    was_served: whether a server ever had it; if so, its absence is a failure, however new it is. is_held: whether servers
+    may still have it, regardless of the records; false once the table was disabled. partition: the one it belongs to, known
+    for tables with primary keys. consumed: the partitions expected in its columns, for a consuming segment, from its table's
+    config and the stream partition.
     """
 
     stats: SegmentRecordStats
@@ -37,9 +37,9 @@ class SegmentFacts:
     rounded_ms: int = 0
 
     def from_stream(self, num_partitions: int) -> SegmentRecordStats:
-        """Return what is known of the rows that a consuming segment has or will have.
+        """Return the known statistics of the rows that a consuming segment has or will have.
 
-        num_partitions: of the stream today; where the segment began with another number, its keys may have moved.
+        num_partitions: current number of the stream; if it differs from that at the segment's start, keys may have moved.
         """
         columns: dict[str, ColumnRange] = {}
         for name, (low, high, partitions) in self.consumed.items():
@@ -49,12 +49,12 @@ class SegmentFacts:
 
 
 def unknown_facts(name: str) -> SegmentFacts:
-    """Return what is known of a segment whose record is damaged: nothing, so that it is never pruned, nor new."""
+    """Return the facts about a segment with a damaged record: none, so that it is never pruned, nor new."""
     return SegmentFacts(SegmentRecordStats(name, None, {}), -1, 0)
 
 
 def facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
-    """Return what a segment's record tells, which may be damaged. new_ms: for how long a segment is new."""
+    """Return the facts in a segment's record, which may be damaged. new_ms: how long a segment is new."""
     try:
         return _facts_of(name, document, new_ms)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -68,9 +68,9 @@ def _facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
         since_ms = int(fields.get("segment.creation.time", -1))
     end_ms = int(fields.get("segment.end.time", -1))
     num_docs = int(fields.get("segment.total.docs", -1))
-    # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not know.
+    # The cluster's Partitioning has the fields of the engine's PartitionInfo, which the cluster must not import.
     columns = cast(dict[str, ColumnRange], decode_bounds(fields.get("gamay.segment.columns", "")))
-    # what a record does not tell is unknown and never prunes
+    # missing values are unknown and never prune
     stats = SegmentRecordStats(name, num_docs if num_docs >= 0 else None, columns)
     facts = SegmentFacts(stats, end_ms, since_ms + new_ms)
     if ROUNDED_KEY in fields.get("custom.map", ""):
@@ -83,9 +83,9 @@ def _facts_of(name: str, document: ZNRecord, new_ms: int) -> SegmentFacts:
 
 
 def partition_held(stats: SegmentRecordStats, keys: Sequence[str]) -> int | None:
-    """Return the partition of a segment as servers do: by its name, else by the partition of a primary-key column.
+    """Return the partition of a segment as servers do: from its name, else from the partition of a primary-key column.
 
-    keys: the columns of the primary key. None where neither tells.
+    keys: the columns of the primary key. None if neither determines it.
     """
     by_name = partition_of(stats.name)
     if by_name is not None:

@@ -1,6 +1,6 @@
-"""Which server answers for which segment. Pure: what is known of servers is passed in.
+"""Selection of the server for each segment. Pure functions of the known state of servers.
 
-A segment's *candidates* are the servers that can answer for it, by name. Segments with the same candidates form a replica
+A segment's *candidates* are the servers that can serve it, by name. Segments with the same candidates form a replica
 set; there are few of them, however many segments there are.
 """
 
@@ -15,7 +15,7 @@ from gamay.sql.options.option_values import flag, number
 
 Candidates: TypeAlias = tuple[str, ...]
 Rank: TypeAlias = Callable[[str], float]
-"""How busy or slow a server is; the lowest is asked."""
+"""Load or latency of a server; the server with the lowest value is asked."""
 
 _PARTITION_AWARE = ("PartitionAwareOffline", "PartitionAwareRealtime")
 FIXED_REPLICA = "useFixedReplica"
@@ -23,7 +23,7 @@ _GROUPS = "numReplicaGroupsToQuery"
 
 
 class SelectorKind(Enum):
-    """How a table's replicas are taken; the values are those of `instanceSelectorType`."""
+    """How replicas are selected; the values are those of `instanceSelectorType`."""
 
     BALANCED = "balanced"
     REPLICA_GROUP = "replicaGroup"
@@ -31,7 +31,7 @@ class SelectorKind(Enum):
 
     @classmethod
     def of(cls, routing: RoutingConfig) -> "SelectorKind":
-        """Return what a table's config says; `multiStageReplicaGroup` is kept as strictly as `strictReplicaGroup`."""
+        """Return the kind of a table's config; `multiStageReplicaGroup` is treated as `strictReplicaGroup`."""
         named = routing.instance_selector_type
         if named == "multiStageReplicaGroup":
             return cls.STRICT_REPLICA_GROUP
@@ -41,7 +41,7 @@ class SelectorKind(Enum):
 
 
 def java_hash(text: str) -> int:
-    """Return what `String.hashCode` returns for a text: a signed 32-bit number."""
+    """Return Java's `String.hashCode` of a text: a signed 32-bit number."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le")).cast("H"):
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -50,11 +50,11 @@ def java_hash(text: str) -> int:
 
 @dataclass(slots=True)
 class Turn:
-    """What decides among replicas for one query.
+    """The choice among replicas for one query.
 
-    number: of the request; it takes replicas in turn. avoided: servers to be asked only where no other can answer.
-    rank: None takes replicas in turn, not by rank. groups: over how many replica groups a query is spread.
-    fixed: the place of the replica that is always taken, None where it changes.
+    number: of the request; replicas take turns by it. avoided: servers to be asked only if no other can serve a segment.
+    rank: None makes replicas take turns. groups: number of replica groups over which a query is spread. fixed: index of the
+    replica that is always chosen, None if it varies.
     """
 
     number: int
@@ -74,13 +74,13 @@ class Turn:
         rank: Rank | None = None,
         fixed: bool = False,
     ) -> "Turn":
-        """Return the turn of a query with its options. fixed: whether the table always takes the same replica."""
+        """Return the turn of a query with its options. fixed: the default of the option for a fixed replica."""
         is_fixed = flag(options, FIXED_REPLICA) if FIXED_REPLICA in options else fixed
         groups = max(1, number(options, _GROUPS, 1) or 1)
         return cls(number_, avoided, rank, groups, abs(java_hash(table)) if is_fixed else None)
 
     def take(self, candidates: Candidates, offset: int = 0) -> str:
-        """Return the server to ask. offset: added to the number of the request."""
+        """Choose a server. offset: added to the number of the request."""
         if self.avoided:
             candidates = tuple(c for c in candidates if c not in self.avoided) or candidates
         if len(candidates) == 1:
@@ -90,7 +90,7 @@ class Turn:
         first = (self.number + offset) % len(candidates)
         if self.rank is None:
             return candidates[first]
-        # equals are taken in turn
+        # servers of equal rank take turns
         ordered = candidates[first:] + candidates[:first]
         return min(ordered, key=self.rank)
 
@@ -101,7 +101,7 @@ FIRST_TURN = Turn(0)
 def choose(
     kind: SelectorKind, segments: Sequence[str], candidates: Sequence[Candidates], chosen: Sequence[int], turn: Turn
 ) -> dict[str, list[str]]:
-    """Return server -> segments, of the segments at the places `chosen`."""
+    """Return server -> segments, for the segments at the positions `chosen`."""
     asked: dict[str, list[str]] = {}
     if len(chosen) == 1:
         return {turn.take(candidates[chosen[0]]): [segments[chosen[0]]]}
@@ -122,10 +122,10 @@ def choose(
 
 @dataclass(slots=True)
 class Replicas:
-    """Where the segments of a table can be read, as far as the records tell.
+    """Where the segments of a table can be read, according to the records.
 
-    segments: those that can be read, ascending; candidates: of each. optional: new ones that not all candidates have yet,
-    and that are left out where they are not. unready: those that nobody can answer for.
+    segments: the readable ones, ascending; candidates: of each. optional: new ones that some candidates do not have yet, and
+    that are skipped there. unready: those that no server can serve.
     """
 
     segments: list[str] = field(default_factory=list)
@@ -139,9 +139,9 @@ def strict(
 ) -> Replicas:
     """Return the replicas of a table without primary keys whose replica groups are not split.
 
-    ready: segment -> the servers that can answer for it, of all segments that queries should read. assigned: the servers
-    that are meant to have it. Segments that are meant for the same servers form a group; a server that lacks one of them is
-    asked for none, unless the segment is new: then it is left out there.
+    ready: segment -> the servers that can serve it, for all segments that queries should read. assigned: the servers that
+    should have it. Segments assigned to the same servers form a group; a server that lacks one of them serves none of the
+    group, unless the segment is new: then it is skipped there.
     """
     groups: dict[frozenset[str], Candidates] = {}
     for segment, servers in ready.items():
@@ -170,12 +170,12 @@ def whole_partitions(
 ) -> Replicas:
     """Return the replicas of a table with primary keys: all segments of a partition have the same candidates.
 
-    A row of one segment replaces rows of others, and which it has replaced differs from server to server at any moment. So
-    a server answers for a partition only if it has every segment of it, however new. ready: segment -> the servers to ask,
-    of all segments that queries should read; able: those that can answer for it at all, which are asked where no server
-    is ready for the whole partition: one replica may have committed a segment, and another have begun the next one already.
-    Where none has them all, the server with the most segments answers for those, and the others are unready. The segments
-    whose partition is unknown (None) are kept together as well.
+    A row of one segment invalidates rows of others, and at any moment servers differ in which ones. So a server serves a
+    partition only if it has every segment of it, however new. ready: segment -> the servers to ask, for all segments that
+    queries should read; able: those that can serve it at all, which are asked if no server is ready for the whole partition:
+    one replica may have committed a segment while another has already begun the next one. If no server has all segments, the
+    one with the most serves those, and the others are unready. Segments of unknown partition (None) are kept together as
+    well.
     """
     placed: dict[int | None, dict[tuple[Candidates, Candidates], list[str]]] = {}  # few distinct places, many segments
     for segment, servers in ready.items():
@@ -201,7 +201,7 @@ def whole_partitions(
 
 
 def _common(candidates: Iterable[Candidates]) -> Candidates:
-    """Return the servers that are in all of them."""
+    """Return the servers common to all."""
     first, *others = candidates
     return tuple(server for server in first if all(server in servers for servers in others))
 
@@ -209,11 +209,11 @@ def _common(candidates: Iterable[Candidates]) -> Candidates:
 def one_consuming_each(
     online: Mapping[str, Candidates], consuming: Mapping[str, Candidates], place_of: Callable[[str], tuple[int, int] | None]
 ) -> dict[str, Candidates]:
-    """Return segment -> candidates, with ONLINE replicas before CONSUMING ones, and one consuming segment a partition.
+    """Return segment -> candidates, preferring ONLINE to CONSUMING replicas, with one consuming segment per partition.
 
-    online, consuming: the servers that have a segment in that state; a segment without either has no entry in the answer.
-    place_of: (partition, sequence) of a segment that a stream fills. Where two segments of a partition consume at once, on
-    servers that learn of a commit at different times, the later one is left out: the earlier may hold its first rows.
+    online, consuming: the servers that have a segment in that state; a segment with neither has no entry in the result.
+    place_of: (partition, sequence) of a stream segment. If two segments of a partition are consuming, on servers that learn
+    of a commit at different times, the later one is left out: the earlier may hold its first rows.
     """
     ready = {segment: servers for segment, servers in online.items() if servers}
     first: dict[int, tuple[int, str]] = {}

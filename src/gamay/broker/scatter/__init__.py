@@ -1,1 +1,1 @@
-"""Asking servers: connections, which of them fail, which replica is best, and another one in place of one that fails."""
+"""Scattering queries to servers: connections, failure detection, choice of replicas, and failover."""

@@ -1,4 +1,4 @@
-"""How a broker reaches a server, whether it lives in this process or elsewhere."""
+"""Interface between a broker and its servers, in this process or remote."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from gamay.query.reduce.merge import Answer
 
 
 class UnreachableServerError(QueryError):
-    """A server that did not take the query, or did not answer it. is_down: whether others need not be sent there either."""
+    """A server that did not accept or answer a query. is_down: whether other queries should avoid it as well."""
 
     def __init__(self, code: ErrorCode, message: str, *, is_down: bool) -> None:
         super().__init__(code, message)
@@ -29,22 +29,22 @@ class ServerConnection(Protocol):
     ) -> tuple[ServerResult, Sequence[str]]:
         """Run a query on the named segments of a typed table; return the result and the segments it does not have.
 
-        latest: segments behind which the broker asks nobody for rows of their partitions. Of those of them that are asked
-        for here, what follows on this server is read as well. All segments are read from one snapshot of the table. Raises
-        QueryError, of the kind UnreachableServerError when it is the server that does not answer.
+        latest: the last segments of their partitions in the broker's route. For those among `segments`, the rows that follow
+        on this server are read as well. All segments are read from one snapshot of the table. Raises QueryError;
+        UnreachableServerError if the server does not answer.
         """
         ...
 
 
 class AnswersPrepared(Protocol):
-    """What answers small queries of known shapes without a deadline of their own: `answer_prepared` of a local server."""
+    """Interface to queries on the fast path, which have no deadline of their own: `answer_prepared` of a local server."""
 
     def __call__(
         self, table: str, query: PreparedLookup, filter_: Filter, segments: Sequence[str], clock: Clock
     ) -> Answer | None:
         """Answer a query from the named segments of a typed table; None to leave it to `ServerConnection.execute`.
 
-        Raises GamayError where that will, too.
+        Raises GamayError if that method would as well.
         """
         ...
 
@@ -53,5 +53,5 @@ class Connections(Protocol):
     """The servers of a cluster."""
 
     def get(self, server: str, /) -> ServerConnection | None:
-        """Return the connection to a server by its instance id; None when nobody knows where it is."""
+        """Return the connection to a server by its instance id; None if its address is unknown."""
         ...

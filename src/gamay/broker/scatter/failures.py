@@ -1,4 +1,4 @@
-"""Which servers do not answer, and when to try them again. Pure; time is passed in."""
+"""Failure detection: the unresponsive servers, and when to probe them. Pure; times are arguments."""
 
 import threading
 
@@ -8,11 +8,11 @@ _FACTOR = 2.0
 
 
 class FailureDetector:
-    """The servers that are down; safe to share between threads.
+    """The servers that are down; thread-safe.
 
-    A server is down from the first query that it could not be sent, or whose connection broke, until a probe reaches it.
-    Other replicas are asked meanwhile. Probes come after `FIRST_RETRY_S`, then each after twice the time, at most
-    `LONGEST_RETRY_S`.
+    A server is down from the first query that could not be sent to it, or whose connection broke, until a probe reaches it;
+    meanwhile other replicas are asked. The first probe follows after `FIRST_RETRY_S`, later ones after doubling intervals,
+    at most `LONGEST_RETRY_S`.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class FailureDetector:
         self.down: frozenset[str] = frozenset()
 
     def failed(self, server: str) -> bool:
-        """Take note that a server did not answer; return whether it was up before."""
+        """Record a failure of a server; return whether it was up before."""
         with self._lock:
             if server in self._retries:
                 return False
@@ -30,14 +30,14 @@ class FailureDetector:
             return True
 
     def retry_s(self, server: str) -> float:
-        """Return how long to wait before the next probe of a server that is down."""
+        """Return the delay before the next probe of a server that is down."""
         with self._lock:
             retries = self._retries.get(server, 0)
             self._retries[server] = retries + 1
         return min(LONGEST_RETRY_S, FIRST_RETRY_S * _FACTOR ** min(retries, 32))
 
     def recovered(self, server: str) -> None:
-        """Take note that a probe reached a server."""
+        """Record that a probe reached a server."""
         with self._lock:
             self._retries.pop(server, None)
             self.down = frozenset(self._retries)

@@ -1,4 +1,4 @@
-"""Asking servers: those of this process by calls, others over their query ports, all at once."""
+"""Concurrent requests to servers: by calls in this process, over their query ports elsewhere."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -31,7 +31,7 @@ _NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 class Gatherer:
-    """Sends the parts of queries to servers. stats: of the servers; kept where a setting asks for it."""
+    """Sends the parts of queries to servers. stats: statistics of the servers, if a setting enables them."""
 
     def __init__(self, connections: Connections, clock: Clock, stats: ServerStats) -> None:
         self._connections = connections
@@ -41,18 +41,18 @@ class Gatherer:
         self._threads = ThreadPoolExecutor(_SCATTER_THREADS, thread_name_prefix="broker-scatter")
 
     def close(self) -> None:
-        """End threads and connections."""
+        """Stop the threads and close the connections."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self.remote is not None:
             self.remote.close()
 
     @property
     def down(self) -> frozenset[str]:
-        """The servers that do not answer now."""
+        """The servers that do not respond."""
         return frozenset() if self.remote is None else self.remote.failures.down
 
     def gather(self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline) -> GatheredAnswers[Result]:
-        """Ask, and wait in this thread for the answers."""
+        """Send the requests, and block until the answers are there."""
         if len(parts) == 1 and len(parts[0].asked) == 1:
             ((server, segments),) = parts[0].asked.items()
             outcome = self._ask(ask := Ask(parts[0], server, segments), deadline)
@@ -64,7 +64,7 @@ class Gatherer:
     def _go_on(
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, first: "tuple[Ask, _Outcome] | None"
     ) -> GatheredAnswers[Result]:
-        """Ask several servers, or another than the first."""
+        """Ask several servers, or another one than the first."""
         scatter: Scatter[Result] = Scatter(parts, turn)
         asks = scatter.begin() if first is None else self._note(scatter, *first)
         while len(asks) == 1:  # without another thread
@@ -82,16 +82,16 @@ class Gatherer:
     async def gather_remote(
         self, parts: Sequence[Part], turn: Turn, deadline: CancellableDeadline, query_id: str
     ) -> GatheredAnswers[Result]:
-        """Ask servers in other processes from an event loop. Raises QueryError 503 when the query is cancelled."""
+        """Ask remote servers from an event loop. Raises QueryError 503 if the query is cancelled."""
         return await self._cancellable(self._gather_remote(parts, turn, deadline, query_id), deadline)
 
     async def answer_remote(
         self, routed: RoutedQuery, turn: Turn, deadline: CancellableDeadline, query_id: str
     ) -> BrokerResponse | None:
-        """Have a query of a known shape answered by a server in another process, from an event loop.
+        """Send a query on the fast path to a remote server, from an event loop.
 
-        None to leave it to `gather_remote`: where several servers are to be asked, and where the one does not answer.
-        Raises QueryError 503 when the query is cancelled.
+        None to leave it to `gather_remote`: if several servers are to be asked, or the only one does not answer. Raises
+        QueryError 503 if the query is cancelled.
         """
         asked = routed.route.by_server(turn, routed.kept)
         if len(asked) != 1:
@@ -103,7 +103,7 @@ class Gatherer:
         return await self._cancellable(server.answer(routed, segments, deadline, query_id), deadline)
 
     async def _cancellable(self, work: Coroutine[Any, Any, T], deadline: CancellableDeadline) -> T:
-        """Run work on the loop of the connections, and end it when its query is cancelled. Raises QueryError 503 then."""
+        """Run work on the loop of the connections, and abort it if its query is cancelled, with QueryError 503."""
         import asyncio
 
         assert self.remote is not None
@@ -218,7 +218,7 @@ def _unknown(server: str) -> QueryError:
 
 
 def _remote(connections: Connections) -> "QueryConnections | None":
-    """Return the connections if they lead to other processes; what that takes is imported only then."""
+    """Return the connections if they lead to other processes; their module is imported only then."""
     if isinstance(connections, dict):
         return None
     from gamay.broker.scatter.remote import QueryConnections

@@ -1,7 +1,7 @@
-"""Servers in other processes, reached over their query ports.
+"""Remote servers, reached over their query ports.
 
-All connections belong to one event loop: that of the broker's HTTP interface where there is one, so that a query never
-changes threads on its way to the servers and back; else one of their own.
+All connections belong to one event loop: that of the broker's HTTP interface if there is one, so that a query never changes
+threads on its way to the servers and back; else a separate one.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _CONNECT_S = 2.0
-# Of the time that a query has left, servers get all but twice this share, and are waited for all but once: what the others
-# found can still be merged when one of them does not answer.
+# Of a query's remaining time, servers get all but twice this share, and are waited for all but once, so that the results of
+# the others can still be merged if one does not answer.
 _RESERVED_SHARE = 0.02
 _RESERVED_S_MAX = 0.1
 
 
 class RemoteServer:
-    """The way to one server."""
+    """Client of one server."""
 
     def __init__(self, name: str, channel: Channel, loop: "ServerLoop", clock: Clock) -> None:
         self.name = name
@@ -59,7 +59,7 @@ class RemoteServer:
         latest: Collection[str] = (),
         query_id: str = "",
     ) -> Received:
-        """Do what `execute` does, from the event loop of the connections; the result is read by `Received.result`."""
+        """Like `execute`, from the event loop of the connections; `Received.result` decodes the result."""
         left_s, reserved_s = _times(deadline)
         try:
             request = encode_request(query_id, table, query, segments, deadline, latest)
@@ -75,9 +75,9 @@ class RemoteServer:
     async def answer(
         self, routed: RoutedQuery, segments: Sequence[str], deadline: Deadline, query_id: str
     ) -> BrokerResponse | None:
-        """Answer a query of a known shape from named segments, from the event loop of the connections.
+        """Answer a query on the fast path from the named segments, on the event loop of the connections.
 
-        None to leave it to `ask`, which also says what is wrong. Raises QueryError 503 when it was cancelled.
+        None to leave it to `ask`, which also reports errors. Raises QueryError 503 if it was cancelled.
         """
         if not self.channel.is_connected:
             return None
@@ -95,12 +95,12 @@ class RemoteServer:
     def execute(
         self, table: str, query: BoundQuery, segments: Sequence[str], deadline: Deadline, latest: Collection[str] = ()
     ) -> tuple[ServerResult, Sequence[str]]:
-        """Ask, and wait in this thread for the answer."""
+        """Send the query, and block until the answer is there."""
         received = self._loop.wait(self.ask(table, query, segments, deadline, latest))
         return received.result(query, self._clock), received.missing
 
     async def probe(self) -> bool:
-        """Return whether the server takes queries: whether there is a connection, made now if need be."""
+        """Return whether the server accepts queries, connecting to it if necessary."""
         try:
             await self.channel.connect()
         except NotSentError:
@@ -114,18 +114,18 @@ class RemoteServer:
         if isinstance(error, ProtocolError):
             return QueryError(ErrorCode.BROKER_REQUEST_SEND, f"Server {self.name} was not asked: {error}")
         is_late = isinstance(error, CallTimeoutError)
-        text = f"1 servers [{self.name}] not responded: {'it has not answered in time' if is_late else error}"
+        text = f"1 servers [{self.name}] not responded: {'it did not answer in time' if is_late else error}"
         return UnreachableServerError(ErrorCode.SERVER_NOT_RESPONDING, text, is_down=not is_late)
 
 
 def _times(deadline: Deadline) -> tuple[float, float]:
-    """Return how long a query has, and what of that is kept twice for others than the server; seconds."""
+    """Return the remaining time of a query, and the share of it that is reserved twice for merging; seconds."""
     left_s = deadline.remaining_ms / 1000
     return left_s, min(_RESERVED_S_MAX, left_s * _RESERVED_SHARE)
 
 
 class ServerLoop:
-    """The event loop of the connections: the first that they are used from, or a thread's of their own."""
+    """The event loop of the connections: the first loop that uses them, or one on a separate thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class ServerLoop:
         self._thread: threading.Thread | None = None
 
     def adopt(self) -> None:
-        """Use the running event loop, unless there is one already."""
+        """Adopt the running event loop, unless there is one already."""
         if self._loop is not None:
             return
         with self._lock:
@@ -149,7 +149,7 @@ class ServerLoop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work on the loop of the connections, waited for by a thread that has no loop."""
+        """Run work on the loop of the connections, blocking a thread that has no loop."""
         with self._lock:
             if self._loop is None:
                 self._loop = uvloop.new_event_loop()
@@ -158,12 +158,12 @@ class ServerLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call(self, work: Callable[[], object]) -> None:
-        """Do something on the loop soon, if it runs."""
+        """Schedule a call on the loop, if there is one."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(work)
 
     def close(self) -> None:
-        """End the thread, where there is one."""
+        """Stop the thread, if there is one."""
         if self._thread is not None and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -173,8 +173,8 @@ class ServerLoop:
 class QueryConnections:
     """Connections to the servers of a cluster by instance id; implements `gamay.broker.scatter.connection.Connections`.
 
-    name: of this broker. address_of: where an instance's query port is (host, port); None when nobody knows.
-    busy_poll_us: see `gamay.rpc.peer.ConnectionLimits`; None is the usual. secret: that the servers have to know, too.
+    name: of this broker. address_of: returns the (host, port) of an instance's query port; None if unknown. busy_poll_us:
+    see `gamay.rpc.peer.ConnectionLimits`; None for the default. secret: shared with the servers.
     """
 
     def __init__(
@@ -203,29 +203,29 @@ class QueryConnections:
         self.failures = FailureDetector()
 
     def get(self, server: str, /) -> RemoteServer | None:
-        """Return the way to a server; None when nobody knows where it is. May have to ask the metadata store."""
+        """Return the client of a server, or None if its address is unknown. May read the metadata store."""
         known = self._servers.get(server)
         return known if known is not None else self._at(server, self._address(server))
 
     def known(self, server: str) -> RemoteServer | None:
-        """Return the way to a server that was asked before; None where `find` has to look for it."""
+        """Return the client of a server that was asked before; None if `find` has to look it up."""
         return self._servers.get(server)
 
     async def find(self, server: str) -> RemoteServer | None:
-        """Do what `get` does, without keeping an event loop waiting for the metadata store."""
+        """Like `get`, without blocking an event loop on the metadata store."""
         known = self._servers.get(server)
         return known if known is not None else self._at(server, await asyncio.to_thread(self._address, server))
 
     def _address(self, server: str) -> tuple[str, int] | None:
         try:
             return self._address_of(server)
-        except Exception:  # noqa: BLE001 - while the metadata store is away, what is known has to do
-            _log.exception("the address of %s cannot be read now", server)
+        except Exception:  # noqa: BLE001 - without the metadata store, the last known address is used
+            _log.exception("cannot read the address of %s; using the last known one", server)
             known = self._servers.get(server)
             return None if known is None else (known.channel.host, known.channel.port)
 
     def _at(self, server: str, address: tuple[str, int] | None) -> RemoteServer | None:
-        """Return the way to a server, made anew where it has moved; None when nobody knows where it is."""
+        """Return the client of a server, reconnecting if its address changed; None if the address is None."""
         known = self._servers.get(server)
         if known is not None and address == (known.channel.host, known.channel.port):
             return known
@@ -240,7 +240,7 @@ class QueryConnections:
             return self._servers[server]
 
     def probe_until_up(self, server: str) -> None:
-        """Try a server that is down again and again, until it takes queries."""
+        """Probe a server that is down until it accepts queries."""
         self.loop.call(lambda: self._keep(asyncio.ensure_future(self._probe(server))))
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
@@ -253,19 +253,19 @@ class QueryConnections:
             if server not in self.failures.down:
                 return
             known = self._at(server, await asyncio.to_thread(self._address, server))
-            if known is None or await known.probe():  # nobody knows where it is: routes will not name it any more
+            if known is None or await known.probe():  # an unknown address: later routes will not contain the server
                 self.failures.recovered(server)
                 return
 
     def forget(self, server: str) -> None:
-        """Look up a server's address again when it is needed next."""
+        """Look up a server's address again at its next use."""
         with self._lock:
             known = self._servers.pop(server, None)
         if known is not None:
             self.loop.call(known.channel.close)
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._closed = True
         self.loop.call(lambda: [probe.cancel() for probe in self._probes])
         for server in list(self._servers):

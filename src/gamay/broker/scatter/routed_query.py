@@ -10,7 +10,8 @@ from gamay.query.prepared.statements import LIGHT_NS_MAX, PreparedStatement
 
 @dataclass(slots=True)
 class RoutedQuery:
-    """A query as its statement and its filter. kept: the places of the segments, in the route, that the filter leaves."""
+    """A prepared statement with a query's filter. kept: positions in the route of the segments that the filter does not
+    prune."""
 
     statement: PreparedStatement
     route: TableRoute
@@ -18,7 +19,7 @@ class RoutedQuery:
     kept: list[int]
 
     def complete(self, response: BrokerResponse, number: int) -> BrokerResponse:
-        """Add to the response of the one server that was asked what only the broker knows."""
+        """Complete the response of the only server asked with the broker's own fields."""
         route, stats = self.route, response.stats
         if stats.offline_thread_cpu_time_ns <= LIGHT_NS_MAX:
             self.statement.succeeded()

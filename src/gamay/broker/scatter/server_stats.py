@@ -1,4 +1,4 @@
-"""How busy and how fast each server is, as this broker sees it, and which replica is best. Time is passed in."""
+"""Load and latency of each server as this broker sees them, and the ranking of replicas. Times are arguments."""
 
 import threading
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from gamay.model import cluster_settings as settings
 
 
 class AdaptiveKind(Enum):
-    """By what the best replica is found."""
+    """Criterion by which replicas are ranked."""
 
     NO_OP = "NO_OP"
     NUM_INFLIGHT_REQ = "NUM_INFLIGHT_REQ"
@@ -34,7 +34,7 @@ class AdaptiveSettings:
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> "AdaptiveSettings":
-        """Return what the cluster's settings say."""
+        """Return the values of the cluster's settings."""
         kind = AdaptiveKind(settings.ADAPTIVE_TYPE.text(values).upper())
         return cls(
             kind,
@@ -51,7 +51,8 @@ class AdaptiveSettings:
 class MovingAverage:
     """An exponentially weighted average: `average = alpha * value + (1 - alpha) * average`.
 
-    While nothing comes it sinks, as if a 0 had come in each whole `decay_ms`. In the first `warmup_ms` it stays as it began.
+    Without new values it decays, as if a 0 were added every `decay_ms`. During the first `warmup_ms` it keeps its initial
+    value.
     """
 
     __slots__ = ("_average", "_changed_ms", "_settings", "_warm_ms")
@@ -63,7 +64,7 @@ class MovingAverage:
         self._warm_ms = now_ms + settings_.warmup_ms
 
     def add(self, value: float, now_ms: float) -> None:
-        """Take a value into account."""
+        """Add a value."""
         average = self.at(now_ms)
         if now_ms >= self._warm_ms:
             alpha = self._settings.alpha
@@ -71,7 +72,7 @@ class MovingAverage:
         self._average, self._changed_ms = average, now_ms
 
     def at(self, now_ms: float) -> float:
-        """Return the average."""
+        """Return the average at a time."""
         window = self._settings.decay_ms
         if window <= 0 or now_ms < self._warm_ms:
             return self._average
@@ -80,7 +81,8 @@ class MovingAverage:
 
 
 class _Server:
-    """in_flight: queries that it has not answered. Averages: of that number when a query is sent, and of milliseconds."""
+    """One server. in_flight: unanswered queries. The averages are of that number when a query is sent, and of
+    milliseconds."""
 
     __slots__ = ("in_flight", "in_flight_average", "latency_average")
 
@@ -91,7 +93,7 @@ class _Server:
 
 
 class ServerStats:
-    """The servers of one broker; safe to share between threads."""
+    """Statistics of a broker's servers; thread-safe."""
 
     def __init__(self) -> None:
         self._settings = AdaptiveSettings()
@@ -100,11 +102,11 @@ class ServerStats:
 
     @property
     def collects(self) -> bool:
-        """Whether anything is measured."""
+        """Whether statistics are collected."""
         return self._settings.collects
 
     def apply(self, values: Mapping[str, str]) -> None:
-        """Take over the cluster's settings; where they changed, averages begin anew."""
+        """Apply the cluster's settings; on a change the averages are reset."""
         chosen = AdaptiveSettings.of(values)
         with self._lock:
             if chosen != self._settings:
@@ -112,21 +114,21 @@ class ServerStats:
                 self._servers.clear()
 
     def sent(self, server: str, now_ms: float) -> None:
-        """Take note of a query that was sent."""
+        """Record that a query was sent."""
         with self._lock:
             known = self._server(server, now_ms)
             known.in_flight += 1
             known.in_flight_average.add(known.in_flight, now_ms)
 
     def ended(self, server: str, latency_ms: float, now_ms: float) -> None:
-        """Take note of the end of a query, answered or not."""
+        """Record that a query ended, answered or not."""
         with self._lock:
             known = self._server(server, now_ms)
             known.in_flight = max(0, known.in_flight - 1)
             known.latency_average.add(latency_ms, now_ms)
 
     def rank(self, now_ms: float) -> Rank | None:
-        """Return what tells how good a server is, the lowest being the best; None where replicas are taken in turn."""
+        """Return the ranking of servers, lowest is best; None if replicas take turns."""
         if self._settings.kind is AdaptiveKind.NO_OP:
             return None
         with self._lock:
@@ -135,7 +137,7 @@ class ServerStats:
         return lambda server: scores.get(server, unknown)
 
     def snapshot(self, now_ms: float) -> dict[str, dict[str, Any]]:
-        """Return the numbers of each server, as `/debug/serverRoutingStats` shows them."""
+        """Return the statistics of each server, in the form of `/debug/serverRoutingStats`."""
         with self._lock:
             return {
                 name: {

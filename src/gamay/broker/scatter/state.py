@@ -1,7 +1,8 @@
-"""Which servers are asked for what, and asked instead when one fails. Pure: whoever asks tells how it went.
+"""State of scattering one query: which servers to ask, and which ones instead of those that fail. Pure: callers report
+outcomes.
 
-A server that does not answer, or no longer has a segment, is replaced by another replica. What nobody can answer for is
-reported; an answer that is not whole always says so.
+A server that does not answer, or no longer has a segment, is replaced by another replica. Segments that no server can serve
+are reported; a partial answer is always marked as such.
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,13 @@ from gamay.query.bind.binder import BoundQuery
 
 R = TypeVar("R")
 
-# what another replica may do better
+# errors that another replica may not have
 _RETRIED = frozenset({ErrorCode.SERVER_SHUTTING_DOWN, ErrorCode.SERVER_OUT_OF_CAPACITY, ErrorCode.SERVER_TABLE_MISSING})
 
 
-@dataclass(slots=True)  # not frozen: these are made for each query, and that would take three times as long
+@dataclass(slots=True)  # not frozen: created for each query, and freezing would triple the time
 class Part:
-    """A query of one typed table; that of a hybrid table has two. asked: server -> segments."""
+    """The query of one typed table; a hybrid table has two parts. asked: server -> segments."""
 
     route: TableRoute
     bound: BoundQuery
@@ -34,7 +35,7 @@ class Part:
 
 @dataclass(slots=True)
 class Ask:
-    """Segments of a part that one server is asked for."""
+    """Segments of a part requested from one server."""
 
     part: Part
     server: str
@@ -45,8 +46,8 @@ class Ask:
 class GatheredAnswers(Generic[R]):
     """Answers of servers to one query.
 
-    results: with the part and the server that each is of. missing: segments that were not found anywhere.
-    responded, unanswered: (table, server) of those that did, and of those that would have had to.
+    results: each with its part and server. missing: segments that no server had. responded, unanswered: the (table, server)
+    pairs that answered, and those whose answer is lacking.
     """
 
     results: list[tuple[Part, str, R]] = field(default_factory=list)
@@ -57,15 +58,15 @@ class GatheredAnswers(Generic[R]):
 
     @property
     def num_queried(self) -> int:
-        """How many servers the answer depends on: a server counts for each typed table that it is asked for.
+        """Number of servers that the answer depends on: a server counts once for each typed table.
 
-        One that another replica stood in for does not count, so that the answer is whole where as many responded.
+        Servers replaced by another replica do not count, so an answer is complete if as many servers responded.
         """
         return len(self.responded | self.unanswered)
 
 
 class Scatter(Generic[R]):
-    """One round of asking. turn: chooses among replicas; the servers that it avoids are asked last."""
+    """One round of requests. turn: chooses among replicas; the servers that it avoids are asked last."""
 
     def __init__(self, parts: Sequence[Part], turn: Turn) -> None:
         self.gathered: GatheredAnswers[R] = GatheredAnswers()
@@ -75,11 +76,11 @@ class Scatter(Generic[R]):
         self._unreachable: set[str] = set()
 
     def begin(self) -> list[Ask]:
-        """Return what to ask first."""
+        """Return the first requests."""
         return [Ask(part, server, segments) for part in self._parts for server, segments in part.asked.items()]
 
     def answered(self, ask: Ask, result: R, missing: Sequence[str]) -> list[Ask]:
-        """Take an answer, and the segments that the server does not have; return what to ask instead."""
+        """Record an answer and the segments that the server does not have; return further requests."""
         lacking = [segment for segment in missing if segment not in ask.part.route.optional]
         if lacking and ask.part.route.selector is SelectorKind.STRICT_REPLICA_GROUP:
             again = self._instead_of_groups(ask, lacking)
@@ -90,7 +91,7 @@ class Scatter(Generic[R]):
         return self._instead(ask, lacking) if lacking else []
 
     def failed(self, ask: Ask, error: QueryError) -> list[Ask]:
-        """Take note of a server that did not answer; return what to ask instead."""
+        """Record a server that failed; return further requests."""
         again: list[Ask] = []
         if isinstance(error, UnreachableServerError):
             self._unreachable.add(ask.server)
@@ -100,16 +101,16 @@ class Scatter(Generic[R]):
                 return of_all
             missing = len(self.gathered.missing)
             again = self._instead(ask, ask.segments)
-            del self.gathered.missing[missing:]  # it is the server that is reported, not its segments
+            del self.gathered.missing[missing:]  # the server is reported, not its segments
         self.gathered.unanswered.add((ask.part.route.table, ask.server))
         self.gathered.problems.append(error)
         return again
 
     def _instead_of_groups(self, ask: Ask, lacking: Sequence[str]) -> list[Ask]:
-        """Return what to ask instead of an answer that lacks segments; nothing where no other server may have them.
+        """Return the requests that replace an answer without some segments; empty if no other server may have them.
 
-        Rows of a group's other segments may have been replaced by rows of those that are lacking, so a group, the segments
-        with the same candidates, moves as a whole. An answer cannot be divided: the server is asked again for the others.
+        Rows of a group's other segments may be invalidated by rows of the missing ones, so a group, the segments with the
+        same candidates, moves as a whole. An answer cannot be divided: the server is asked again for the remaining segments.
         """
         route = ask.part.route
         incomplete = {route.candidates(segment) for segment in lacking if self._left(ask, segment)}
@@ -121,26 +122,26 @@ class Scatter(Generic[R]):
         return [*again, Ask(ask.part, ask.server, staying)] if staying else again
 
     def _instead_of_all(self, ask: Ask) -> list[Ask] | None:
-        """Return other replicas of all segments that a server was asked for; None when some have none left."""
+        """Return requests to other replicas for all segments of a failed request; None if some have none left."""
         if not all(self._left(ask, segment) for segment in ask.segments):
             return None
         return self._instead(ask, ask.segments)
 
     def _left(self, ask: Ask, segment: str) -> Candidates:
-        """Return the servers that were not asked for a segment yet, after one that did not answer for it."""
+        """Return the servers left to ask for a segment, after one that did not answer for it."""
         route = ask.part.route
         tried = {ask.server, *self._tried.get((route.table, segment), ())}
         left = tuple(server for server in route.candidates(segment) if server not in tried)
         if left or ask.server not in self._unreachable:
             return left
-        # those that are known to be down are not tried again by each query
+        # servers known to be down are not tried again by each query
         return tuple(one for one in route.spares_of(segment) if one not in tried and one not in self._turn.avoided)
 
     def _instead(self, ask: Ask, segments: Sequence[str]) -> list[Ask]:
-        """Return other replicas of segments; those that have none left are missing."""
+        """Return requests to other replicas for segments; those without any are missing."""
         table = ask.part.route.table
         asked: dict[str, list[str]] = {}
-        taken: dict[Candidates, str] = {}  # ranks change all the time; what was asked of one server stays together
+        taken: dict[Candidates, str] = {}  # ranks vary; segments of one server stay together
         for segment in segments:
             left = self._left(ask, segment)
             self._tried.setdefault((table, segment), set()).add(ask.server)
